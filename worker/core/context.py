@@ -1,0 +1,99 @@
+"""A session as a value: everything a run needs to go on, and all that is stored of it."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from worker.core.limits import Spent
+from worker.core.messages import Assistant, Message, ToolSpec, Usage
+
+SCHEMA = 1
+"""The version of `context.json`. A reader knows its own and all older ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The merge request and pipeline a session is about; sources are bound to these ids.
+
+    `project_id` is the merge request's (target) project, where the note goes. The pipeline may
+    have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on.
+    """
+
+    gitlab_url: str
+    project_id: int
+    project: str
+    mr_iid: int
+    pipeline_project_id: int
+    pipeline_id: int
+    sha: str
+    web_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMark:
+    """Where the last cache mark stood, and when (epoch seconds) its request was sent."""
+
+    position: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRef:
+    """A note on a merge request. `discussion_id` is set when it is an answer in a thread."""
+
+    note_id: int
+    discussion_id: str = ""
+    url: str = ""
+
+
+class Status(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a turn. `text` is the model's answer ("" if none); `reason` says why not DONE."""
+
+    status: Status
+    text: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One session up to now. Frozen: a step returns a new one.
+
+    `system` and `tools` never change after the first request (law 7). `turn_start` is the index of
+    the first message of this turn. `answered` are the ids of the reply notes already dealt with.
+    """
+
+    session_id: str
+    subject: Subject
+    workflow: str
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    spent: Spent
+    turn: int = 0
+    turn_start: int = 0
+    cache: CacheMark | None = None
+    note: NoteRef | None = None
+    answered: tuple[int, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    outcome: Outcome | None = None
+
+    def add(self, *messages: Message) -> "Context":
+        """The same session with `messages` at the end."""
+        return replace(self, messages=self.messages + messages)
+
+    def last_text(self) -> str:
+        """The newest text the model wrote in this turn, or ""."""
+        for message in reversed(self.messages[self.turn_start :]):
+            if isinstance(message, Assistant) and message.text.strip():
+                return message.text
+        return ""

@@ -1,0 +1,86 @@
+"""What happens next: a pure function of the transcript, the limits and the clock.
+
+A first run, a reply and a restart after a crash enter here alike (design, section 2).
+"""
+
+from dataclasses import dataclass, replace
+
+from worker.core.context import Context, Outcome, Status
+from worker.core.limits import MAX_EMPTY_RETRIES, SOFT, Dimension, Limits, Spent, reached
+from worker.core.messages import Assistant, ToolCall, unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send the conversation to the model.
+
+    `soft` are the budgets to warn of for the first time; `final` switches the tools off; `empty`
+    nudges after an empty answer.
+    """
+
+    soft: tuple[Dimension, ...] = ()
+    final: tuple[Dimension, ...] = ()
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Run these calls and append their results."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The turn is over."""
+
+    outcome: Outcome
+
+
+Next = Ask | Act | Stop
+
+
+def decide(context: Context, limits: Limits, now: float) -> Next:
+    """The next step of `context`; `now` is in epoch seconds."""
+    spent = context.spent
+    if spent.halt:
+        return _stop(context, spent.halt)
+    if pending := unanswered(context.messages):
+        return Act(pending)
+    if isinstance(context.messages[-1], Assistant):
+        return _finished(context)
+    if spent.empties > MAX_EMPTY_RETRIES:
+        return _stop(context, "the model gave no answer, also after two reminders")
+    return _ask(context, limits, now)
+
+
+def _ask(context: Context, limits: Limits, now: float) -> Next:
+    spent = context.spent
+    if spent.iterations >= limits.max_iterations:
+        return _stop(context, "all iterations are used up and the model gave no final answer")
+    final = reached(limits, spent, now, 1.0)
+    if spent.final and not final:
+        final = (Dimension.ITERATIONS,)
+    soft = () if final else _unwarned(limits, spent, now)
+    return Ask(soft=soft, final=final, empty=spent.empties > 0)
+
+
+def _unwarned(limits: Limits, spent: Spent, now: float) -> tuple[Dimension, ...]:
+    return tuple(name for name in reached(limits, spent, now, SOFT) if name not in spent.warned)
+
+
+def _finished(context: Context) -> Stop:
+    text = context.last_text()
+    if context.spent.truncated:
+        return Stop(Outcome(Status.PARTIAL, text, "the model's answer was cut at its length limit"))
+    return Stop(Outcome(Status.DONE, text))
+
+
+def _stop(context: Context, reason: str) -> Stop:
+    text = context.last_text()
+    return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
+
+
+def asked(spent: Spent, ask: Ask) -> Spent:
+    """`spent` after the request of `ask` was sent: warnings count once."""
+    return replace(spent, warned=spent.warned.union(ask.soft), final=bool(ask.final))

@@ -1,0 +1,132 @@
+"""The canonical conversation: what is stored, replayed, and mapped to each provider's wire.
+
+The JSON form (see `history.py`) is that of OpenAI Chat Completions messages (seed 001, "Canonical
+format"), so that a session saved under one provider resumes under any other.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asked for. `arguments` is JSON text exactly as received."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class WireForm:
+    """A message as one provider sent it, kept to be sent back byte for byte.
+
+    `origin` is provider and model ("anthropic/claude-sonnet-5-5"); `content` is JSON text. Other
+    origins never see it: thinking signatures and the like mean nothing to them.
+    """
+
+    origin: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Text from our side: the event that opens a session, or a human's reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """One answer of the model: text, calls, both; never neither."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    wire: WireForm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The answer to one call: JSON text, also for failures (`is_error`)."""
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+
+
+Message = User | Assistant | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model is told of a tool. `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call or the sum of many. `output` includes `reasoning`."""
+
+    uncached: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+    @property
+    def input(self) -> int:
+        """All input tokens, cached or not: the size of the context (design, section 5)."""
+        return self.uncached + self.cache_read + self.cache_write
+
+    @property
+    def cached_share(self) -> float:
+        """The part of the input that was read from the provider's cache, 0 to 1."""
+        return self.cache_read / self.input if self.input else 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.uncached + other.uncached,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+        )
+
+
+def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+    """Neighbours of one side together: our messages (User, ToolResult) and the model's.
+
+    A provider that wants alternating roles gets one wire message for each group; cache marks
+    are positions in this list.
+    """
+    found: list[list[Message]] = []
+    for message in messages:
+        ours = not isinstance(message, Assistant)
+        if found and ours == (not isinstance(found[-1][-1], Assistant)):
+            found[-1].append(message)
+        else:
+            found.append([message])
+    return [tuple(group) for group in found]
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of the last answer that have no result yet, in call order."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolResult):
+            answered.add(message.call_id)
+        elif isinstance(message, Assistant):
+            return tuple(call for call in message.calls if call.id not in answered)
+        else:
+            break
+    return ()
+
+
+def results(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    """The tool results of a conversation."""
+    return (message for message in messages if isinstance(message, ToolResult))

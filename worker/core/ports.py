@@ -1,0 +1,300 @@
+"""Every boundary of the house on one screen. Implementations don't inherit; tables are typed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from worker.core.context import NoteRef, Subject
+from worker.core.identity import Marker
+from worker.core.messages import Message, ToolCall, ToolResult, ToolSpec, Usage
+from worker.core.triggers import PipelineFailed
+
+# ---------------------------------------------------------------------------------------- models
+
+
+class StopReason(StrEnum):
+    """Why the model stopped (wire-models, "Common adapter contract")."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    CONTEXT_OVERFLOW = "context_overflow"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call.
+
+    `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
+    a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it.
+    """
+
+    system: str
+    tools: Sequence[ToolSpec]
+    messages: Sequence[Message]
+    notice: str = ""
+    tools_allowed: bool = True
+    marks: tuple[int, ...] = ()
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One model answer in canonical form. `wire` is the JSON text of the answer's content.
+
+    `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed.
+    `cost_usd` is None when the model's price is unknown.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    wire: str
+    stop: StopReason
+    usage: Usage
+    cost_usd: float | None
+    detail: str = ""
+
+
+class Model(Protocol):
+    """A language model behind one provider."""
+
+    @property
+    def name(self) -> str:
+        """provider/model, as configured; also the origin of verbatim wire parts."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """The largest input, in tokens, that leaves room for an answer."""
+        ...
+
+    def reply(self, request: Request) -> Reply:
+        """Ask once, retrying what is transient. Raises ModelError or ContextOverflow."""
+        ...
+
+
+# ----------------------------------------------------------------------------------------- tools
+
+
+class Toolbox(Protocol):
+    """Everything the model may call."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, in a fixed order."""
+        ...
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator["Ran"]:
+        """The result of each call, in call order. `first` numbers the first call of the batch.
+
+        A failing tool is a result with `is_error`. Raises only SandboxLost.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A tool result with what it took: bytes produced, seconds."""
+
+    result: ToolResult
+    size: int
+    seconds: float
+
+
+class DocumentKind(StrEnum):
+    """How a document is previewed."""
+
+    JSON = "json"
+    TEXT = "text"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a source returns. `missing` says what is not in it and why, or ""."""
+
+    data: bytes
+    kind: DocumentKind = DocumentKind.JSON
+    missing: str = ""
+
+
+class Source(Protocol):
+    """One read-only data source, bound to the session's project on the host."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Its name, description and arguments; a project is never an argument (law 2)."""
+        ...
+
+    def fetch(self, arguments: str) -> Document:
+        """`arguments` is JSON text from the model. Raises ArgumentError or SourceError."""
+        ...
+
+
+class LogLines(Protocol):
+    """Captured job logs, to prove quotes by (law 5)."""
+
+    def line(self, job_id: int, number: int) -> str | None:
+        """Line `number` (from 1) of the cleaned log of a job of the session's project, or None."""
+        ...
+
+    def url(self, job_id: int, number: int) -> str:
+        """A link to that line on the job's page."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------- GitLab
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNote:
+    """One note of a thread."""
+
+    note_id: int
+    author_id: int
+    body: str
+    system: bool = False
+    internal: bool = False
+
+
+class Desk(Protocol):
+    """What the job itself reads of GitLab, with the read token. All raise SourceError."""
+
+    def subject(self, trigger: PipelineFailed) -> Subject | str:
+        """The merge request of a failed pipeline, or the reason why there is nothing to do."""
+        ...
+
+    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
+        """The same for a merge request named by a human; its newest failed pipeline by default."""
+        ...
+
+    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+        """The notes of a thread, oldest first."""
+        ...
+
+    def may_command(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is a member of the project at or above `reply_min_access`."""
+        ...
+
+
+class Forge(Protocol):
+    """GitLab, written to, with the write token. All raise ForgeError."""
+
+    def me(self) -> int:
+        """The bot's own user id."""
+        ...
+
+    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+        """The bot's own note that carries `marker`, also after a lost answer to `post`."""
+        ...
+
+    def post(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
+        """A new note, in the thread `discussion_id` unless it is ""."""
+        ...
+
+    def edit(self, subject: Subject, note: NoteRef, body: str) -> None:
+        """Replace a note's body."""
+        ...
+
+
+# -------------------------------------------------------------------------------------- sessions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """Where a session lies in the store."""
+
+    project_id: int
+    mr_iid: int
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who works on a turn. `trigger_id` says on behalf of what; `until` is in epoch seconds."""
+
+    owner: str
+    trigger_id: str
+    until: float
+
+
+class SessionStore(Protocol):
+    """Where sessions outlive workers. All raise StoreError."""
+
+    def latest(self, key: SessionKey) -> int | None:
+        """The highest turn that has a `context.json`, or None."""
+        ...
+
+    def read_context(self, key: SessionKey, turn: int) -> bytes:
+        """The committed `context.json` of a turn."""
+        ...
+
+    def open_files(
+        self, key: SessionKey, turn: int
+    ) -> AbstractContextManager[Iterator[bytes]] | None:
+        """The chunks of a turn's `sandbox.tar.gz`, or None if it has none."""
+        ...
+
+    def write_files(self, key: SessionKey, turn: int, chunks: Iterable[bytes]) -> int:
+        """Store `sandbox.tar.gz` from a stream, before the turn is committed. Returns its bytes."""
+        ...
+
+    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Write `context.json` if the turn has none. Raises TurnTaken if it has (law 10)."""
+        ...
+
+    def claim(self, key: SessionKey, turn: int, claim: Claim, now: float) -> Claim | None:
+        """Take the turn for `claim.owner`; None on success, else the claim that holds it.
+
+        A claim past its `until` is taken over. Atomic against every other worker.
+        """
+        ...
+
+    def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
+        """Give the turn up, if `claim` still holds it."""
+        ...
+
+    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Keep the unfinished turn's context; replaced by the next one, gone after `commit`."""
+        ...
+
+    def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
+        """The unfinished turn's last checkpoint, or None."""
+        ...
+
+    def find(self, session_id: str) -> SessionKey | None:
+        """The key of a session by its id alone (or a unique beginning of it)."""
+        ...
+
+    def sessions(self) -> Iterator[SessionKey]:
+        """Every stored session."""
+        ...
+
+    def location(self, key: SessionKey, turn: int) -> str:
+        """Where the turn's objects lie, for a human."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests can hold it."""
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+Json = dict[str, Any]

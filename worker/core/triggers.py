@@ -1,0 +1,61 @@
+"""What asks for a run: ids only, so that a message on the queue is small and never stale."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFailed:
+    """A pipeline failed. `mr_iid` is 0 where the event named no merge request.
+
+    `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
+    `ref` and `sha` find the merge request of a branch pipeline.
+    """
+
+    project_id: int
+    pipeline_id: int
+    sha: str
+    ref: str
+    mr_iid: int = 0
+    mr_project_id: int = 0
+    kind: Literal["pipeline"] = "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """Somebody wrote in a thread of a merge request; whether it is the bot's is for the worker."""
+
+    project_id: int
+    mr_iid: int
+    discussion_id: str
+    note_id: int
+    kind: Literal["reply"] = "reply"
+
+
+Trigger = PipelineFailed | Replied
+
+
+def trigger_id(trigger: Trigger) -> str:
+    """The same for every delivery of the same event."""
+    text = json.dumps(asdict(trigger), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def to_message(trigger: Trigger) -> dict[str, Any]:
+    """The trigger as the queue carries it."""
+    return asdict(trigger)
+
+
+def from_message(message: Mapping[str, Any]) -> Trigger:
+    """The trigger of a queue message. Raises ValueError if it is not one of ours."""
+    kinds: dict[str, type[PipelineFailed] | type[Replied]] = {
+        "pipeline": PipelineFailed,
+        "reply": Replied,
+    }
+    try:
+        return kinds[message["kind"]](**message)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a trigger: {error}") from error

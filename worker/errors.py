@@ -1,0 +1,84 @@
+"""Every error that Sandpiper raises on purpose, as one tree.
+
+    SandpiperError
+    ├── ConfigError        the operator's file or environment is wrong: the start is refused
+    ├── Rejected           the door refuses a request (carries the HTTP status)
+    ├── ArgumentError      a tool call's arguments are wrong: the model reads the message
+    ├── SourceError        a read-only source has nothing to give: the model reads the message
+    ├── ForgeError         GitLab did not take what we wrote
+    ├── ModelError         no answer from the model
+    │   └── ContextOverflow    the request is larger than the model's window
+    ├── SandboxLost        the container died under the run
+    ├── StoreError         the session store failed
+    │   └── TurnTaken          somebody else committed this turn first
+    └── QueueError         the broker does not take the trigger
+
+`sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
+
+`transient` answers the one question a caller asks: is it worth trying again later?
+"""
+
+
+class SandpiperError(Exception):
+    """The root. The message names what was wrong, where, and what to do."""
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.transient = transient
+
+
+class ConfigError(SandpiperError):
+    """The operator's configuration, a workflow file or a secret is missing or wrong."""
+
+
+class Rejected(SandpiperError):
+    """A request the door refuses; `status` is the HTTP status to answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ArgumentError(SandpiperError):
+    """The model called a tool with arguments that don't fit its schema."""
+
+
+class SourceError(SandpiperError):
+    """A source cannot give what was asked for; the message says what is missing and why."""
+
+
+class ForgeError(SandpiperError):
+    """GitLab refused a write, or could not be reached for it."""
+
+
+class ModelError(SandpiperError):
+    """The model gave no usable answer after all retries.
+
+    `retry_after` is in seconds, as the provider asked, or None.
+    """
+
+    def __init__(
+        self, message: str, *, transient: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, transient=transient)
+        self.retry_after = retry_after
+
+
+class ContextOverflow(ModelError):
+    """The request is larger than the model's context window."""
+
+
+class SandboxLost(SandpiperError):
+    """The sandbox's container is gone; its files since the last export are lost."""
+
+
+class StoreError(SandpiperError):
+    """The session store cannot be read or written."""
+
+
+class TurnTaken(StoreError):
+    """The turn's `context.json` exists already: another worker committed it."""
+
+
+class QueueError(SandpiperError):
+    """The broker does not take the trigger."""

@@ -1,0 +1,126 @@
+"""The simulated prompt cache against the rules of wire-models 1.9."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes import HandClock
+from worker.demo.anthropic.cache import Billed, PrefixCache
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+LONG = "x" * 4000
+
+
+def text(words: str, *, mark: bool = False) -> dict[str, Any]:
+    return {"type": "text", "text": words, **(MARK if mark else {})}
+
+
+def body(*messages: tuple[str, list[dict[str, Any]]], **fields: Any) -> dict[str, Any]:
+    return {
+        "model": "claude-sonnet-5-5",
+        "system": fields.pop("system", "S"),
+        "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+        "messages": [{"role": role, "content": content} for role, content in messages],
+        **fields,
+    }
+
+
+def turns(count: int, *marks: int, block: str = LONG) -> dict[str, Any]:
+    """`count` messages of one block each, marked at these positions."""
+    roles = ("user", "assistant")
+    return body(*((roles[n % 2], [text(f"{n}{block}", mark=n in marks)]) for n in range(count)))
+
+
+@pytest.fixture
+def cache() -> PrefixCache:
+    return PrefixCache(now=HandClock().now)
+
+
+def test_without_a_mark_everything_is_paid_in_full(cache: PrefixCache) -> None:
+    assert cache.bill(turns(1)) == cache.bill(turns(1))
+    assert cache.bill(turns(1)).read == 0
+
+
+def test_a_mark_writes_once_and_reads_from_then_on(cache: PrefixCache) -> None:
+    first, second = cache.bill(turns(1, 0)), cache.bill(turns(1, 0))
+
+    assert first == Billed(uncached=0, read=0, written=first.total)
+    assert second == Billed(uncached=0, read=first.total, written=0)
+
+
+def test_the_sliding_pair_pays_only_for_what_is_new(cache: PrefixCache) -> None:
+    first = cache.bill(turns(1, 0))
+    second = cache.bill(turns(3, 0, 2))
+    third = cache.bill(turns(5, 2, 4))
+
+    assert second.read == first.total
+    assert third.read == second.total
+    assert second.uncached == third.uncached == 0
+
+
+def test_what_stands_behind_the_last_mark_is_not_written(cache: PrefixCache) -> None:
+    billed = cache.bill(turns(2, 0))
+
+    assert billed.uncached > 1000
+    assert billed.written > 1000
+
+
+def test_a_prefix_below_the_minimum_is_silently_uncached(cache: PrefixCache) -> None:
+    cache.bill(turns(1, 0, block="short"))
+
+    assert cache.bill(turns(1, 0, block="short")).read == 0
+
+
+def test_a_read_looks_back_twenty_positions_and_no_further(cache: PrefixCache) -> None:
+    cache.bill(turns(1, 0))
+
+    assert PrefixCache(now=cache.now, _entries=dict(cache._entries)).bill(turns(20, 19)).read > 0
+    assert cache.bill(turns(21, 20)).read == 0
+
+
+def test_a_run_of_results_is_one_position(cache: PrefixCache) -> None:
+    uses = [{"type": "tool_use", "id": f"c{n}", "name": "look", "input": {}} for n in range(40)]
+    results: list[dict[str, Any]]
+    results = [{"type": "tool_result", "tool_use_id": f"c{n}"} for n in range(40)]
+    results[-1] |= MARK
+    cache.bill(turns(1, 0))
+    wide = body(("user", [text(f"0{LONG}")]), ("assistant", uses), ("user", results))
+
+    assert cache.bill(wide).read > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"system": "other"},
+        {"tools": []},
+        {"model": "claude-opus-5-5"},
+        {"tool_choice": {"type": "none"}},
+    ],
+)
+def test_a_change_before_the_messages_loses_them(
+    cache: PrefixCache, change: dict[str, Any]
+) -> None:
+    cache.bill(turns(1, 0))
+
+    assert cache.bill({**turns(1, 0), **change}).read == 0
+
+
+def test_tool_choice_loses_the_messages_but_not_the_system_text(cache: PrefixCache) -> None:
+    request = {**turns(1, 0), "system": [text(LONG, mark=True)]}
+    cache.bill(request)
+    billed = cache.bill({**request, "tool_choice": {"type": "none"}})
+
+    assert 1000 < billed.read < billed.total - 1000
+
+
+def test_an_entry_lives_five_minutes_from_its_last_use() -> None:
+    clock = HandClock()
+    cache = PrefixCache(now=clock.now)
+    cache.bill(turns(1, 0))
+    reads = []
+    for pause in (200.0, 200.0, 301.0):
+        clock.sleep(pause)
+        reads.append(cache.bill(turns(1, 0)).read > 0)
+
+    assert reads == [True, True, False]

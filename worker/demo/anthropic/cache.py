@@ -1,0 +1,109 @@
+"""Anthropic's prompt cache (wire-models 1.9): what a request reads, writes and pays in full.
+
+A prefix runs over tools, system, messages. Entries are written only at marks; a mark reads the
+longest entry at most 20 positions back, a run of calls or of results being one position.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.demo.anthropic.protocol import bare, blocks, compact, merged
+
+LOOK_BACK = 20
+CHARACTERS_PER_TOKEN = 4
+_RUNS = frozenset({"tool_use", "tool_result"})
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """Input tokens of one request."""
+
+    uncached: int
+    read: int
+    written: int
+
+    @property
+    def total(self) -> int:
+        """All input tokens."""
+        return self.uncached + self.read + self.written
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    key: str
+    tokens: int
+    slot: int
+    marked: bool
+
+
+@dataclass
+class PrefixCache:
+    """One workspace's cache. `minimum` is the shortest prefix taken, in tokens."""
+
+    minimum: int = 512
+    lifetime: float = 300.0
+    now: Callable[[], float] = time.monotonic
+    _entries: dict[str, float] = field(default_factory=dict)
+
+    def bill(self, body: Mapping[str, Any]) -> Billed:
+        """Account for one valid request, and remember what it writes."""
+        start = self.now()
+        self._entries = {key: until for key, until in self._entries.items() if until > start}
+        positions = list(_positions(body))
+        marks = [at for at, position in enumerate(positions) if position.marked]
+        read = max((self._reads(positions, at, start) for at in marks), default=0)
+        end = max(read, self._writes(positions, start))
+        total = positions[-1].tokens if positions else 0
+        return Billed(uncached=total - end, read=read, written=end - read)
+
+    def _reads(self, positions: list[_Position], mark: int, start: float) -> int:
+        oldest = positions[mark].slot - LOOK_BACK + 1
+        for position in reversed(positions[: mark + 1]):
+            if position.slot < oldest:
+                break
+            if position.key in self._entries:
+                self._entries[position.key] = start + self.lifetime
+                return position.tokens
+        return 0
+
+    def _writes(self, positions: list[_Position], start: float) -> int:
+        end = 0
+        for position in positions:
+            if position.marked and position.tokens >= self.minimum:
+                self._entries[position.key] = start + self.lifetime
+                end = position.tokens
+        return end
+
+
+def tokens(characters: int) -> int:
+    """About as many as the API would count."""
+    return math.ceil(characters / CHARACTERS_PER_TOKEN)
+
+
+def _positions(body: Mapping[str, Any]) -> Iterator[_Position]:
+    digest = hashlib.sha256(str(body["model"]).encode())
+    length, slot, last = 0, 0, ""
+    for tier, block in _prefix(body):
+        kind = block.get("type", "") if tier != "tools" else ""
+        slot += not (kind in _RUNS and f"{tier} {kind}" == last)
+        last = f"{tier} {kind}"
+        text = compact(bare(block))
+        digest.update(tier.encode() + text)
+        length += len(text)
+        yield _Position(digest.hexdigest(), tokens(length), slot, "cache_control" in block)
+
+
+def _prefix(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for tool in body.get("tools", ()):
+        yield "tools", tool
+    for block in blocks(body.get("system", ())):
+        yield "system", block
+    # A changed tool_choice loses the messages, and only them.
+    choice = compact(body.get("tool_choice", {"type": "auto"})).decode()
+    for role, content in merged(body["messages"]):
+        for block in content:
+            yield f"{choice} {role}", block

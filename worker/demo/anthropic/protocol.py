@@ -1,0 +1,61 @@
+"""What all parts of the simulator share: its errors, and how it reads blocks."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class Refused(Exception):
+    """An error answer. `code` is the stable error code, "" for most."""
+
+    def __init__(self, status: int, kind: str, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.code = code
+
+    def body(self, request_id: str) -> Json:
+        """The error body (wire-models 1.8)."""
+        error: Json = {"type": self.kind, "message": str(self)}
+        if self.code:
+            error["details"] = {"error_code": self.code}
+        return {"type": "error", "error": error, "request_id": request_id}
+
+
+def invalid(message: str) -> Refused:
+    """A request that breaks a rule."""
+    return Refused(400, "invalid_request_error", message)
+
+
+def blocks(content: Any) -> list[Json]:
+    """The content of a message or a system prompt as blocks; plain text is one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content)
+
+
+def merged(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Json]]]:
+    """Role and blocks; neighbours of one role are one message, as on the server."""
+    role, together = "", list[Json]()
+    for message in messages:
+        if message["role"] != role and together:
+            yield role, together
+            together = []
+        role = message["role"]
+        together = together + blocks(message["content"])
+    if together:
+        yield role, together
+
+
+def bare(block: Mapping[str, Any]) -> Json:
+    """The block without its cache mark, which is no part of any prefix."""
+    return {name: value for name, value in block.items() if name != "cache_control"}
+
+
+def compact(value: Any) -> bytes:
+    """JSON with keys in the order received: the order is part of a prefix."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )

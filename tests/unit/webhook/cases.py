@@ -1,0 +1,91 @@
+"""The deliveries of `payloads/{event}__{case}.json`, and what the door makes of each."""
+
+from pathlib import Path
+
+from worker.core.triggers import PipelineFailed, Replied, Trigger
+
+PAYLOADS = Path(__file__).parent / "payloads"
+PROJECTS = ("platform/*",)
+"""The allow-list that the table assumes."""
+
+HEADER = {
+    "pipeline": "Pipeline Hook",
+    "note": "Note Hook",
+    "confidential_note": "Confidential Note Hook",
+    "push": "Push Hook",
+    "job": "Job Hook",
+    "system": "System Hook",
+}
+
+SHA = "5d9b3c1f0a7e4b62c8d1f3a59e07b4c2d6f8e913"
+BRANCH = "fix/renewal-window"
+FAILED = PipelineFailed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
+FORK_FAILED = PipelineFailed(977, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
+BRANCH_FAILED = PipelineFailed(233, 881204, SHA, BRANCH)
+REPLIED = Replied(233, 418, "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c", 907733)
+UNLISTED = "the project other/certs is not in the configured list (gitlab.projects)"
+NOT_MERGE_REQUEST = "the comment is not on a merge request"
+NOT_READ = "only pipeline and comment events are read"
+
+CASES: dict[str, Trigger | str] = {
+    "pipeline__merge_request_failed": FAILED,
+    "pipeline__merged_results_failed": PipelineFailed(
+        233, 881204, "aa11bb22cc33dd44ee55ff6600778899aabbccdd", BRANCH, 418, 233
+    ),
+    "pipeline__fork_failed": FORK_FAILED,
+    "pipeline__fork_of_unlisted_project": UNLISTED,
+    "pipeline__fork_without_urls": FORK_FAILED,
+    "pipeline__branch_failed": BRANCH_FAILED,
+    "pipeline__without_merge_request_key": BRANCH_FAILED,
+    "pipeline__default_branch_failed": (
+        "the pipeline ran on the default branch, not for a merge request"
+    ),
+    "pipeline__merge_request_from_default_branch": PipelineFailed(
+        233, 881204, SHA, "main", 418, 233
+    ),
+    "pipeline__empty_repository_default_branch": BRANCH_FAILED,
+    "pipeline__tag_failed": "the pipeline ran for a tag, not for a merge request",
+    "pipeline__child_failed": "a child pipeline is reported with its parent",
+    "pipeline__multi_project_downstream_failed": PipelineFailed(233, 881204, SHA, "release-2"),
+    "pipeline__merge_request_merged": "the merge request is merged",
+    "pipeline__merge_request_closed": "the merge request is closed",
+    "pipeline__no_jobs": FAILED,
+    "pipeline__running": "the pipeline is running, not failed",
+    "pipeline__success": "the pipeline is success, not failed",
+    "pipeline__canceled": "the pipeline is canceled, not failed",
+    "pipeline__unlisted_project": UNLISTED,
+    "pipeline__subgroup_with_other_case": FAILED,
+    "note__reply_in_thread": REPLIED,
+    "note__reply_on_diff": REPLIED,
+    "note__before_actions_existed": REPLIED,
+    "note__fork": REPLIED,
+    "note__hook_of_another_project": REPLIED,
+    "note__plain_comment": "the comment is not a reply in a thread",
+    "note__our_own": "the comment is one of our own notes",
+    "note__quotes_our_marker": REPLIED,
+    "note__edited": "the comment was edited, not written",
+    "note__system": "the comment was written by GitLab itself",
+    "note__on_issue": NOT_MERGE_REQUEST,
+    "note__on_commit": NOT_MERGE_REQUEST,
+    "note__without_discussion": "the comment names no thread",
+    "note__unlisted_project": UNLISTED,
+    "confidential_note__reply_in_thread": REPLIED,
+    "push__branch": NOT_READ,
+    "job__failed": NOT_READ,
+    "system__project_created": (
+        "system hook events (project_create) are not read: use a project or group webhook"
+    ),
+    "system__pipeline": (
+        "system hook events (pipeline) are not read: use a project or group webhook"
+    ),
+}
+
+
+def payload(name: str) -> bytes:
+    """The body of a delivery."""
+    return (PAYLOADS / f"{name}.json").read_bytes()
+
+
+def headers(name: str) -> dict[str, str]:
+    """The headers that tell a delivery's event."""
+    return {"x-gitlab-event": HEADER[name.partition("__")[0]]}

@@ -1,0 +1,86 @@
+import pytest
+
+from tests.unit.webhook.cases import CASES, PAYLOADS, PROJECTS, headers, payload
+from worker.core.triggers import Trigger
+from worker.webhook import events
+from worker.webhook.routes import Ignored, allowed, route
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_delivery_becomes_its_trigger_or_a_reason(name: str) -> None:
+    decision = route(
+        events.parse(headers(name), payload(name)), headers(name)["x-gitlab-event"], PROJECTS
+    )
+    expected = CASES[name]
+    assert decision == (Ignored(expected) if isinstance(expected, str) else expected)
+
+
+def test_every_payload_file_has_its_case() -> None:
+    assert {path.stem for path in PAYLOADS.glob("*.json")} == set(CASES)
+
+
+@pytest.mark.parametrize("name", ["pipeline__unlisted_project", "note__unlisted_project"])
+def test_an_empty_list_allows_every_project(name: str) -> None:
+    decision = route(events.parse(headers(name), payload(name)), "", ())
+    assert isinstance(decision, Trigger)
+
+
+def test_the_same_delivery_gives_the_same_trigger_twice() -> None:
+    name = "pipeline__merge_request_failed"
+    first, second = (route(events.parse(headers(name), payload(name)), "", ()) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("path", "globs", "expected"),
+    [
+        ("group/app", ["group/*"], True),
+        ("group/sub/app", ["group/*"], True),
+        ("GROUP/App", ["group/app"], True),
+        ("group/app", ["other/*", "group/ap?"], True),
+        ("group-evil/app", ["group/*"], False),
+        ("evil/group/app", ["group/*"], False),
+        ("group", ["group/*"], False),
+        ("group/app", [], True),
+    ],
+)
+def test_the_allow_list_matches_whole_paths(path: str, globs: list[str], expected: bool) -> None:
+    assert allowed(path, globs) is expected
+
+
+@pytest.mark.parametrize(
+    ("web_url", "url"),
+    [
+        ("https://git.example.com/me/app", "https://evil.example.com/other/app/-/merge_requests/1"),
+        (
+            "https://git.example.com/elsewhere",
+            "https://git.example.com/other/app/-/merge_requests/1",
+        ),
+        ("https://git.example.com/me/app", "https://git.example.com/other/app"),
+    ],
+)
+def test_a_target_path_that_cannot_be_told_is_left_to_the_worker(web_url: str, url: str) -> None:
+    request = events.PipelineMergeRequest(iid=1, target_project_id=5, url=url)
+    event = events.PipelineEvent(
+        object_kind="pipeline",
+        object_attributes=events.PipelineAttributes(id=1, ref="b", sha="ab", status="failed"),
+        project=events.Project(id=4, path_with_namespace="me/app", web_url=web_url),
+        merge_request=request,
+    )
+    assert isinstance(route(event, "Pipeline Hook", ["nothing/*"]), Trigger)
+
+
+def test_the_target_path_is_found_where_gitlab_lives_under_a_path() -> None:
+    request = events.PipelineMergeRequest(
+        iid=1, target_project_id=5, url="https://h.example.com/git/other/app/-/merge_requests/1"
+    )
+    event = events.PipelineEvent(
+        object_kind="pipeline",
+        object_attributes=events.PipelineAttributes(id=1, ref="b", sha="ab", status="failed"),
+        project=events.Project(
+            id=4, path_with_namespace="me/app", web_url="https://h.example.com/git/me/app"
+        ),
+        merge_request=request,
+    )
+    assert isinstance(route(event, "Pipeline Hook", ["other/*"]), Trigger)
+    assert isinstance(route(event, "Pipeline Hook", ["me/*", "git/*"]), Ignored)

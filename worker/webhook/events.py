@@ -1,0 +1,139 @@
+"""A delivery as a typed event (pure). Only the fields we use; everything else is ignored.
+
+Shapes: wire-gitlab 2.1 (pipeline) and 2.4 (note). A wrong type in a field we use is a Rejected 400
+that names the field; a kind we don't read is an `OtherEvent`, because a 4xx for "not interested"
+gets the hook disabled (wire-gitlab 1.4).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from worker.errors import Rejected
+
+Id = Annotated[int, Field(gt=0, lt=2**63)]
+Word = Annotated[str, Field(max_length=255)]
+Path = Annotated[str, Field(min_length=1, max_length=2048)]
+# Printable and without spaces, as git demands of a ref: it ends up in URLs and log lines.
+Ref = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00-\x20\x7f]+$")]
+# 40 hex digits each in practice; what matters here is that they are safe in a URL's path.
+Sha = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,64}$")]
+DiscussionId = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,128}$")]
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class Project(_Payload):
+    """The project whose hook fired."""
+
+    id: Id
+    path_with_namespace: Path
+    default_branch: Word | None = None
+    web_url: Path | None = None
+
+
+class PipelineAttributes(_Payload):
+    """`ref` is the source branch's name for merge request pipelines too."""
+
+    id: Id
+    ref: Ref
+    sha: Sha
+    status: Word
+    tag: bool = False
+    source: Word | None = None
+
+
+class PipelineMergeRequest(_Payload):
+    """`url` holds the target project's path, which stands nowhere else in the payload."""
+
+    iid: Id
+    target_project_id: Id
+    state: Word | None = None
+    url: Path | None = None
+
+
+class PipelineEvent(_Payload):
+    """A pipeline changed its status."""
+
+    object_kind: Literal["pipeline"]
+    object_attributes: PipelineAttributes
+    project: Project
+    merge_request: PipelineMergeRequest | None = None
+
+
+class NoteAttributes(_Payload):
+    """`type` is None for a plain comment; `action` is missing before GitLab 16.11."""
+
+    id: Id
+    note: str = ""
+    noteable_type: Word | None = None
+    discussion_id: DiscussionId | None = None
+    type: Word | None = None
+    action: Word | None = None
+    system: bool | None = None
+
+
+class Target(_Payload):
+    """The target project as a note's merge request names it."""
+
+    path_with_namespace: Path
+
+
+class NoteMergeRequest(_Payload):
+    """The merge request that was commented."""
+
+    iid: Id
+    target_project_id: Id
+    target: Target | None = None
+
+
+class NoteEvent(_Payload):
+    """Somebody commented."""
+
+    object_kind: Literal["note"]
+    object_attributes: NoteAttributes
+    project: Project
+    merge_request: NoteMergeRequest | None = None
+
+
+class OtherEvent(_Payload):
+    """An event we don't read. System hooks name their kind in the body only."""
+
+    object_kind: Word | None = None
+    event_name: Word | None = None
+
+
+Event = PipelineEvent | NoteEvent | OtherEvent
+
+_Model = type[PipelineEvent] | type[NoteEvent] | type[OtherEvent]
+
+_KINDS: Mapping[str, _Model] = {
+    "Pipeline Hook": PipelineEvent,
+    "Note Hook": NoteEvent,
+    "Confidential Note Hook": NoteEvent,
+}
+
+
+def kind(headers: Mapping[str, str]) -> str:
+    """What GitLab calls the event. `headers` has lower-case names, or ignores case."""
+    return headers.get("x-gitlab-event", "")
+
+
+def parse(headers: Mapping[str, str], body: bytes) -> Event:
+    """The event of a verified delivery. Raises Rejected 400."""
+    name = kind(headers)
+    if not name:
+        raise Rejected(400, "there is no X-Gitlab-Event header: this is not a GitLab webhook")
+    return _validated(_KINDS.get(name, OtherEvent), body)
+
+
+def _validated(model: _Model, body: bytes) -> Event:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the body"
+        raise Rejected(400, f"not a GitLab event: {where}: {problem['msg']}") from error

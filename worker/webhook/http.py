@@ -1,0 +1,181 @@
+"""The ASGI app: the only I/O of the door. It verifies, parses, routes, enqueues, and answers.
+
+Nothing here talks to GitLab: its webhooks time out after 10 s (wire-gitlab 1.3).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from worker.core.triggers import Trigger, trigger_id
+from worker.errors import QueueError, Rejected
+from worker.webhook import events, routes
+from worker.webhook.verify import Verifier, verifier
+
+PATH = "/webhooks/gitlab"
+MAX_BODY = 25 * 1024 * 1024
+"""Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
+
+RETRY_AFTER = "30"
+"""Seconds, as the header's text."""
+
+_log = logging.getLogger("sandpiper.webhook")
+
+
+def build(
+    secret: str,
+    enqueue: Callable[[Trigger], None],
+    projects: Sequence[str],
+    now: Callable[[], float],
+    ready: Callable[[], str | None],
+    *,
+    body_seconds: float = 30.0,
+    queue_seconds: float = 8.0,
+) -> Starlette:
+    """The receiver. Raises ConfigError without a secret.
+
+    `enqueue` may block (it runs in a thread) and raises QueueError when the broker is down; it may
+    still succeed after a 503, which is harmless because triggers are idempotent. `now` is in epoch
+    seconds. `ready` gives the reason why this process cannot work, or None, and may block too.
+    `queue_seconds` stays under the 10 s that GitLab waits for an answer (wire-gitlab 1.3).
+    """
+    door = _Door(
+        verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds
+    )
+    app = Starlette(
+        routes=[
+            Route(PATH, door.webhook, methods=["POST"]),
+            Route("/healthz", _healthz, methods=["GET"]),
+            Route("/readyz", door.readyz, methods=["GET"]),
+        ],
+        exception_handlers={404: _not_found, 405: _wrong_method},
+    )
+    # GitLab counts a redirect as delivered (wire-gitlab 1.3): a slash too many would lose events.
+    app.router.redirect_slashes = False
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    verifier: Verifier
+    enqueue: Callable[[Trigger], None]
+    projects: tuple[str, ...]
+    now: Callable[[], float]
+    ready: Callable[[], str | None]
+    body_seconds: float
+    queue_seconds: float
+
+    async def webhook(self, request: Request) -> Response:
+        try:
+            return await self._admit(request)
+        except Rejected as error:
+            _record(logging.WARNING, request, "", f"rejected {error.status}: {error}")
+            return _error(error.status, str(error))
+
+    async def _admit(self, request: Request) -> Response:
+        _check_length(request)
+        self.verifier.check_headers(request.headers, self.now())
+        body = await _body(request, self.body_seconds)
+        self.verifier.check_body(request.headers, body)
+        event = events.parse(request.headers, body)
+        project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
+        decision = routes.route(event, events.kind(request.headers), self.projects)
+        if isinstance(decision, routes.Ignored):
+            _record(logging.INFO, request, project, f"ignored: {decision.reason}")
+            return JSONResponse({"ignored": decision.reason})
+        return await self._queue(request, project, decision)
+
+    async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
+        name, failure = trigger_id(trigger), ""
+        try:
+            with anyio.move_on_after(self.queue_seconds) as scope:
+                await anyio.to_thread.run_sync(self.enqueue, trigger, abandon_on_cancel=True)
+        except QueueError as error:
+            failure = str(error)
+        if scope.cancelled_caught:
+            failure = f"the broker did not answer within {self.queue_seconds:g} s"
+        if failure:
+            _record(logging.ERROR, request, project, f"not queued {name}: {failure}")
+            response = _error(503, "the queue is down; deliver this event again later")
+            response.headers["retry-after"] = RETRY_AFTER
+            return response
+        _record(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
+        return JSONResponse({"trigger": name}, 202)
+
+    async def readyz(self, request: Request) -> Response:
+        with anyio.move_on_after(self.queue_seconds):
+            reason = await anyio.to_thread.run_sync(self.ready, abandon_on_cancel=True)
+            return _error(503, reason) if reason else JSONResponse({"status": "ready"})
+        return _error(503, f"the check did not end within {self.queue_seconds:g} s")
+
+
+async def _healthz(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _check_length(request: Request) -> None:
+    length = request.headers.get("content-length")
+    if length is None:
+        return
+    if not (length.isascii() and length.isdigit()):
+        raise Rejected(400, "the Content-Length header is not a number")
+    # Longer than 19 digits is too large whatever it says, and int() would take its time.
+    if len(length) > 19 or int(length) > MAX_BODY:
+        raise _too_large()
+
+
+def _too_large() -> Rejected:
+    return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
+
+
+async def _body(request: Request, seconds: float) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        with anyio.fail_after(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MAX_BODY:
+                    raise _too_large()
+                chunks.append(chunk)
+    except TimeoutError as error:
+        raise Rejected(408, f"the body did not arrive within {seconds:g} s") from error
+    except ClientDisconnect as error:
+        raise Rejected(400, "the sender hung up before the body was complete") from error
+    return b"".join(chunks)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _error(404, f"there is nothing here; GitLab's webhook goes to POST {PATH}")
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    hint = "the method is not allowed"
+    if request.url.path == PATH:
+        hint = "this is the right address for GitLab's webhook, but it takes POST only"
+    response = _error(405, hint)
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update(error.headers)
+    return response
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": _line(message)}, status)
+
+
+def _record(level: int, request: Request, project: str, decision: str) -> None:
+    kind = _line(events.kind(request.headers)) or "-"
+    _log.log(level, "event=%r project=%s %s", kind, _line(project) or "-", _line(decision))
+
+
+def _line(text: str) -> str:
+    """One short line of printable characters, whatever a stranger wrote."""
+    return "".join(char if char.isprintable() else " " for char in text[:300]).strip()

@@ -1,0 +1,125 @@
+"""What an event asks for (pure): a Trigger, or a reason to leave it be.
+
+Only what the payload itself tells is decided here; what takes a look at GitLab (is the thread the
+bot's? may this user command it?) is for the worker.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from worker.core.identity import find_marker
+from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.webhook.events import Event, NoteEvent, PipelineEvent, PipelineMergeRequest, Project
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Nothing to do, and why."""
+
+    reason: str
+
+
+def route(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored:
+    """The decision. `kind` is GitLab's name of the event, `projects` the allow-list of globs."""
+    if isinstance(event, PipelineEvent):
+        return _pipeline(event, projects)
+    if isinstance(event, NoteEvent):
+        return _note(event, projects)
+    if kind == "System Hook":
+        name = event.object_kind or event.event_name or "unnamed"
+        return Ignored(f"system hook events ({name}) are not read: use a project or group webhook")
+    return Ignored("only pipeline and comment events are read")
+
+
+def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignored:
+    run, request = event.object_attributes, event.merge_request
+    reason = _unwanted_run(event) or _unlisted(_pipeline_path(event), projects)
+    if reason:
+        return Ignored(reason)
+    return PipelineFailed(
+        project_id=event.project.id,
+        pipeline_id=run.id,
+        sha=run.sha,
+        ref=run.ref,
+        mr_iid=request.iid if request else 0,
+        mr_project_id=request.target_project_id if request else 0,
+    )
+
+
+def _unwanted_run(event: PipelineEvent) -> str:
+    run, request = event.object_attributes, event.merge_request
+    if run.status != "failed":
+        return f"the pipeline is {run.status}, not failed"
+    if run.source == "parent_pipeline":
+        return "a child pipeline is reported with its parent"
+    if run.tag:
+        return "the pipeline ran for a tag, not for a merge request"
+    if request and request.state in ("closed", "merged"):
+        return f"the merge request is {request.state}"
+    if not request and run.ref == event.project.default_branch:
+        return "the pipeline ran on the default branch, not for a merge request"
+    return ""
+
+
+def _note(event: NoteEvent, projects: Sequence[str]) -> Trigger | Ignored:
+    note, request = event.object_attributes, event.merge_request
+    if note.noteable_type != "MergeRequest" or request is None:
+        return Ignored("the comment is not on a merge request")
+    reason = _unwanted_note(event) or _unlisted(_note_path(event), projects)
+    if reason:
+        return Ignored(reason)
+    if not note.discussion_id:
+        return Ignored("the comment names no thread")
+    return Replied(request.target_project_id, request.iid, note.discussion_id, note.id)
+
+
+def _unwanted_note(event: NoteEvent) -> str:
+    note = event.object_attributes
+    if note.system:
+        return "the comment was written by GitLab itself"
+    if (note.action or "create") != "create":
+        return "the comment was edited, not written"
+    # A forged marker gains nothing here: its note is left alone.
+    if find_marker(note.note):
+        return "the comment is one of our own notes"
+    if note.type not in ("DiscussionNote", "DiffNote"):
+        return "the comment is not a reply in a thread"
+    return ""
+
+
+def _unlisted(path: str | None, projects: Sequence[str]) -> str:
+    # Where the payload has no path of the target project the worker decides; it checks anyway.
+    if path is None or allowed(path, projects):
+        return ""
+    return f"the project {path} is not in the configured list (gitlab.projects)"
+
+
+def allowed(path: str, projects: Sequence[str]) -> bool:
+    """Whether a project path matches the list. `*` spans subgroups; an empty list allows all."""
+    # GitLab's paths are the same whatever their case.
+    return not projects or any(fnmatchcase(path.lower(), glob.lower()) for glob in projects)
+
+
+def _pipeline_path(event: PipelineEvent) -> str | None:
+    request = event.merge_request
+    if request is None or request.target_project_id == event.project.id:
+        return event.project.path_with_namespace
+    return _target_path(event.project, request)
+
+
+def _target_path(project: Project, request: PipelineMergeRequest) -> str | None:
+    """A fork's pipeline names its target project only inside the merge request's URL."""
+    root = (project.web_url or "").removesuffix(project.path_with_namespace)
+    url, cut, _ = (request.url or "").partition("/-/merge_requests/")
+    # Both URLs are of one instance, so what stands before the fork's path is the common root.
+    if not cut or not root or root == project.web_url or not url.startswith(root):
+        return None
+    return url.removeprefix(root)
+
+
+def _note_path(event: NoteEvent) -> str | None:
+    request = event.merge_request
+    if request is None or request.target_project_id == event.project.id:
+        return event.project.path_with_namespace
+    return request.target.path_with_namespace if request.target else None

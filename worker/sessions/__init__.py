@@ -1,0 +1,1 @@
+"""Where sessions outlive workers: one set of rules (`store.py`) over a folder or an S3 bucket."""

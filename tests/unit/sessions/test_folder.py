@@ -1,0 +1,175 @@
+import fcntl
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.unit.sessions import contender
+from worker.core.ports import Claim, SessionKey
+from worker.errors import StoreError
+from worker.sessions.folder import FolderStore
+
+KEY = SessionKey(7, 42, "0123456789abcdef0123")
+TURN = "sessions/7/42/0123456789abcdef0123/0000"
+PROCESSES = 6
+
+
+@contextmanager
+def process(mode: str, root: Path, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """A contender that waits for a line; killed at the end if it still runs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.unit.sessions.contender", mode, str(root), name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "ready\n"
+            yield running
+        finally:
+            running.kill()
+
+
+def start(running: "subprocess.Popen[str]") -> None:
+    assert running.stdin is not None
+    running.stdin.write("go\n")
+    running.stdin.flush()
+
+
+def won_by_processes(mode: str, root: Path) -> dict[str, list[int]]:
+    with ExitStack() as stack:
+        names = [f"worker-{number}" for number in range(PROCESSES)]
+        crowd = [stack.enter_context(process(mode, root, name)) for name in names]
+        for running in crowd:
+            start(running)
+        answers = [running.communicate(timeout=60)[0] for running in crowd]
+        assert [running.returncode for running in crowd] == [0] * PROCESSES
+    return {
+        name: [int(turn) for turn in answer.split()]
+        for name, answer in zip(names, answers, strict=True)
+    }
+
+
+def test_of_many_processes_exactly_one_takes_over_each_expired_claim(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    for turn in range(contender.TURNS):
+        store.claim(KEY, turn, Claim("dead", "t", 10.0), 0.0)
+    won = won_by_processes("claim", tmp_path)
+    turns = sorted(turn for mine in won.values() for turn in mine)
+    assert turns == list(range(contender.TURNS))
+    for name, mine in won.items():
+        for turn in mine:
+            held = store.claim(KEY, turn, Claim("late", "t", 99.0), 60.0)
+            assert held == Claim(name, "t", 100.0)
+
+
+def test_of_many_processes_exactly_one_commits_each_turn(tmp_path: Path) -> None:
+    won = won_by_processes("commit", tmp_path)
+    turns = sorted(turn for mine in won.values() for turn in mine)
+    assert turns == list(range(contender.TURNS))
+    for name, mine in won.items():
+        for turn in mine:
+            assert FolderStore(tmp_path).read_context(KEY, turn) == name.encode() * 1000
+
+
+def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path, lock_seconds=2.0)
+    seen: set[int] = set()
+    with process("checkpoint", tmp_path, "victim") as running:
+        start(running)
+        deadline = time.monotonic() + 20
+        while len(seen) < 20:
+            assert time.monotonic() < deadline
+            content = store.read_checkpoint(KEY, 0)
+            if content is not None:
+                assert len(content) == contender.SIZE
+                assert len(set(content)) == 1
+                seen.add(content[0])
+    content = store.read_checkpoint(KEY, 0)
+    assert content is not None
+    assert len(content) == contender.SIZE
+    assert store.claim(KEY, 0, Claim("heir", "t", 10.0**9), 10.0**8) is None
+    store.commit(KEY, 0, b"{}")
+    assert store.latest(KEY) == 0
+    assert list(store.sessions()) == [KEY]
+
+
+def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = FolderStore(root)
+    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    store.write_files(KEY, 0, [b"x"])
+    store.checkpoint(KEY, 1, b"x")
+    store.commit(KEY, 0, b"{}")
+    paths = [root, *root.rglob("*")]
+    assert len(paths) > 8
+    for path in paths:
+        expected = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == expected, path
+
+
+def test_no_scratch_is_left_after_any_write(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0)
+    store.checkpoint(KEY, 0, b"x")
+    store.write_files(KEY, 0, [b"x"])
+    store.commit(KEY, 0, b"{}")
+    with pytest.raises(StoreError):
+        store.commit(KEY, 0, b"{}")
+    names = sorted(path.name for path in (tmp_path / TURN).iterdir())
+    assert names == [".lock", "claim.json", "context.json", "sandbox.tar.gz"]
+
+
+def test_a_turn_locked_by_a_hanging_process_is_given_up_in_time(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path, lock_seconds=0.05)
+    store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0)
+    with (tmp_path / TURN / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match="locked by another process") as caught:
+            store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0)
+    assert caught.value.transient
+    assert store.claim(KEY, 0, Claim("b", "t", 9.0), 2.0) is None
+
+
+def test_a_symbolic_link_in_the_place_of_an_object_is_not_followed(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    store.commit(KEY, 0, b"{}")
+    outside = tmp_path / "outside"
+    outside.write_text("private")
+    context = tmp_path / "store" / TURN / "context.json"
+    context.unlink()
+    context.symlink_to(outside)
+    with pytest.raises(StoreError, match=r"context\.json"):
+        store.read_context(KEY, 0)
+
+
+@pytest.mark.parametrize("leaf", ["context.json", "checkpoint.json", "claim.json"])
+def test_a_folder_in_the_place_of_an_object_is_an_error_that_names_it(
+    tmp_path: Path, leaf: str
+) -> None:
+    store = FolderStore(tmp_path)
+    (tmp_path / TURN / leaf).mkdir(parents=True)
+    attempts: dict[str, Callable[[], object]] = {
+        "context.json": lambda: store.read_context(KEY, 0),
+        "checkpoint.json": lambda: store.checkpoint(KEY, 0, b"x"),
+        "claim.json": lambda: store.claim(KEY, 0, Claim("a", "t", 1.0), 0.0),
+    }
+    with pytest.raises(StoreError, match=f"{TURN}/{leaf}"):
+        attempts[leaf]()
+
+
+def test_a_store_whose_folder_was_removed_is_made_again(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = FolderStore(root)
+    root.rmdir()
+    assert store.latest(KEY) is None
+    store.commit(KEY, 0, b"{}")
+    assert store.read_context(KEY, 0) == b"{}"

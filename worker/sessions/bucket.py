@@ -1,0 +1,334 @@
+"""An S3 bucket as `objects.Objects`, through boto3 (wire-misc 3)."""
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+from botocore.exceptions import ConnectionError as NoConnection
+
+from worker.errors import StoreError
+from worker.sessions.objects import CHUNK, Stored
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+    from worker.sessions.objects import Objects
+
+
+PART = 8 * 1024 * 1024
+"""Bytes of an upload's part; all but the last are equal, as some compatible stores demand."""
+
+_MISSING = {"NoSuchKey", "404"}
+_CONFLICT = {"PreconditionFailed", "412"}
+_BUSY = {"ConditionalRequestConflict", "409"}
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+
+_TRANSIENT = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling"}
+
+_CREDENTIALS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role, that may list "
+    "the bucket and get, put and delete its objects"
+)
+_HINTS = (
+    ({"NoSuchBucket"}, "create the bucket, or correct the store's address"),
+    (
+        {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"},
+        _CREDENTIALS,
+    ),
+    ({"NotImplemented", "MethodNotAllowed"}, "use a store that honours conditional writes"),
+)
+_UNREACHABLE = (NoConnection, HTTPClientError, IncompleteReadError, CredentialRetrievalError)
+
+
+class _Missing(StoreError):
+    """There is no such object."""
+
+
+class _Conflict(StoreError):
+    """A conditional write did not find what it demanded."""
+
+
+class _Busy(StoreError):
+    """A conditional write met another one that is not done: neither has won."""
+
+
+def connect(
+    session: boto3.Session,
+    endpoint_url: str | None,
+    region: str | None,
+    *,
+    attempts: int,
+    connect_timeout: float,
+    read_timeout: float,
+) -> "S3Client":
+    """A client that AWS and its imitations understand. Safe to share between threads."""
+    with _translated("connect", endpoint_url or "S3"):
+        return session.client(
+            "s3",
+            endpoint_url=endpoint_url,
+            region_name=region,
+            config=Config(
+                signature_version="s3v4",
+                s3={"addressing_style": "path"},
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                connect_timeout=connect_timeout,
+                read_timeout=read_timeout,
+                max_pool_connections=64,
+                tcp_keepalive=True,
+                # The newer default frames bodies in a way that many imitations store as content.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )
+
+
+class Bucket:
+    """See `objects.Objects`. Versions are ETags."""
+
+    def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+
+    def exists(self, name: str) -> bool:
+        """See Objects."""
+        return self._writer(name) is not None
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        """See Objects."""
+        try:
+            with self._doing("read", name):
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+                with closing(answer["Body"]) as body:
+                    content = _gathered(body.iter_chunks(CHUNK), limit)
+        except _Missing:
+            return None
+        if len(content) > limit:
+            raise StoreError(
+                f"{self.place(name)} has more than {limit} bytes: it is not one of our objects"
+            )
+        return Stored(content, answer.get("ETag", ""))
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Objects."""
+        return self._put_if(name, content, {"IfNoneMatch": "*"})
+
+    def replace(self, name: str, content: bytes, version: str) -> bool:
+        """See Objects."""
+        return self._put_if(name, content, {"IfMatch": version})
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Objects."""
+        with self._doing("write", name):
+            self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> int:
+        """See Objects."""
+        size = 0
+        done: list[CompletedPartTypeDef] = []
+        with ExitStack() as undo:
+            for part in _parts(chunks):
+                if not done:
+                    if len(part) < PART:
+                        self.write(name, part)
+                        return len(part)
+                    upload = self._begin(name)
+                    undo.callback(self._abort, name, upload)
+                done.append(self._part(name, upload, len(done) + 1, part))
+                size += len(part)
+            self._complete(name, upload, done)
+            undo.pop_all()
+        return size
+
+    def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
+        """See Objects."""
+        return self._opened(name) if self.exists(name) else None
+
+    def delete(self, name: str, version: str | None = None) -> None:
+        """See Objects."""
+        key = self._key(name)
+        with suppress(_Missing, _Conflict), self._doing("delete", name):
+            if version is None:
+                self._client.delete_object(Bucket=self._bucket, Key=key)
+            else:
+                self._client.delete_object(Bucket=self._bucket, Key=key, IfMatch=version)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Objects."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._key(prefix)
+        )
+        with self._doing("list", prefix):
+            for page in pages:
+                for entry in page.get("Contents", ()):
+                    yield entry["Key"].removeprefix(self._prefix)
+
+    def place(self, name: str) -> str:
+        """See Objects."""
+        return f"s3://{self._bucket}/{self._key(name)}"
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def _doing(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return _translated(verb, self.place(name))
+
+    def _writer(self, name: str) -> str | None:
+        """Who created the object ("" if it does not say), or None if there is none."""
+        try:
+            with self._doing("look at", name):
+                answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        except _Missing:
+            return None
+        return answer.get("Metadata", {}).get("writer", "")
+
+    def _put_if(self, name: str, content: bytes, condition: Mapping[str, str]) -> bool:
+        writer = secrets.token_hex(8)
+        request: Any = {
+            "Bucket": self._bucket,
+            "Key": self._key(name),
+            "Body": content,
+            "Metadata": {"writer": writer},
+            **condition,
+        }
+        for pause in _PAUSES:
+            try:
+                with self._doing("write", name):
+                    self._client.put_object(**request)
+            except _Missing:
+                return False
+            except _Busy:
+                time.sleep(pause)
+            except _Conflict:
+                # A repeated request whose first answer was lost meets its own object.
+                return self._writer(name) == writer
+            else:
+                return True
+        raise StoreError(f"others keep writing to {self.place(name)}", transient=True)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[Iterator[bytes]]:
+        with self._doing("read", name):
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
+        with closing(answer["Body"]) as body:
+            yield self._streamed(name, body.iter_chunks(CHUNK))
+
+    def _streamed(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        with self._doing("read", name):
+            yield from chunks
+
+    def _begin(self, name: str) -> str:
+        with self._doing("write", name):
+            return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(name))[
+                "UploadId"
+            ]
+
+    def _part(self, name: str, upload: str, number: int, part: bytes) -> "CompletedPartTypeDef":
+        with self._doing("write", name):
+            answer = self._client.upload_part(
+                Bucket=self._bucket,
+                Key=self._key(name),
+                UploadId=upload,
+                PartNumber=number,
+                Body=part,
+            )
+        return {"ETag": answer["ETag"], "PartNumber": number}
+
+    def _complete(self, name: str, upload: str, done: list["CompletedPartTypeDef"]) -> None:
+        with self._doing("write", name):
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket,
+                Key=self._key(name),
+                UploadId=upload,
+                MultipartUpload={"Parts": done},
+            )
+
+    def _abort(self, name: str, upload: str) -> None:
+        # The upload already failed, and its own error is the one to tell.
+        with suppress(StoreError), self._doing("abort the upload of", name):
+            self._client.abort_multipart_upload(
+                Bucket=self._bucket, Key=self._key(name), UploadId=upload
+            )
+
+
+def _gathered(chunks: Iterable[bytes], limit: int) -> bytes:
+    # Only a body that is read to its end notices that it was cut off.
+    content = bytearray()
+    for chunk in chunks:
+        content += chunk
+        if len(content) > limit:
+            break
+    return bytes(content)
+
+
+def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The stream in pieces of PART bytes; the last is shorter. One piece at least."""
+    buffer, count = bytearray(), 0
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            room = PART - len(buffer)
+            buffer += view[:room]
+            view = view[room:]
+            if len(buffer) == PART:
+                yield bytes(buffer)
+                buffer.clear()
+                count += 1
+    if buffer or not count:
+        yield bytes(buffer)
+
+
+@contextmanager
+def _translated(verb: str, place: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        raise _refusal(error, f"cannot {verb} {place}") from error
+    except (NoCredentialsError, PartialCredentialsError) as error:
+        raise StoreError(f"cannot {verb} {place}: {error}: {_CREDENTIALS}") from error
+    except _UNREACHABLE as error:
+        raise StoreError(
+            f"cannot {verb} {place}: {_short(error)}: is the S3 endpoint right, and up?",
+            transient=True,
+        ) from error
+    except BotoCoreError as error:
+        raise StoreError(f"cannot {verb} {place}: {_short(error)}") from error
+
+
+def _refusal(error: ClientError, failed: str) -> StoreError:
+    answer = error.response
+    code = str(answer.get("Error", {}).get("Code", ""))
+    message = f"{failed}: {code} {_short(answer.get('Error', {}).get('Message', ''))}".rstrip()
+    for codes, kind in ((_MISSING, _Missing), (_CONFLICT, _Conflict), (_BUSY, _Busy)):
+        if code in codes:
+            return kind(message)
+    hint = next((hint for codes, hint in _HINTS if code in codes), "")
+    status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return StoreError(
+        f"{message}: {hint}" if hint else message,
+        transient=code in _TRANSIENT or status >= 500,
+    )
+
+
+def _short(problem: object) -> str:
+    return " ".join(str(problem).split())[:300]
+
+
+if TYPE_CHECKING:
+
+    def _conforms(bucket: Bucket) -> Objects:
+        return bucket

@@ -1,0 +1,31 @@
+"""A claim as the JSON of `claim.json` and back (pure)."""
+
+import json
+import math
+from dataclasses import asdict
+
+from worker.core.ports import Claim
+
+
+def encode(claim: Claim) -> bytes:
+    """The content of `claim.json`."""
+    return json.dumps(asdict(claim), sort_keys=True).encode()
+
+
+def decode(content: bytes) -> Claim:
+    """The claim in `content`. Raises ValueError, or what hostile JSON makes of it:
+    OverflowError, RecursionError."""
+    data = json.loads(content)
+    if not isinstance(data, dict):
+        raise ValueError("it is not an object")
+    owner, trigger_id, until = (data.get(name) for name in ("owner", "trigger_id", "until"))
+    if not (isinstance(owner, str) and isinstance(trigger_id, str)):
+        raise ValueError("owner and trigger_id must be text")
+    if isinstance(until, bool) or not isinstance(until, int | float) or not math.isfinite(until):
+        raise ValueError("until must be a time")
+    return Claim(owner, trigger_id, float(until))
+
+
+def same_holder(one: Claim, other: Claim) -> bool:
+    """Whether both are of one run; `until` differs after a renewal."""
+    return (one.owner, one.trigger_id) == (other.owner, other.trigger_id)

@@ -1,0 +1,280 @@
+"""Sessions in a local folder, shared safely by any number of processes on it."""
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from io import BufferedWriter, FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from worker.errors import StoreError
+from worker.sessions.objects import CHUNK, Stored
+from worker.sessions.store import Store
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+_TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
+_HINTS = {
+    errno.EACCES: "let this user write there",
+    errno.EPERM: "let this user write there, on a file system with hard links",
+    errno.EOPNOTSUPP: "use a file system with hard links",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota is used up",
+}
+
+
+class FolderStore(Store):
+    """A SessionStore under `root`, which is created. Raises StoreError if it cannot be.
+
+    `lock_seconds` is how long to wait for another process that changes the same turn.
+    """
+
+    def __init__(self, root: Path, *, lock_seconds: float = 10.0) -> None:
+        super().__init__(Folder(root, lock_seconds))
+
+
+class Folder:
+    """See `objects.Objects`. Folders are 0700 and files 0600; dot-files are our own scratch."""
+
+    def __init__(self, root: Path, lock_seconds: float) -> None:
+        self._root = root
+        self._lock_seconds = lock_seconds
+        with _translated(f"create the store {root}"):
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def exists(self, name: str) -> bool:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"look at {path}"):
+            return _exists(path)
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"read {path}"):
+            content = _read(path, limit + 1)
+        if content is None:
+            return None
+        if len(content) > limit:
+            raise StoreError(f"{path} has more than {limit} bytes: it is not one of our objects")
+        return Stored(content, _version(content))
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"write {path}"), self._scratch(path) as (scratch, file):
+            _finish(file, content)
+            won = _link(scratch, path)
+            _sync(path.parent)
+            return won
+
+    def replace(self, name: str, content: bytes, version: str) -> bool:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"write {path}"), self._scratch(path) as (scratch, file):
+            _finish(file, content)
+            with _locked(path.parent, self._lock_seconds):
+                if _digest(path) != version:
+                    return False
+                scratch.replace(path)
+            _sync(path.parent)
+            return True
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Objects."""
+        self.upload(name, [content])
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> int:
+        """See Objects."""
+        path, size = self._root / name, 0
+        with ExitStack() as stack:
+            with _translated(f"write {path}"):
+                scratch, file = stack.enter_context(self._scratch(path))
+            # An OSError of the stream itself is not ours to translate.
+            for chunk in chunks:
+                with _translated(f"write {path}"):
+                    size += file.write(chunk)
+            with _translated(f"write {path}"):
+                _finish(file)
+                scratch.replace(path)
+                _sync(path.parent)
+        return size
+
+    def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
+        """See Objects."""
+        return self._opened(self._root / name) if self.exists(name) else None
+
+    def delete(self, name: str, version: str | None = None) -> None:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"remove {path}"):
+            if not path.parent.is_dir():
+                return
+            with _locked(path.parent, self._lock_seconds):
+                if version is None or _digest(path) == version:
+                    path.unlink(missing_ok=True)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Objects."""
+        folder, _, _ = prefix.rpartition("/")
+        for path in _walk(self._root / folder):
+            name = path.relative_to(self._root).as_posix()
+            if name.startswith(prefix):
+                yield name
+
+    def place(self, name: str) -> str:
+        """See Objects."""
+        return str(self._root / name)
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[Iterator[bytes]]:
+        with _translated(f"read {path}"):
+            file = FileIO(os.open(path, _READ))
+        with file:
+            yield _chunks(file, path)
+
+    @contextmanager
+    def _scratch(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
+        """A fresh file beside `path`, gone afterwards unless it was renamed."""
+        self._make(path.parent)
+        scratch = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            with os.fdopen(os.open(scratch, _CREATE, 0o600), "wb") as file:
+                yield scratch, file
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        if folder != self._root:
+            self._make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)
+
+
+@contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "")
+        raise StoreError(
+            f"cannot {doing}: {error.strerror or error}{f': {hint}' if hint else ''}",
+            transient=error.errno in _TRANSIENT,
+        ) from error
+
+
+@contextmanager
+def _locked(folder: Path, seconds: float) -> Iterator[None]:
+    """The one process (and thread) that changes existing objects of `folder`."""
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        deadline = time.monotonic() + seconds
+        while not _try_lock(handle):
+            if time.monotonic() > deadline:
+                raise StoreError(f"{folder} stays locked by another process", transient=True)
+            time.sleep(0.005)
+        yield
+    finally:
+        # Closing gives the lock up, as the kernel does for a process that dies.
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _link(scratch: Path, path: Path) -> bool:
+    """Give the finished file its name, unless somebody has it. Atomic, also between hosts."""
+    try:
+        os.link(scratch, path, follow_symlinks=False)
+    except FileExistsError:
+        # A repeated NFS request finds its own link: then the file has both names.
+        return scratch.stat().st_nlink == 2
+    return True
+
+
+def _finish(file: BufferedWriter, content: bytes = b"") -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _read(path: Path, limit: int) -> bytes | None:
+    try:
+        handle = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        # Asking for the limit itself would set that much memory aside.
+        return file.read(min(limit, os.fstat(handle).st_size))
+
+
+def _digest(path: Path) -> str | None:
+    content = _read(path, sys.maxsize)
+    return None if content is None else _version(content)
+
+
+def _version(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
+    while True:
+        with _translated(f"read {path}"):
+            chunk = file.read(CHUNK)
+        if not chunk:
+            return
+        yield chunk
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files under `folder`, sorted, without dot-files; nothing if there is no such folder."""
+    with _translated(f"list {folder}"):
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(folder / entry.name)
+        elif entry.is_file(follow_symlinks=False):
+            yield folder / entry.name
+
+
+if TYPE_CHECKING:
+    from worker.sessions.objects import Objects
+
+    def _conforms(folder: Folder) -> Objects:
+        return folder

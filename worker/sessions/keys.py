@@ -1,0 +1,79 @@
+"""Session keys as object names and back (pure; design, "Store layout").
+
+sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
+                                                      /sandbox.tar.gz
+                                                      /checkpoint.json
+                                                      /claim.json
+index/{session_id}      "{project_id}/{mr_iid}": where to look for a session known by its id
+"""
+
+import re
+from dataclasses import dataclass
+
+from worker.core.ports import SessionKey
+from worker.errors import StoreError
+
+CONTEXT = "context.json"
+FILES = "sandbox.tar.gz"
+CHECKPOINT = "checkpoint.json"
+CLAIM = "claim.json"
+
+ROOT = "sessions/"
+MAX_TURN = 9999
+
+_ID = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
+_START = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+_NUMBER = r"([1-9]\d{0,18})"
+_POINTER = re.compile(rf"{_NUMBER}/{_NUMBER}".encode(), re.ASCII)
+_NAME = re.compile(
+    rf"sessions/{_NUMBER}/{_NUMBER}/([0-9a-f]{{4,64}})/(\d{{4}})/([a-z.]+)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an object's name says."""
+
+    key: SessionKey
+    turn: int
+    leaf: str
+
+
+def session(key: SessionKey) -> str:
+    """The prefix of all of a session's turns. Raises StoreError for a key that is not one."""
+    numbers = (key.project_id, key.mr_iid)
+    if not _ID.fullmatch(key.session_id) or not all(0 < number < 10**19 for number in numbers):
+        raise StoreError(f"not a session's key: {str(key)[:200]!r}")
+    return f"{ROOT}{key.project_id}/{key.mr_iid}/{key.session_id}/"
+
+
+def turn(key: SessionKey, number: int) -> str:
+    """The prefix of one turn's objects."""
+    if not 0 <= number <= MAX_TURN:
+        raise StoreError(f"a session has turns 0 to {MAX_TURN}, not {number}")
+    return f"{session(key)}{number:04d}/"
+
+
+def parse(name: str) -> Found | None:
+    """What `name` is the object of, or None if it is none of ours."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        return None
+    key = SessionKey(int(match[1]), int(match[2]), match[3])
+    return Found(key, int(match[4]), match[5])
+
+
+def index(start: str) -> str | None:
+    """The name, or the beginning of the names, of index entries; None for what is no id."""
+    return f"index/{start}" if _START.fullmatch(start) else None
+
+
+def pointer(key: SessionKey) -> bytes:
+    """The content of a session's index entry."""
+    return f"{key.project_id}/{key.mr_iid}".encode()
+
+
+def follow(session_id: str, content: bytes) -> SessionKey | None:
+    """The key that an index entry's content points to, or None if it is damaged."""
+    match = _POINTER.fullmatch(content)
+    return SessionKey(int(match[1]), int(match[2]), session_id) if match else None

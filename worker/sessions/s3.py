@@ -1,0 +1,37 @@
+"""Sessions in an S3 bucket, or a compatible store that honours conditional writes."""
+
+import boto3
+
+from worker.sessions.bucket import Bucket, connect
+from worker.sessions.store import Store
+
+
+class S3Store(Store):
+    """A SessionStore under `prefix` in `bucket`.
+
+    `endpoint_url` and `region` are None for AWS's own. Credentials come from `session`, by default
+    boto3's chain. `attempts` and `connect_timeout` (seconds) bound how long a store that is down
+    holds a worker. Call `probe` before relying on a store that is not AWS's.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        *,
+        session: boto3.Session | None = None,
+        attempts: int = 5,
+        connect_timeout: float = 5.0,
+        read_timeout: float = 60.0,
+    ) -> None:
+        client = connect(
+            session or boto3.Session(),
+            endpoint_url,
+            region,
+            attempts=attempts,
+            connect_timeout=connect_timeout,
+            read_timeout=read_timeout,
+        )
+        super().__init__(Bucket(client, bucket, prefix))

@@ -17,26 +17,32 @@ A = TypeVar("A", bound=Arguments)
 
 
 def schema(model: type[Arguments]) -> dict[str, Any]:
-    """The JSON Schema of `model` without pydantic's titles, which cost tokens and say nothing."""
+    """The JSON Schema of `model`, in one piece and without pydantic's titles.
+
+    Titles cost tokens and say nothing; not every provider follows `$ref`.
+    """
     full = model.model_json_schema()
-    cleaned: dict[str, Any] = _untitled(full)
+    cleaned: dict[str, Any] = _plain(full, full.get("$defs", {}))
     cleaned.pop("description", None)
     cleaned.setdefault("properties", {})
     return cleaned
 
 
-def _untitled(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {
-            key: {name: _untitled(value) for name, value in child.items()}
-            if key == "properties"
-            else _untitled(child)
-            for key, child in node.items()
-            if not (key == "title" and isinstance(child, str))
-        }
+def _plain(node: Any, defs: dict[str, Any]) -> Any:
     if isinstance(node, list):
-        return [_untitled(child) for child in node]
-    return node
+        return [_plain(child, defs) for child in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = defs[node["$ref"].rpartition("/")[2]]
+        return _plain({key: value for key, value in target.items() if key != "description"}, defs)
+    return {
+        key: {name: _plain(value, defs) for name, value in child.items()}
+        if key == "properties"
+        else _plain(child, defs)
+        for key, child in node.items()
+        if key != "$defs" and not (key == "title" and isinstance(child, str))
+    }
 
 
 def parse(model: type[A], arguments: str) -> A:

@@ -1,0 +1,174 @@
+import json
+from typing import Any
+
+import pytest
+
+from sandbox.base import ExecResult, Output
+from tests.contexts import call
+from tests.fakes import EMPTY, FixedSource, MemorySandbox
+from worker.core.messages import ToolResult, ToolSpec
+from worker.core.ports import Document, DocumentKind
+from worker.errors import SandboxLost, SourceError
+from worker.tools.base import Bench
+from worker.tools.toolbox import WorkflowToolbox
+
+SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
+SMALL = Document(b'{"title": "x"}')
+LARGE = Document(b"line\n" * 2000, DocumentKind.TEXT, missing="page 3 could not be read")
+
+
+class Room:
+    """A toolbox over a sandbox in memory and one source."""
+
+    def __init__(self, answer: Document | Exception = SMALL, pattern: str = "") -> None:
+        self.sandbox = MemorySandbox()
+        self.source = FixedSource(SPEC, answer)
+        bench = Bench(
+            sandbox=self.sandbox,
+            sources={SPEC.name: self.source},
+            exec_timeout=120.0,
+            redact=lambda text: text.replace("hunter22", "[redacted]"),
+        )
+        self.toolbox = WorkflowToolbox(bench, lambda name: pattern in name)
+
+    def run(self, name: str, arguments: Any, number: int = 0) -> tuple[dict[str, Any], ToolResult]:
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        (ran,) = self.toolbox.run([call("c", name, text)], number)
+        return json.loads(ran.result.content), ran.result
+
+
+def test_specs_are_tools_then_sources_and_only_those_the_workflow_allows() -> None:
+    names = [spec.name for spec in Room().toolbox.specs]
+    assert names == ["sandbox_exec", "fetch_to_sandbox", "fetch_batch_to_sandbox", SPEC.name]
+    assert [spec.name for spec in Room(pattern="exec").toolbox.specs] == ["sandbox_exec"]
+
+
+def test_schemas_are_plain_json_schema_without_references_or_titles() -> None:
+    for spec in Room().toolbox.specs:
+        assert spec.parameters["type"] == "object"
+        text = json.dumps(spec.parameters)
+        assert "$ref" not in text
+        assert '"title"' not in text
+
+
+def test_a_command_returns_its_status_and_streams() -> None:
+    room = Room()
+    room.sandbox.answer = lambda _: ExecResult(2, Output("out", 3, 0), Output("err", 3, 0), 0.1)
+    content, result = room.run("sandbox_exec", {"command": "grep x y"}, number=7)
+    assert content == {"exit_code": 2, "stdout": "out", "stderr": "err"}
+    assert not result.is_error
+    assert room.sandbox.commands == [("grep x y", 120.0, 7)]
+
+
+def test_the_model_may_shorten_the_time_limit_but_not_lengthen_it() -> None:
+    room = Room()
+    room.run("sandbox_exec", {"command": "x", "timeout_seconds": 5})
+    room.run("sandbox_exec", {"command": "x", "timeout_seconds": 5000})
+    assert [timeout for _, timeout, _ in room.sandbox.commands] == [5, 120]
+
+
+def test_spilled_output_names_its_file_and_size() -> None:
+    room = Room()
+    spilled = Output("head … tail", 10_000_000, 5000, "/tmp/_out/3.txt", kept=9_000_000)
+    room.sandbox.answer = lambda _: ExecResult(0, spilled, EMPTY, 0.1)
+    content, _ = room.run("sandbox_exec", {"command": "x"})
+    assert content["stdout_file"] == "/tmp/_out/3.txt"
+    assert content["stdout_bytes"] == 10_000_000
+    assert "9000000" in content["stdout_cut"]
+
+
+def test_a_time_out_and_a_kill_are_said() -> None:
+    room = Room()
+    room.sandbox.answer = lambda _: ExecResult(None, EMPTY, EMPTY, 120.0, timed_out=True)
+    assert "120 seconds" in room.run("sandbox_exec", {"command": "x"})[0]["timed_out"]
+    room.sandbox.answer = lambda _: ExecResult(137, EMPTY, EMPTY, 1.0)
+    assert "memory" in room.run("sandbox_exec", {"command": "x"})[0]["killed"]
+
+
+def test_secrets_in_output_do_not_reach_the_model() -> None:
+    room = Room()
+    leak = Output("hunter22", 8, 0)
+    room.sandbox.answer = lambda _: ExecResult(0, leak, leak, 0.1)
+    content, _ = room.run("sandbox_exec", {"command": "x"})
+    assert (content["stdout"], content["stderr"]) == ("[redacted]", "[redacted]")
+
+
+def test_a_small_document_is_inline_and_a_large_one_a_file_with_a_preview() -> None:
+    content, _ = Room(SMALL).run(SPEC.name, {})
+    assert content == {"result": {"title": "x"}}
+    room = Room(LARGE)
+    content, result = room.run(SPEC.name, {}, number=4)
+    assert content["saved_to"] == "/tmp/_out/4.txt"
+    assert (content["bytes"], content["lines"]) == (10_000, 2000)
+    assert content["missing"] == "page 3 could not be read"
+    assert room.sandbox.files["/tmp/_out/4.txt"] == LARGE.data
+    assert len(result.content.encode()) < 5000
+
+
+def test_a_document_is_fetched_to_a_file() -> None:
+    room = Room(LARGE)
+    request = {"source": SPEC.name, "arguments": {"a": 1}, "path": "/tmp/data/thing.txt"}
+    content, _ = room.run("fetch_to_sandbox", request)
+    assert content["saved_to"] == "/tmp/data/thing.txt"
+    assert room.source.asked == ['{"a": 1}']
+    assert room.sandbox.files["/tmp/data/thing.txt"] == LARGE.data
+
+
+def test_a_batch_shares_one_preview_and_one_failure_does_not_spoil_the_rest() -> None:
+    room = Room(LARGE)
+    requests = [
+        {"source": SPEC.name, "path": "/tmp/data/1"},
+        {"source": "nope", "path": "/tmp/data/2"},
+        {"source": SPEC.name, "path": "/etc/passwd"},
+        {"source": SPEC.name, "path": "/tmp/data/4"},
+    ]
+    content, result = room.run("fetch_batch_to_sandbox", {"requests": requests})
+    first, unknown, outside, last = content["results"]
+    assert (first["saved_to"], last["saved_to"]) == ("/tmp/data/1", "/tmp/data/4")
+    assert "'nope'" in unknown["error"]
+    assert "/tmp/data/" in outside["error"]
+    assert not result.is_error
+    assert len(result.content.encode()) < 6000
+
+
+WRONG_CALLS = [
+    ("no_such_tool", {}, "there is no tool 'no_such_tool'; there are: sandbox_exec"),
+    ("sandbox_exec", {}, "command: Field required"),
+    ("sandbox_exec", {"command": 3}, "command: Input should be a valid string"),
+    ("sandbox_exec", {"command": "x", "cwd": "/"}, "cwd: Extra inputs are not permitted"),
+    ("sandbox_exec", "{not json", "Invalid JSON"),
+    ("sandbox_exec", "[1]", "arguments: "),
+    ("fetch_to_sandbox", {"source": SPEC.name, "path": "/tmp/data/../x"}, "not a file path"),
+    ("fetch_to_sandbox", {"source": SPEC.name, "path": "/tmp/data/"}, "not a file path"),
+    ("fetch_batch_to_sandbox", {"requests": []}, "requests: List should have at least 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "says"), WRONG_CALLS)
+def test_a_wrong_call_is_a_value_the_model_can_act_on(name: str, arguments: Any, says: str) -> None:
+    content, result = Room().run(name, arguments)
+    assert says in content["error"]
+    assert result.is_error
+    assert result.call_id == "c"
+
+
+def test_what_a_source_cannot_give_is_a_value_that_says_why() -> None:
+    content, result = Room(SourceError("job 5: the log has expired")).run(SPEC.name, {})
+    assert content == {"unavailable": "job 5: the log has expired"}
+    assert result.is_error
+
+
+def test_a_dead_sandbox_is_never_shown_as_output() -> None:
+    room = Room()
+    room.sandbox.gone = True
+    with pytest.raises(SandboxLost):
+        room.run("sandbox_exec", {"command": "x"})
+
+
+def test_calls_are_answered_in_order_and_numbered_on() -> None:
+    room = Room(LARGE)
+    calls = [call("a", SPEC.name), call("b", "sandbox_exec", '{"command": "x"}')]
+    ran = list(room.toolbox.run(calls, 5))
+    assert [one.result.call_id for one in ran] == ["a", "b"]
+    assert "/tmp/_out/5.txt" in room.sandbox.files
+    assert room.sandbox.commands[0][2] == 6

@@ -1,0 +1,61 @@
+"""`sandbox_exec`: a command in the session's container."""
+
+from typing import Any
+
+from pydantic import Field
+
+from sandbox.base import ExecResult, Output
+from worker.arguments import Arguments
+from worker.tools.base import Bench, Made, ToolDef
+
+
+class Args(Arguments):
+    """The arguments of `sandbox_exec`."""
+
+    command: str = Field(min_length=1, max_length=100_000, description="A bash script.")
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, description="Ends the command earlier than the usual limit."
+    )
+
+
+def run(args: Args, bench: Bench, number: int) -> Made:
+    """Run the command; a non-zero exit status is a result like any other."""
+    timeout = min(args.timeout_seconds or bench.exec_timeout, bench.exec_timeout)
+    done = bench.sandbox.exec(args.command, timeout=timeout, number=number)
+    return Made(_content(done, timeout, bench), done.stdout.size + done.stderr.size)
+
+
+def _content(done: ExecResult, timeout: float, bench: Bench) -> dict[str, Any]:
+    content: dict[str, Any] = {"exit_code": done.exit_code}
+    if done.timed_out:
+        content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
+    elif done.exit_code == 137:
+        content["killed"] = "by signal 9, most likely for want of memory"
+    content |= _stream("stdout", done.stdout, bench)
+    if done.stderr.size:
+        content |= _stream("stderr", done.stderr, bench)
+    return content
+
+
+def _stream(name: str, output: Output, bench: Bench) -> dict[str, Any]:
+    content: dict[str, Any] = {name: bench.redact(output.preview)}
+    if output.path:
+        content[f"{name}_file"] = output.path
+        content[f"{name}_bytes"] = output.size
+        content[f"{name}_lines"] = output.lines
+        if output.kept < output.size:
+            content[f"{name}_cut"] = f"the file holds only the first {output.kept} bytes"
+    return content
+
+
+TOOL = ToolDef(
+    name="sandbox_exec",
+    description=(
+        "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
+        "background processes end with the call. Tools: bash, coreutils, grep, sed, awk, jq, "
+        "ripgrep, git, python3, xmllint, sqlite3, unzip, zstd, file, diff. Output over 4 KB is "
+        "saved to a file and previewed."
+    ),
+    args=Args,
+    run=run,
+)

@@ -1,0 +1,8 @@
+"""The tools there are. A new one is a file and a row here."""
+
+from typing import Any
+
+from worker.tools import fetch, sandbox_exec
+from worker.tools.base import ToolDef
+
+TOOLS: tuple[ToolDef[Any], ...] = (sandbox_exec.TOOL, fetch.FETCH, fetch.FETCH_BATCH)

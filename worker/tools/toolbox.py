@@ -1,0 +1,65 @@
+"""The toolbox: runs what the model calls and answers every call, whatever goes wrong."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from sandbox.base import SandboxError, SandboxGone
+from worker.arguments import parse
+from worker.core.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.ports import Ran, Source
+from worker.errors import ArgumentError, SandboxLost, SourceError
+from worker.tools import documents
+from worker.tools.base import Bench, Made
+from worker.tools.table import TOOLS
+
+
+def offered(sources: Mapping[str, Source], allows: Callable[[str], bool]) -> tuple[ToolSpec, ...]:
+    """What the model is told of the tools and sources a workflow may use, before any sandbox."""
+    specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
+    return tuple(spec for spec in specs if allows(spec.name))
+
+
+class WorkflowToolbox:
+    """The tools and sources one workflow may use. Satisfies core.ports.Toolbox."""
+
+    def __init__(self, bench: Bench, allows: Callable[[str], bool]) -> None:
+        self._tools = {tool.name: tool for tool in TOOLS if allows(tool.name)}
+        self._sources = {name: one for name, one in bench.sources.items() if allows(name)}
+        self._bench = replace(bench, sources=self._sources)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Tools first, then sources, each in its table's order."""
+        return offered(self._sources, lambda name: name in self._tools or name in self._sources)
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
+        """Answer the calls in order. Raises only SandboxLost."""
+        for number, call in enumerate(calls, first):
+            started = time.monotonic()
+            made = self._answer(call, number)
+            content = json.dumps(made.content, ensure_ascii=False)
+            result = ToolResult(call.id, call.name, content, made.is_error)
+            yield Ran(result, made.size, time.monotonic() - started)
+
+    def _answer(self, call: ToolCall, number: int) -> Made:
+        try:
+            return self._dispatch(call, number)
+        except SandboxGone as error:
+            raise SandboxLost(str(error)) from error
+        except SourceError as error:
+            return Made({"unavailable": str(error)}, 0, is_error=True)
+        except (ArgumentError, SandboxError) as error:
+            return Made({"error": self._bench.redact(str(error))}, 0, is_error=True)
+
+    def _dispatch(self, call: ToolCall, number: int) -> Made:
+        if tool := self._tools.get(call.name):
+            return tool.run(parse(tool.args, call.arguments), self._bench, number)
+        if source := self._sources.get(call.name):
+            return self._inline(source, call, number)
+        known = ", ".join([*self._tools, *self._sources])
+        raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
+
+    def _inline(self, source: Source, call: ToolCall, number: int) -> Made:
+        return documents.inline(source.fetch(call.arguments), self._bench, number)

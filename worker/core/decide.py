@@ -60,7 +60,7 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
         return _stop(context, "all iterations are used up and the model gave no final answer")
     final = reached(limits, spent, now, 1.0)
     if spent.final and not final:
-        final = (Dimension.ITERATIONS,)
+        final = tuple(sorted(spent.final))
     soft = () if final else _unwarned(limits, spent, now)
     return Ask(soft=soft, final=final, empty=spent.empties > 0)
 
@@ -73,14 +73,26 @@ def _finished(context: Context) -> Stop:
     text = context.last_text()
     if context.spent.truncated:
         return Stop(Outcome(Status.PARTIAL, text, "the model's answer was cut at its length limit"))
+    if context.spent.final:
+        used_up = " and ".join(sorted(context.spent.final))
+        return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
 
 
 def _stop(context: Context, reason: str) -> Stop:
+    return Stop(_cut_short(context, reason))
+
+
+def conclude(context: Context) -> Outcome:
+    """The outcome of a context that was halted."""
+    return _cut_short(context, context.spent.halt)
+
+
+def _cut_short(context: Context, reason: str) -> Outcome:
     text = context.last_text()
-    return Stop(Outcome(Status.PARTIAL if text else Status.FAILED, text, reason))
+    return Outcome(Status.PARTIAL if text else Status.FAILED, text, reason)
 
 
 def asked(spent: Spent, ask: Ask) -> Spent:
     """`spent` after the request of `ask` was sent: warnings count once."""
-    return replace(spent, warned=spent.warned.union(ask.soft), final=bool(ask.final))
+    return replace(spent, warned=spent.warned.union(ask.soft), final=frozenset(ask.final))

@@ -38,7 +38,8 @@ class Spent:
     """What one turn has used so far. It lives in the context, so a restart goes on counting.
 
     `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price
-    is unknown. `halt` is the reason that ended the run from outside (the model is down, …).
+    is unknown. `final` are the budgets for which tools were switched off. `halt` is the reason
+    that ended the run from outside (the model is down, …).
     """
 
     started_at: float
@@ -48,7 +49,7 @@ class Spent:
     cost_usd: float | None = 0.0
     empties: int = 0
     warned: frozenset[Dimension] = frozenset()
-    final: bool = False
+    final: frozenset[Dimension] = frozenset()
     truncated: bool = False
     halt: str = ""
 

@@ -48,8 +48,9 @@ class Request:
 class Reply:
     """One model answer in canonical form. `wire` is the JSON text of the answer's content.
 
-    `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed.
-    `cost_usd` is None when the model's price is unknown.
+    `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed, only
+    counted in `dropped`. `thought` says that `wire` holds signed thinking. `cost_usd` is None when
+    the model's price is unknown.
     """
 
     text: str
@@ -59,6 +60,8 @@ class Reply:
     usage: Usage
     cost_usd: float | None
     detail: str = ""
+    dropped: int = 0
+    thought: bool = False
 
 
 class Model(Protocol):
@@ -72,6 +75,11 @@ class Model(Protocol):
     @property
     def context_tokens(self) -> int:
         """The largest input, in tokens, that leaves room for an answer."""
+        ...
+
+    @property
+    def binds_thinking(self) -> bool:
+        """Whether signed thinking is bound to the exact prefix (wire-models 1.6)."""
         ...
 
     def reply(self, request: Request) -> Reply:

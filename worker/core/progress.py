@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from worker.core.context import Outcome
 from worker.core.messages import ToolCall, Usage
 
 
@@ -45,7 +46,17 @@ class ToolRan:
     is_error: bool
 
 
-Event = Stage | Asking | Answered | ToolRan
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is posted and stored."""
+
+    turn: int
+    outcome: Outcome
+    body: str
+    location: str
+
+
+Event = Stage | Asking | Answered | ToolRan | TurnEnded
 Watcher = Callable[[Event], None]
 
 

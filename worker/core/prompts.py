@@ -26,13 +26,16 @@ about it. A human reads your last message as a note on the merge request.
 - Independent calls may be made in one answer.
 """
 
-CONTINUATION = """\
-(This is a follow-up in the same session: your earlier analysis and tool calls are above, and the
-files in /tmp/data and /tmp/_out have been restored. Don't run the whole workflow again. Answer the
-message below, look further with your tools where needed, refer to what you found before, and keep
-to what was asked. Earlier notices about budgets no longer count. Write a short plain answer in
-Markdown, without the sections of the first note.)
+_CONTINUATION = """\
+(This is a follow-up in the same session: your earlier analysis and tool calls are above. {files}
+Don't run the whole workflow again. Answer the message below, look further with your tools where
+needed, refer to what you found before, and keep to what was asked. Earlier notices about budgets
+no longer count. Write a short plain answer in Markdown, without the sections of the first note.)
+
+{text}
 """
+_RESTORED = "The files in /tmp/data and /tmp/_out have been restored."
+_LOST = "The sandbox's files are lost: fetch again what you need."
 
 _SOFT = {
     Dimension.ITERATIONS: "80 % of your iterations are used.",
@@ -64,3 +67,8 @@ def notice(ask: Ask) -> str:
     if ask.empty:
         lines.append(_EMPTY)
     return "\n".join(lines)
+
+
+def continuation(text: str, *, files: bool) -> str:
+    """The user message of a reply. `files` says whether the sandbox's files are back."""
+    return _CONTINUATION.format(files=_RESTORED if files else _LOST, text=text)

@@ -1,0 +1,96 @@
+from dataclasses import replace
+
+from tests.contexts import call, called, context
+from worker.core.absorb import absorb, halt
+from worker.core.decide import Ask
+from worker.core.limits import Dimension
+from worker.core.messages import Assistant, Usage, User, WireForm
+from worker.core.ports import Reply, StopReason
+from worker.core.repair import close_calls, unavailable
+
+PLAIN = Reply(
+    text="because",
+    calls=(),
+    wire='[{"type":"text"}]',
+    stop=StopReason.END,
+    usage=Usage(uncached=10, output=3),
+    cost_usd=0.25,
+)
+
+
+def test_an_answer_is_appended_with_its_wire_form_and_charged() -> None:
+    after = absorb(context(), Ask(), PLAIN, "p/m", "")
+    assert after.messages[-1] == Assistant("because", (), WireForm("p/m", '[{"type":"text"}]'))
+    assert (after.spent.iterations, after.spent.context_tokens) == (1, 10)
+    assert (after.spent.cost_usd, after.cost_usd, after.usage) == (0.25, 0.25, Usage(10, output=3))
+
+
+def test_an_unknown_price_makes_the_sum_unknown_and_it_stays_so() -> None:
+    once = absorb(context(), Ask(), replace(PLAIN, cost_usd=None), "p/m", "")
+    twice = absorb(once, Ask(), PLAIN, "p/m", "")
+    assert twice.spent.cost_usd is None
+    assert twice.cost_usd is None
+
+
+def test_an_empty_answer_leaves_the_history_clean() -> None:
+    before = context()
+    after = absorb(before, Ask(), replace(PLAIN, text=" \n"), "p/m", "")
+    assert after.messages == before.messages
+    assert after.spent.empties == 1
+    assert absorb(after, Ask(empty=True), PLAIN, "p/m", "").spent.empties == 0
+
+
+def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them() -> None:
+    reply = replace(PLAIN, calls=(call(),))
+    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    assert after.messages[-1] == Assistant("because")
+
+
+def test_a_truncated_answer_with_a_lost_call_is_asked_again() -> None:
+    reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
+    after = absorb(context(), Ask(), reply, "p/m", "")
+    assert after.spent.empties == 1
+    assert len(after.messages) == 1
+
+
+def test_a_truncated_text_is_kept_without_its_wire_form() -> None:
+    after = absorb(context(), Ask(), replace(PLAIN, stop=StopReason.TRUNCATED), "p/m", "")
+    assert after.messages[-1] == Assistant("because")
+    assert after.spent.truncated
+
+
+def test_a_refusal_halts_and_says_why() -> None:
+    reply = replace(PLAIN, stop=StopReason.REFUSED, detail="cyber")
+    after = absorb(context(), Ask(), reply, "p/m", "")
+    assert after.spent.halt == "the model refused to answer: cyber"
+    assert len(after.messages) == 1
+
+
+def test_a_notice_that_thinking_was_signed_under_stays_where_it_was() -> None:
+    after = absorb(context(), Ask(soft=(Dimension.COST,)), PLAIN, "p/m", "wrap up")
+    assert after.messages[1:] == (
+        User("wrap up"),
+        Assistant("because", (), WireForm("p/m", PLAIN.wire)),
+    )
+
+
+def test_orphaned_calls_are_answered_so_that_the_history_can_be_sent_again() -> None:
+    closed = close_calls(halt(context(User("e"), *called("a", "b")), "down"), "down")
+    results = closed.messages[-2:]
+    assert [result.call_id for result in results] == ["a", "b"]  # type: ignore[union-attr]
+    assert all(result.is_error for result in results)  # type: ignore[union-attr]
+    assert close_calls(closed, "down") == closed
+
+
+def test_what_sources_could_not_give_is_listed_once() -> None:
+    from worker.core.messages import ToolResult
+
+    batch = '{"results": [{"source": "s", "unavailable": "404"}, {"saved_to": "/tmp/data/x"}]}'
+    single = '{"unavailable": "rate limited"}'
+    messages = (
+        User("e"),
+        ToolResult("1", "fetch_batch_to_sandbox", batch),
+        ToolResult("2", "gitlab_get_file", single, True),
+        ToolResult("3", "gitlab_get_file", single, True),
+    )
+    assert unavailable(context(*messages)) == ("s: 404", "gitlab_get_file: rate limited")

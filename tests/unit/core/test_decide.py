@@ -1,0 +1,129 @@
+import pytest
+
+from tests.contexts import answered, call, called, context
+from worker.core.context import Outcome, Status
+from worker.core.decide import Act, Ask, Next, Stop, asked, decide
+from worker.core.limits import Dimension, Limits, Spent
+from worker.core.messages import Assistant, ToolResult, User
+
+LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
+EVENT = User("event")
+
+
+def spent(**changes: object) -> Spent:
+    return Spent(**({"started_at": 0.0} | changes))  # type: ignore[arg-type]
+
+
+TRANSCRIPTS: list[tuple[str, tuple[object, ...], Next]] = [
+    ("a new session asks", (EVENT,), Ask()),
+    (
+        "an answer without calls ends it",
+        (EVENT, Assistant("why")),
+        Stop(Outcome(Status.DONE, "why")),
+    ),
+    ("calls are run", (EVENT, *called("a", "b")), Act((call("a"), call("b")))),
+    ("text beside calls does not end it", (EVENT, Assistant("hm", (call(),))), Act((call(),))),
+    (
+        "only the calls without results are run",
+        (EVENT, *called("a", "b"), ToolResult("a", "look", "{}")),
+        Act((call("b"),)),
+    ),
+    ("after all results the model is asked", (EVENT, *answered("a", "b")), Ask()),
+    ("a reply is asked about", (EVENT, Assistant("why"), User("and?")), Ask()),
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"), [row[1:] for row in TRANSCRIPTS], ids=[r[0] for r in TRANSCRIPTS]
+)
+def test_the_transcript_alone_decides(messages: tuple[object, ...], expected: Next) -> None:
+    assert decide(context(*messages), LIMITS, now=1.0) == expected  # type: ignore[arg-type]
+
+
+BUDGETS: list[tuple[str, Spent, float, Next]] = [
+    ("iteration 7 of 10 is quiet", spent(iterations=6), 0, Ask()),
+    ("iteration 8 of 10 warns", spent(iterations=7), 0, Ask(soft=(Dimension.ITERATIONS,))),
+    (
+        "a warning is given once",
+        spent(iterations=8, warned=frozenset({Dimension.ITERATIONS})),
+        0,
+        Ask(),
+    ),
+    ("iteration 10 of 10 is final", spent(iterations=9), 0, Ask(final=(Dimension.ITERATIONS,))),
+    ("79 % of the context is quiet", spent(context_tokens=799), 0, Ask()),
+    ("80 % of the context warns", spent(context_tokens=800), 0, Ask(soft=(Dimension.CONTEXT,))),
+    ("a full context is final", spent(context_tokens=1000), 0, Ask(final=(Dimension.CONTEXT,))),
+    ("80 % of the time warns", spent(), 80, Ask(soft=(Dimension.CLOCK,))),
+    ("no time left is final", spent(), 100, Ask(final=(Dimension.CLOCK,))),
+    ("80 % of the money warns", spent(cost_usd=0.8), 0, Ask(soft=(Dimension.COST,))),
+    ("no money left is final", spent(cost_usd=1.0), 0, Ask(final=(Dimension.COST,))),
+    ("an unknown price limits nothing", spent(cost_usd=None), 0, Ask()),
+    (
+        "two budgets warn together",
+        spent(iterations=7, context_tokens=900),
+        0,
+        Ask(soft=(Dimension.ITERATIONS, Dimension.CONTEXT)),
+    ),
+    (
+        "final drowns soft",
+        spent(iterations=7, context_tokens=1000),
+        0,
+        Ask(final=(Dimension.CONTEXT,)),
+    ),
+    ("an empty answer is nudged", spent(empties=1), 0, Ask(empty=True)),
+    (
+        "the third empty answer ends it",
+        spent(empties=3),
+        0,
+        Stop(Outcome(Status.FAILED, "", "the model gave no answer, also after two reminders")),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("used", "now", "expected"), [row[1:] for row in BUDGETS], ids=[r[0] for r in BUDGETS]
+)
+def test_budgets_have_two_tiers(used: Spent, now: float, expected: Next) -> None:
+    assert decide(context(EVENT, *answered("a"), spent=used), LIMITS, now) == expected
+
+
+def test_after_the_last_iteration_an_empty_answer_ends_with_what_was_said_before() -> None:
+    messages = (EVENT, Assistant("the cause may be X", (call(),)), ToolResult("c1", "look", "{}"))
+    used = spent(iterations=10, final=frozenset({Dimension.ITERATIONS}), empties=1)
+    stopped = decide(context(*messages, spent=used), LIMITS, 0)
+    assert isinstance(stopped, Stop)
+    assert stopped.outcome.status is Status.PARTIAL
+    assert stopped.outcome.text == "the cause may be X"
+
+
+def test_once_final_always_final_also_when_the_budget_would_allow_more() -> None:
+    used = spent(iterations=3, final=frozenset({Dimension.ITERATIONS}), empties=1)
+    asked_again = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    assert isinstance(asked_again, Ask)
+    assert asked_again.final
+
+
+def test_a_halted_run_stops_even_with_calls_open() -> None:
+    used = spent(halt="the model is down")
+    expected = Stop(Outcome(Status.FAILED, "", "the model is down"))
+    assert decide(context(EVENT, *called("a"), spent=used), LIMITS, 0) == expected
+
+
+def test_text_of_an_earlier_turn_is_no_fallback_of_this_one() -> None:
+    used = spent(halt="down")
+    resumed = context(EVENT, Assistant("old answer"), User("and?"), spent=used, turn_start=2)
+    assert decide(resumed, LIMITS, 0) == Stop(Outcome(Status.FAILED, "", "down"))
+
+
+def test_asking_remembers_what_was_warned_of() -> None:
+    after = asked(spent(), Ask(soft=(Dimension.COST,)))
+    assert after.warned == {Dimension.COST}
+    assert not after.final
+    assert asked(after, Ask(final=(Dimension.COST,))).final
+
+
+def test_a_truncated_answer_is_partial() -> None:
+    cut = context(EVENT, Assistant("half an ans"), spent=spent(truncated=True))
+    stopped = decide(cut, LIMITS, 0)
+    assert isinstance(stopped, Stop)
+    assert stopped.outcome.status is Status.PARTIAL

@@ -1,0 +1,81 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.contexts import call, context
+from worker.core import history
+from worker.core.context import CacheMark, NoteRef, Outcome, Status
+from worker.core.limits import Dimension, Spent
+from worker.core.messages import Assistant, ToolResult, Usage, User, WireForm
+
+FULL = context(
+    User("event ✓"),
+    Assistant("look", (call("a", "look", '{"x": 1}'),), WireForm("p/m", '[{"type":"tool_use"}]')),
+    ToolResult("a", "look", '{"error": "no"}', is_error=True),
+    Assistant("because"),
+    spent=Spent(
+        started_at=1.5,
+        iterations=2,
+        usage=Usage(1, 2, 3, 4, 5),
+        cost_usd=None,
+        warned=frozenset({Dimension.COST, Dimension.CLOCK}),
+        final=frozenset({Dimension.COST}),
+    ),
+    turn=1,
+    turn_start=2,
+    cache=CacheMark(3, 99.5),
+    note=NoteRef(5, "d" * 40, "https://gitlab.example/x#note_5"),
+    answered=(11, 12),
+    outcome=Outcome(Status.PARTIAL, "because", "time"),
+)
+
+
+def test_a_session_survives_the_store_unchanged() -> None:
+    assert history.load(history.dump(FULL)) == FULL
+    assert history.load(history.dump(context())) == context()
+
+
+def test_a_dumper_that_goes_on_writes_what_a_fresh_one_would() -> None:
+    dumper = history.Dumper()
+    steps = [replace(FULL, messages=FULL.messages[:count]) for count in (1, 3, 4, 2, 4)]
+    steps.append(replace(FULL, system="another", tools=()))
+    for step in steps:
+        assert dumper.dump(step) == history.dump(step)
+        assert history.load(dumper.dump(step)) == step
+
+
+def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
+    stored = json.loads(history.dump(FULL))
+    assert stored["schema"] == 1
+    assert [message["role"] for message in stored["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert stored["messages"][1]["tool_calls"][0] == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "look", "arguments": '{"x": 1}'},
+    }
+    assert stored["messages"][2]["tool_call_id"] == "a"
+    assert stored["tools"][0]["type"] == "function"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (b"{}", "schema"),
+        (b'{"schema": 2}', "schema 2"),
+        (b'{"schema": "1"}', "schema 1"),
+        (history.dump(FULL)[:-20], "cannot be read"),
+        (history.dump(FULL).replace(b'"role": "tool"', b'"role": "root"'), "unknown role 'root'"),
+        (history.dump(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
+    ],
+)
+def test_bytes_that_are_no_session_are_refused_with_the_reason(data: bytes, says: str) -> None:
+    with pytest.raises(history.HistoryError, match=says):
+        history.load(data)

@@ -1,0 +1,26 @@
+from tests.contexts import answered, called
+from worker.core.messages import Assistant, ToolResult, Usage, User, groups, unanswered
+
+
+def test_neighbours_of_one_side_are_one_group() -> None:
+    messages = [User("event"), *answered("a", "b"), User("reply"), Assistant("x"), Assistant("y")]
+    sizes = [len(group) for group in groups(messages)]
+    assert sizes == [1, 1, 3, 2]
+
+
+def test_a_call_is_open_until_its_own_result_is_there() -> None:
+    messages = [User("event"), *called("a", "b"), ToolResult("b", "look", "{}")]
+    assert [call.id for call in unanswered(messages)] == ["a"]
+    assert unanswered([*messages, ToolResult("a", "look", "{}")]) == ()
+
+
+def test_open_calls_before_a_human_message_are_not_run_any_more() -> None:
+    assert unanswered([User("event"), *called("a"), User("reply")]) == ()
+
+
+def test_usage_adds_up_and_counts_cached_tokens_as_input() -> None:
+    total = Usage(10, 70, 20, 5, 1) + Usage(1, 1, 1, 1, 1)
+    assert total == Usage(11, 71, 21, 6, 2)
+    assert total.input == 103
+    assert Usage(10, 70, 20).cached_share == 0.7
+    assert Usage().cached_share == 0.0

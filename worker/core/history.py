@@ -1,0 +1,213 @@
+"""`context.json`: a session as JSON, messages in the style of OpenAI Chat Completions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from worker.core.context import SCHEMA, CacheMark, Context, NoteRef, Outcome, Status, Subject
+from worker.core.limits import Dimension, Spent
+from worker.core.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    User,
+    WireForm,
+)
+
+
+class HistoryError(ValueError):
+    """The stored bytes are not a context this version can read; the message says why."""
+
+
+def dump(context: Context) -> bytes:
+    """The bytes of `context.json`."""
+    return Dumper().dump(context)
+
+
+class Dumper:
+    """Dumps one growing session again and again: each message is encoded once.
+
+    A checkpoint after every step would otherwise cost more than the steps.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._encoded: list[bytes] = []
+        self._frozen: tuple[str, tuple[ToolSpec, ...]] | None = None
+        self._opening = b""
+
+    def dump(self, context: Context) -> bytes:
+        """The bytes of `context.json`."""
+        self._forget_changed(context.messages)
+        for message in context.messages[len(self._messages) :]:
+            self._messages.append(message)
+            self._encoded.append(_encode(_message_out(message)))
+        head = _encode(_head(context))[1:-1]
+        parts = [b"{", head, b",\n", self._fixed(context), b',\n"messages": [\n']
+        return b"".join([*parts, b",\n".join(self._encoded), b"\n]}\n"])
+
+    def _forget_changed(self, messages: Sequence[Message]) -> None:
+        """Keep what was encoded of the common beginning; only an append is the common case."""
+        same = 0
+        for ours, theirs in zip(self._messages, messages, strict=False):
+            if ours is not theirs:
+                break
+            same += 1
+        del self._messages[same:], self._encoded[same:]
+
+    def _fixed(self, context: Context) -> bytes:
+        """System prompt and tools, which never change within a session (law 7)."""
+        if self._frozen != (context.system, context.tools):
+            self._frozen = (context.system, context.tools)
+            tools = [_tool_out(tool) for tool in context.tools]
+            self._opening = _encode({"system": context.system, "tools": tools})[1:-1]
+        return self._opening
+
+
+def _encode(value: Any) -> bytes:
+    # A model may write half a surrogate pair; it becomes a question mark.
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+
+
+def _head(context: Context) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "session_id": context.session_id,
+        "turn": context.turn,
+        "turn_start": context.turn_start,
+        "workflow": context.workflow,
+        "model": context.model,
+        "subject": asdict(context.subject),
+        "outcome": asdict(context.outcome) if context.outcome else None,
+        "note": asdict(context.note) if context.note else None,
+        "answered": context.answered,
+        "usage": asdict(context.usage),
+        "cost_usd": context.cost_usd,
+        "spent": _spent_out(context.spent),
+        "cache": asdict(context.cache) if context.cache else None,
+    }
+
+
+def load(data: bytes) -> Context:
+    """The context of `context.json`. Raises HistoryError."""
+    try:
+        fields = json.loads(data)
+        schema = fields["schema"]
+        if not isinstance(schema, int) or not 1 <= schema <= SCHEMA:
+            raise HistoryError(
+                f"context.json has schema {schema}; this version reads 1 to {SCHEMA}"
+            )
+        return _context_in(fields)
+    except HistoryError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise HistoryError(f"context.json cannot be read: {error!r}") from error
+
+
+def _context_in(fields: Mapping[str, Any]) -> Context:
+    return Context(
+        session_id=str(fields["session_id"]),
+        subject=Subject(**fields["subject"]),
+        workflow=str(fields["workflow"]),
+        model=str(fields["model"]),
+        system=str(fields["system"]),
+        tools=tuple(_tool_in(tool) for tool in fields["tools"]),
+        messages=tuple(_message_in(message) for message in fields["messages"]),
+        spent=_spent_in(fields["spent"]),
+        turn=int(fields["turn"]),
+        turn_start=int(fields["turn_start"]),
+        cache=CacheMark(**fields["cache"]) if fields["cache"] else None,
+        note=NoteRef(**fields["note"]) if fields["note"] else None,
+        answered=tuple(int(note) for note in fields["answered"]),
+        usage=Usage(**fields["usage"]),
+        cost_usd=fields["cost_usd"],
+        outcome=_outcome_in(fields["outcome"]),
+    )
+
+
+def _spent_out(spent: Spent) -> dict[str, Any]:
+    return asdict(spent) | {"warned": sorted(spent.warned), "final": sorted(spent.final)}
+
+
+def _spent_in(fields: Mapping[str, Any]) -> Spent:
+    plain = dict(fields)
+    plain["usage"] = Usage(**plain["usage"])
+    for name in ("warned", "final"):
+        plain[name] = frozenset(Dimension(dimension) for dimension in plain[name])
+    return Spent(**plain)
+
+
+def _outcome_in(fields: Mapping[str, Any] | None) -> Outcome | None:
+    if fields is None:
+        return None
+    return Outcome(Status(fields["status"]), str(fields["text"]), str(fields["reason"]))
+
+
+def _tool_out(tool: ToolSpec) -> dict[str, Any]:
+    return {"type": "function", "function": asdict(tool)}
+
+
+def _tool_in(fields: Mapping[str, Any]) -> ToolSpec:
+    return ToolSpec(**fields["function"])
+
+
+def _message_out(message: Message) -> dict[str, Any]:
+    match message:
+        case User(text):
+            return {"role": "user", "content": text}
+        case Assistant():
+            return _assistant_out(message)
+        case ToolResult():
+            fields = {
+                "role": "tool",
+                "tool_call_id": message.call_id,
+                "name": message.name,
+                "content": message.content,
+            }
+            return fields | ({"is_error": True} if message.is_error else {})
+
+
+def _assistant_out(message: Assistant) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    if message.calls:
+        fields["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in message.calls
+        ]
+    if message.wire:
+        fields["wire"] = asdict(message.wire)
+    return fields
+
+
+def _message_in(fields: Mapping[str, Any]) -> Message:
+    match fields["role"]:
+        case "user":
+            return User(str(fields["content"]))
+        case "assistant":
+            return _assistant_in(fields)
+        case "tool":
+            return ToolResult(
+                call_id=str(fields["tool_call_id"]),
+                name=str(fields["name"]),
+                content=str(fields["content"]),
+                is_error=bool(fields.get("is_error", False)),
+            )
+        case role:
+            raise HistoryError(f"context.json has a message of unknown role {role!r}")
+
+
+def _assistant_in(fields: Mapping[str, Any]) -> Assistant:
+    calls = tuple(
+        ToolCall(str(call["id"]), str(call["function"]["name"]), str(call["function"]["arguments"]))
+        for call in fields.get("tool_calls", ())
+    )
+    wire = fields.get("wire")
+    return Assistant(str(fields["content"] or ""), calls, WireForm(**wire) if wire else None)

@@ -1,0 +1,59 @@
+"""The command line. Each command is a module, imported when it is called."""
+
+import importlib
+import sys
+
+import click
+
+from worker.errors import ConfigError, SandpiperError
+
+_COMMANDS = {
+    "analyze": "Analyse one merge request's failed pipeline, here and now.",
+    "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
+    "reply": "Continue a stored session from the terminal.",
+    "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
+    "sessions": "List stored sessions, or show one.",
+    "worker": "Run jobs from the broker.",
+}
+DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3
+
+
+class _Commands(click.Group):
+    """Commands by name; the module is imported only for the one that runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"worker.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sandpiper")
+@click.option("--config", metavar="FILE", help="Settings; else $SANDPIPER_CONFIG, sandpiper.yaml.")
+@click.pass_context
+def cli(ctx: click.Context, config: str | None) -> None:
+    """Explains why GitLab merge-request pipelines fail."""
+    ctx.obj = config
+
+
+def main() -> None:
+    """The console script: errors become one line on stderr and an exit status."""
+    try:
+        cli.main(standalone_mode=True)
+    except ConfigError as error:
+        _fail(str(error), USAGE)
+    except SandpiperError as error:
+        _fail(str(error), FAILED)
+
+
+def _fail(message: str, status: int) -> None:
+    click.echo(f"sandpiper: {message}", err=True)
+    sys.exit(status)

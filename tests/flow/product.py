@@ -1,0 +1,158 @@
+"""The product as an operator runs it: processes, the environment, nothing imported."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import docker
+import httpx
+
+from worker.demo import case, stage
+from worker.demo.anthropic import AnthropicSim
+from worker.demo.gitlab import GitLabSim, Note, Receiver
+
+SECRET = "flow-webhook-secret-0123456789"
+KEY = "sk-ant-flow-key-of-no-worth-at-all"
+DEADLINE = 60.0
+
+
+@dataclass
+class Product:
+    """The world of one flow test: both simulators and the environment that names them."""
+
+    gitlab: GitLabSim
+    model: AnthropicSim
+    scene: stage.Stage
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+
+    def run(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+        """One command to its end."""
+        return subprocess.run(
+            _command(*arguments),
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    @contextmanager
+    def process(self, *arguments: str) -> Iterator["Process"]:
+        """A command in the background, ended by SIGTERM."""
+        log = self.folder / f"{arguments[0]}.log"
+        with log.open("w") as stream:
+            popen = subprocess.Popen(
+                _command(*arguments), env=self.env, cwd=self.folder, stdout=stream, stderr=stream
+            )
+        process = Process(popen, log)
+        try:
+            yield process
+        finally:
+            popen.terminate()
+            try:
+                popen.wait(30)
+            finally:
+                popen.kill()
+
+    @contextmanager
+    def serve(self, *options: str) -> Iterator["Process"]:
+        """`sandpiper serve` on a free port, with the simulated GitLab's webhook pointed at it."""
+        port = _free_port()
+        with self.process("serve", "--port", str(port), *options) as process:
+            self.url = f"http://127.0.0.1:{port}"
+            process.until(lambda: _healthy(self.url), "serve does not answer")
+            self.gitlab.receiver = Receiver(f"{self.url}/webhooks/gitlab", SECRET)
+            yield process
+
+    def pipeline_failed(self) -> httpx.Response:
+        """GitLab's webhook for the failed pipeline."""
+        return self.gitlab.send(self.gitlab.pipeline_event(self.scene.pipeline))
+
+    def notes(self) -> list[Note]:
+        """The bot's notes on the merge request, oldest first."""
+        return [note for note in self.scene.mr.notes() if note.author is self.scene.bot]
+
+    def objects(self, name: str) -> list[Path]:
+        """The folder store's objects of this name, in the order of their turns."""
+        return sorted((self.folder / "store").glob(f"sessions/*/*/*/*/{name}"))
+
+
+@dataclass
+class Process:
+    """A running command and its log."""
+
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def until(self, condition: Callable[[], object], otherwise: str) -> None:
+        """Wait for `condition`; fail with the process's log."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            dead = self.popen.poll() is not None
+            if dead or time.monotonic() > deadline:
+                raise AssertionError(f"{otherwise}\n{self.log.read_text()}")
+            time.sleep(0.02)
+
+
+@contextmanager
+def product(folder: Path, script: Callable[..., object], broker: str) -> Iterator[Product]:
+    """The bundled case behind both simulators, and the environment for the product."""
+    with GitLabSim() as gitlab, AnthropicSim(script, key=KEY) as model:  # type: ignore[arg-type]
+        scene = stage.build(gitlab, case.load())
+        made = Product(gitlab, model, scene, folder)
+        made.env = _environment(made, broker)
+        yield made
+
+
+def containers(session: str) -> list[str]:
+    """The ids of the sandboxes that one session has left."""
+    client = docker.from_env()
+    try:
+        found = client.containers.list(all=True, filters={"label": f"sandpiper.session={session}"})
+        return [str(container.id) for container in found]
+    finally:
+        client.close()
+
+
+def _environment(made: Product, broker: str) -> dict[str, str]:
+    kept: Mapping[str, str] = {
+        name: os.environ[name] for name in ("PATH", "HOME", "DOCKER_HOST") if name in os.environ
+    }
+    return {
+        **kept,
+        "GITLAB_URL": made.gitlab.url,
+        "GITLAB_READ_TOKEN": made.scene.read_token,
+        "GITLAB_WRITE_TOKEN": made.scene.write_token,
+        "GITLAB_WEBHOOK_SECRET": SECRET,
+        "ANTHROPIC_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": made.model.url,
+        "SANDPIPER_BROKER": broker,
+        "SANDPIPER_STORE": f"file://{made.folder}/store",
+    }
+
+
+def _command(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("sandpiper")), *arguments]
+
+
+def _healthy(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", timeout=2).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

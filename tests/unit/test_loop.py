@@ -1,0 +1,158 @@
+from dataclasses import replace
+
+from tests.contexts import call, context
+from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
+from worker.core import history, prompts
+from worker.core.context import Context, Status
+from worker.core.decide import Ask
+from worker.core.limits import Dimension, Limits, Spent
+from worker.core.messages import Assistant, ToolResult, Usage, User
+from worker.core.progress import Answered, Asking, Event, ToolRan
+from worker.errors import ModelError, SandboxLost
+from worker.loop import Parts, drive
+
+LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
+CLOCK_START = 1000.0
+
+
+class Run:
+    """A run of the real driver over a scripted model."""
+
+    def __init__(self, *answers: Answer, toolbox: EchoToolbox | None = None) -> None:
+        self.model = ScriptedModel(answers)
+        self.toolbox = toolbox or EchoToolbox()
+        self.clock = HandClock(CLOCK_START)
+        self.checkpoints: list[Context] = []
+        self.events: list[Event] = []
+
+    def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
+        parts = Parts(
+            self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append
+        )
+        begun = start or context(spent=Spent(started_at=CLOCK_START))
+        return drive(begun, limits, parts)
+
+
+def outcome(ended: Context) -> tuple[Status, str, str]:
+    assert ended.outcome is not None
+    return ended.outcome.status, ended.outcome.text, ended.outcome.reason
+
+
+def test_the_happy_path_ends_with_the_text_and_the_whole_transcript() -> None:
+    run = Run(says("", call("a")), says("hm", call("b"), call("c")), says("because"))
+    ended = run()
+    assert outcome(ended) == (Status.DONE, "because", "")
+    assert ended.messages == (
+        User("event"),
+        Assistant("", (call("a"),)),
+        ToolResult("a", "look", "{}"),
+        Assistant("hm", (call("b"), call("c"))),
+        ToolResult("b", "look", "{}"),
+        ToolResult("c", "look", "{}"),
+        Assistant("because"),
+    )
+    assert [number for _, number in run.toolbox.ran] == [0, 1, 2]
+    assert ended.spent.iterations == 3
+
+
+def test_the_request_slides_the_cache_marks_and_keeps_system_and_tools() -> None:
+    run = Run(says("", call("a")), says("", call("b")), says("because"))
+    run()
+    assert [request.marks for request in run.model.requests] == [(0,), (0, 2), (2, 4)]
+    assert {request.system for request in run.model.requests} == {"system"}
+    assert all(request.tools == context().tools for request in run.model.requests)
+
+
+def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
+    answers = (says("", call("a")), says("hm", call("b")), says("because"))
+    whole = Run(*answers)
+    ended = whole()
+    for checkpoint in whole.checkpoints:
+        stored = history.load(history.dump(checkpoint))
+        rest = Run(*answers[stored.spent.iterations :])
+        assert rest(stored).messages == ended.messages
+
+
+def test_warnings_ride_on_one_request_and_are_not_stored() -> None:
+    run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=900), says("because"))
+    ended = run()
+    soft = prompts.notice(Ask(soft=(Dimension.CONTEXT,)))
+    assert [request.notice for request in run.model.requests] == ["", soft, ""]
+    assert all(request.tools_allowed for request in run.model.requests)
+    assert not any(isinstance(message, User) for message in ended.messages[1:])
+
+
+def test_the_final_turn_has_tools_off_and_its_text_is_the_answer() -> None:
+    run = Run(says("", call("a"), tokens=1000), says("in short: X", call("b")))
+    ended = run()
+    final = run.model.requests[-1]
+    assert not final.tools_allowed
+    assert final.tools
+    assert "Tools are switched off" in final.notice
+    reason = "stopped at its limit of context"
+    assert outcome(ended) == (Status.PARTIAL, "in short: X", reason)
+    assert len(run.toolbox.ran) == 1
+
+
+def test_the_last_iteration_is_final_and_no_request_follows_it() -> None:
+    run = Run(says("maybe Y", call("a")), says("", call("b")), says(""))
+    ended = run(limits=replace(LIMITS, max_iterations=3))
+    assert len(run.model.requests) == 3
+    status, text, reason = outcome(ended)
+    assert (status, text) == (Status.PARTIAL, "maybe Y")
+    assert "iterations" in reason
+
+
+def test_empty_answers_are_nudged_twice_with_tools_on_then_given_up() -> None:
+    run = Run(says(""), says("  "), says(""))
+    ended = run()
+    nudges = [request.notice for request in run.model.requests]
+    assert nudges == ["", prompts.notice(Ask(empty=True)), prompts.notice(Ask(empty=True))]
+    assert all(request.tools_allowed for request in run.model.requests)
+    assert outcome(ended)[0] is Status.FAILED
+    assert ended.messages == (User("event"),)
+
+
+def test_a_model_that_is_down_keeps_what_was_found() -> None:
+    run = Run(says("it is likely Z", call("a")), ModelError("test: 401: key refused"))
+    assert outcome(run()) == (Status.PARTIAL, "it is likely Z", "test: 401: key refused")
+
+
+def test_a_lost_sandbox_ends_the_run_and_is_no_tool_result() -> None:
+    lost = EchoToolbox(fails=lambda call: SandboxLost("killed") if call.id == "b" else None)
+    ended = Run(says("", call("a"), call("b")), toolbox=lost)()
+    assert outcome(ended)[2] == "the sandbox was lost: killed"
+    assert [m.call_id for m in ended.messages if isinstance(m, ToolResult)] == ["a"]
+
+
+def test_the_model_gets_what_is_left_of_the_time_and_a_grace_for_its_last_words() -> None:
+    run = Run(says("because"))
+    run(context(spent=Spent(started_at=CLOCK_START - 30)))
+    assert run.model.requests[0].deadline == CLOCK_START + 70 + 120
+
+
+def test_the_last_cache_mark_and_its_time_are_kept_for_a_reply() -> None:
+    ended = Run(says("", call("a")), says("because"))()
+    assert ended.cache is not None
+    assert (ended.cache.position, ended.cache.at) == (2, CLOCK_START)
+
+
+def test_a_notice_stays_when_the_model_signed_its_thinking_under_it() -> None:
+    thought = replace(says("", call("b"), tokens=900), thought=True)
+    run = Run(says("", call("a"), tokens=850), thought, says("because"))
+    run.model.binds_thinking = True
+    ended = run()
+    assert User(run.model.requests[1].notice) in ended.messages
+
+
+def test_the_watcher_sees_every_iteration_as_it_happens() -> None:
+    run = Run(says("", call("a")), says("because"))
+    run()
+    kinds = [type(event) for event in run.events]
+    assert kinds == [Asking, Answered, ToolRan, Asking, Answered]
+
+
+def test_cost_and_tokens_add_up_over_the_turn() -> None:
+    ended = Run(says("", call("a")), says("because"))()
+    assert ended.spent.usage == Usage(uncached=20, output=2)
+    assert ended.spent.cost_usd == 0.02

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from worker import playbook
+from worker.errors import ConfigError
+
+GOOD = """---
+name: tidy
+description: Tidies.
+triggers: [pipeline_failed, "command:tidy"]
+max_iterations: 5
+tools: [sandbox_exec, gitlab_*]
+---
+# Do it
+well
+"""
+
+
+def test_a_workflow_is_read_and_its_text_kept_verbatim() -> None:
+    workflow = playbook.parse(GOOD, "x.md")
+    assert (workflow.name, workflow.max_iterations) == ("tidy", 5)
+    assert workflow.text == "# Do it\nwell\n"
+    assert workflow.allows("gitlab_get_file")
+    assert workflow.allows("sandbox_exec")
+    assert not workflow.allows("fetch_to_sandbox")
+
+
+def test_the_bundled_workflow_answers_failed_pipelines() -> None:
+    workflow = playbook.load("").for_trigger("pipeline_failed")
+    assert workflow.name == "analyze-failures"
+    assert "## Evidence" in workflow.text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no front matter", "front matter"),
+        ("---\nname: x\n", "front matter"),
+        (GOOD.replace("name: tidy", "name: [tidy"), "not YAML"),
+        (GOOD.replace("name: tidy", "name: Tidy Up"), "name"),
+        (GOOD.replace("max_iterations: 5", "max_iterations: none"), "max_iterations"),
+        (GOOD.replace("max_iterations: 5", "iterations: 5"), "iterations"),
+        (GOOD.replace("pipeline_failed", "pipeline_red"), "unknown trigger 'pipeline_red'"),
+        (GOOD.replace("# Do it\nwell\n", ""), "text"),
+    ],
+)
+def test_a_wrong_workflow_file_names_the_file_and_the_field(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as raised:
+        playbook.parse(text, "bad.md")
+    assert "bad.md" in str(raised.value)
+
+
+def test_two_workflows_of_one_name_or_none_at_all_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no workflow files"):
+        playbook.load(str(tmp_path))
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(GOOD, encoding="utf-8")
+    with pytest.raises(ConfigError, match="two workflow files are named 'tidy'"):
+        playbook.load(str(tmp_path))
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    book = playbook.Playbook([playbook.parse(GOOD, "x.md")])
+    with pytest.raises(ConfigError, match="'other'; known: tidy"):
+        book.get("other")
+    with pytest.raises(ConfigError, match="command:x"):
+        book.for_trigger("command:x")

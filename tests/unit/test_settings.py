@@ -1,0 +1,130 @@
+from pathlib import Path
+
+import pytest
+
+from worker.errors import ConfigError
+from worker.settings import Settings, load
+
+NOTHING: dict[str, str] = {}
+
+
+def write(folder: Path, text: str) -> str:
+    file = folder / "sandpiper.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def test_every_field_has_a_default(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, ""), NOTHING)
+    assert loaded == Settings()
+    assert loaded.broker == "memory://"
+    assert loaded.models.default == "anthropic/claude-sonnet-5-5"
+
+
+def test_the_whole_documented_file_is_accepted(tmp_path: Path) -> None:
+    loaded = load(
+        write(
+            tmp_path,
+            """
+gitlab:
+  url: https://gitlab.example.com/
+  projects: ["group/*"]
+  reply_min_access: developer
+broker: redis://localhost:6379/0
+store: s3://bucket/prefix
+sandbox:
+  {image: "x:latest", runtime: runsc, memory: 2g, cpus: 1, pids: 256, disk: 2g, exec_timeout: 120}
+models:
+  default: anthropic/claude-sonnet-5-5
+  providers:
+    anthropic: {base_url: https://api.anthropic.com}
+    gemini: {base_url: https://generativelanguage.googleapis.com}
+    anthropic-vertex: {project: my-project, location: global}
+limits: {max_iterations: 50, context_tokens: 200000, wall_clock: 900, cost_usd: 2.0}
+workflows: ./workflows
+""",
+        ),
+        NOTHING,
+    )
+    assert loaded.gitlab.url == "https://gitlab.example.com"
+    assert loaded.gitlab.projects == ("group/*",)
+    assert loaded.models.provider("anthropic-vertex").project == "my-project"
+
+
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
+    env = {
+        "GITLAB_URL": "http://127.0.0.1:1",
+        "SANDPIPER_BROKER": "redis://x",
+        "SANDPIPER_STORE": "file:///elsewhere",
+        "SANDPIPER_MODEL": "anthropic/other",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:2",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:3",
+    }
+    loaded = load(write(tmp_path, "gitlab: {url: https://a.example}"), env)
+    assert loaded.gitlab.url == "http://127.0.0.1:1"
+    assert (loaded.broker, loaded.store) == ("redis://x", "file:///elsewhere")
+    assert loaded.models.default == "anthropic/other"
+    assert loaded.models.provider("anthropic").base_url == "http://127.0.0.1:2"
+    assert loaded.s3_endpoint == "http://127.0.0.1:3"
+
+
+def test_one_token_serves_both_purposes_and_two_are_kept_apart(tmp_path: Path) -> None:
+    both = load(write(tmp_path, ""), {"GITLAB_TOKEN": "glpat-one"}).gitlab
+    assert (both.read_token, both.write_token) == ("glpat-one", "glpat-one")
+    env = {"GITLAB_TOKEN": "t", "GITLAB_READ_TOKEN": "r", "GITLAB_WRITE_TOKEN": "w"}
+    apart = load(write(tmp_path, ""), env).gitlab
+    assert (apart.read_token, apart.write_token) == ("r", "w")
+
+
+def test_a_secret_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-ant-secret\n", encoding="utf-8")
+    env = {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "key")}
+    loaded = load(write(tmp_path, ""), env)
+    assert loaded.models.provider("anthropic").key == "sk-ant-secret"
+    assert loaded.secrets() == ("sk-ant-secret",)
+    with pytest.raises(ConfigError, match=r"ANTHROPIC_API_KEY_FILE: .*cannot be read"):
+        load(write(tmp_path, ""), {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "none")})
+
+
+def test_settings_never_show_a_secret(tmp_path: Path) -> None:
+    env = {"GITLAB_TOKEN": "glpat-hidden", "GITLAB_WEBHOOK_SECRET": "hook-hidden"}
+    loaded = load(write(tmp_path, ""), env)
+    assert "hidden" not in repr(loaded)
+    assert "hidden" not in loaded.model_dump_json()
+
+
+WRONG = [
+    ("gitlab: {urll: x}", "gitlab.urll: unknown field"),
+    ("limits: {max_iterations: many}", "limits.max_iterations: .*integer.*found 'many'"),
+    ("limits: {max_iterations: 0}", "limits.max_iterations: .*greater than or equal to 1"),
+    ("gitlab: {url: gitlab.example.com}", "gitlab.url: expected a URL"),
+    ("gitlab: {reply_min_access: admin}", "gitlab.reply_min_access: .*'developer'"),
+    ("broker: kafka://x", "broker: expected memory://"),
+    ("store: /var/lib", "store: expected file:///folder"),
+    ("models: {default: claude}", "models.default: expected provider/model"),
+    ("sandbox: {memory: lots}", "sandbox.memory: "),
+    ("- a list", "expected a mapping at the top"),
+    ("a: [", "cannot be read as YAML"),
+    (
+        "gitlab: {read_token: glpat-x}",
+        r"gitlab.read_token does not belong in the file: set \$GITLAB_READ_TOKEN",
+    ),
+    ("gitlab: 3", "gitlab: "),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG)
+def test_a_wrong_setting_names_the_file_the_key_and_what_was_expected(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=says) as raised:
+        load(file, NOTHING)
+    assert file in str(raised.value)
+
+
+def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load(str(tmp_path / "nope.yaml"), NOTHING)
+    with pytest.raises(ConfigError, match="no such file"):
+        load(None, {"SANDPIPER_CONFIG": str(tmp_path / "nope.yaml")})

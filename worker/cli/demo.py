@@ -1,0 +1,186 @@
+"""`sandpiper demo`: the whole story on bundled parts.
+
+Real: the receiver, the queue and worker, the sandbox, the tools, the session store, the note.
+Simulated: GitLab, and unless `--model` names another, the model.
+"""
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import click
+import uvicorn
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.panel import Panel
+
+from worker import app, settings, wiring
+from worker.cli import DONE, FAILED, PARTIAL, live
+from worker.core.context import Status
+from worker.core.progress import Event, TurnEnded, Watcher
+from worker.demo import case, stage, story
+from worker.demo.anthropic import AnthropicSim
+from worker.demo.gitlab import GitLabSim, Receiver
+from worker.errors import SandpiperError
+from worker.settings import GitLabSettings, ModelSettings, ProviderSettings, Settings
+
+SECRET = "demo-webhook-secret"
+PATIENCE = 900.0
+SCRIPTED = "anthropic/claude-sonnet-5-5"
+Ended = queue.Queue[TurnEnded]
+
+
+@click.command()
+@click.option("--model", metavar="PROVIDER/MODEL", help="A real model instead of the scripted one.")
+@click.pass_obj
+def command(config: str | None, model: str | None) -> None:
+    """A failing pipeline, the analysis, a reply. Needs Docker, and no credentials."""
+    console = Console(highlight=False)
+    with ExitStack() as stack:
+        gitlab = stack.enter_context(GitLabSim())
+        scene = stage.build(gitlab, case.load())
+        chosen = _settings(gitlab, scene, stack, config, model)
+        wiring.use(chosen, quiet=True)
+        wiring.require_worker(chosen)
+        ended: Ended = queue.Queue()
+        url = stack.enter_context(_served(chosen, _telling(console, ended)))
+        gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
+        _introduce(console, scene, model)
+        statuses = _tell(console, gitlab, scene, ended)
+    if gitlab.unexpected:
+        raise SandpiperError(f"GitLab was asked what it does not know: {gitlab.unexpected[0]}")
+    raise SystemExit(_exit_status(statuses))
+
+
+def _settings(
+    gitlab: GitLabSim,
+    scene: stage.Stage,
+    stack: ExitStack,
+    config: str | None,
+    model: str | None,
+) -> Settings:
+    """The operator's sandbox, limits and keys; everything else is the demo's own."""
+    base = settings.load(config)
+    if model is None:
+        simulator = stack.enter_context(AnthropicSim(story.script()))
+        provider = ProviderSettings(base_url=simulator.url, key="demo-key-of-no-worth")
+        models = ModelSettings(default=SCRIPTED, providers={"anthropic": provider})
+    else:
+        models = base.models.model_copy(update={"default": model})
+    own = GitLabSettings(
+        url=gitlab.url,
+        read_token=scene.read_token,
+        write_token=scene.write_token,
+        webhook_secret=SECRET,
+    )
+    store = f"file://{tempfile.mkdtemp(prefix='sandpiper-demo-')}"
+    changes = {"gitlab": own, "models": models, "broker": "memory://", "store": store}
+    return base.model_copy(update=changes)
+
+
+@contextmanager
+def _served(chosen: Settings, watch: Watcher) -> Iterator[str]:
+    """The receiver on a free port and the embedded worker; yields the receiver's URL."""
+    celery = app.build(chosen, lambda: wiring.deps(chosen), watch)
+    door = wiring.door(chosen, app.enqueuer(celery))
+    config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    with app.embedded(celery, concurrency=1):
+        thread.start()
+        _await(lambda: server.started, "the receiver did not start")
+        host, port = server.servers[0].sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def _tell(console: Console, gitlab: GitLabSim, scene: stage.Stage, ended: Ended) -> set[Status]:
+    _heading(console, "GitLab sends the webhook: the pipeline failed")
+    answer = gitlab.send(gitlab.pipeline_event(scene.pipeline))
+    console.print(f"[cyan]•[/] the receiver answers {answer.status_code} {escape(answer.text)}")
+    analysis = _next(ended)
+    _show(console, "The note on the merge request", analysis)
+    _heading(console, f"{scene.author.name} replies in its thread")
+    console.print(Panel(story.QUESTION, width=100))
+    root = next(note for note in scene.mr.notes() if note.author is scene.bot)
+    gitlab.comment(scene.mr, scene.author, story.QUESTION, root.discussion_id)
+    reply = _next(ended)
+    _show(console, "The answer in the same thread", reply)
+    _heading(console, "What is stored")
+    for turn in (analysis, reply):
+        for name in ("context.json", "sandbox.tar.gz"):
+            console.print(f"  {turn.location}/{name}", soft_wrap=True)
+    return {analysis.outcome.status, reply.outcome.status}
+
+
+def _introduce(console: Console, scene: stage.Stage, model: str | None) -> None:
+    mr, log = scene.mr, max(len(job.trace or b"") for job in scene.pipeline.jobs)
+    _heading(console, "Sandpiper, the whole story")
+    console.print(
+        f"Merge request {mr.project.path}!{mr.iid}: {escape(mr.title)}\n"
+        f"Its pipeline {scene.pipeline.id} failed; the log of the failed job has {log:,} bytes.\n"
+        "Real: receiver, queue, worker, sandbox, tools, session store. Simulated: GitLab."
+    )
+    if model:
+        console.print(f"The model is real: {escape(model)}.")
+    else:
+        console.print(
+            "[yellow]The model is a script: its words were written beforehand, its tool calls "
+            "really run.[/]"
+        )
+
+
+def _telling(console: Console, ended: Ended) -> Watcher:
+    show = live.watcher(console)
+
+    def watch(event: Event) -> None:
+        show(event)
+        if isinstance(event, TurnEnded):
+            ended.put(event)
+
+    return watch
+
+
+def _next(ended: Ended) -> TurnEnded:
+    try:
+        return ended.get(timeout=PATIENCE)
+    except queue.Empty:
+        raise SandpiperError("the worker has not finished in time; see the lines above") from None
+
+
+def _show(console: Console, title: str, ended: TurnEnded) -> None:
+    text = ended.body.partition("\n")[2]  # without the marker
+    console.print(Panel(Markdown(_terminal(text)), title=title, width=100))
+
+
+def _terminal(note: str) -> str:
+    """A note for a terminal, which knows no HTML."""
+    for tag in ("<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"):
+        note = note.replace(tag, "")
+    return note
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.rule(f"[bold]{escape(text)}[/]", align="left")
+
+
+def _await(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            raise SandpiperError(otherwise)
+        time.sleep(0.01)
+
+
+def _exit_status(statuses: set[Status]) -> int:
+    if Status.FAILED in statuses:
+        return FAILED
+    return PARTIAL if Status.PARTIAL in statuses else DONE

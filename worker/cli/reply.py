@@ -1,0 +1,29 @@
+"""`sandpiper reply`: the next turn of a stored session, from the terminal."""
+
+import click
+from rich.console import Console
+
+from worker import job, wiring
+from worker.cli import live
+from worker.cli.analyze import show
+from worker.errors import SandpiperError
+
+
+@click.command()
+@click.argument("session")
+@click.argument("text")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def command(config: str | None, session: str, text: str, model: str | None, as_json: bool) -> None:
+    """Ask SESSION (its id, or a unique beginning of it) the question TEXT.
+
+    The answer is printed and stored as the session's next turn; nothing is posted.
+    """
+    settings = wiring.start(config, model=model, quiet=True)
+    wiring.require_worker(settings)
+    deps = wiring.dry(settings)
+    key = deps.store.find(session)
+    if key is None:
+        raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
+    show(job.answer(key, text, deps, live.watcher(Console(stderr=True))), as_json=as_json)

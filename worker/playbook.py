@@ -1,0 +1,99 @@
+"""Workflow files: Markdown with a YAML front matter (design, "Workflow files")."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from worker.errors import ConfigError
+
+_FENCE = "---\n"
+
+
+class Workflow(BaseModel):
+    """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")
+    description: str
+    triggers: tuple[str, ...] = ()
+    max_iterations: int | None = Field(default=None, ge=1, le=1000)
+    tools: tuple[str, ...] = ("*",)
+    text: str = Field(min_length=1)
+
+    @field_validator("triggers")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for trigger in value:
+            if trigger != "pipeline_failed" and not trigger.startswith("command:"):
+                raise ValueError(f"unknown trigger {trigger!r}: pipeline_failed or command:NAME")
+        return value
+
+    def allows(self, tool: str) -> bool:
+        """Whether the workflow wants the tool of this name."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+
+class Playbook:
+    """All workflows of one folder, read once."""
+
+    def __init__(self, workflows: Iterable[Workflow]) -> None:
+        self._by_name: Mapping[str, Workflow] = {one.name: one for one in workflows}
+
+    def get(self, name: str) -> Workflow:
+        """The workflow of this name. Raises ConfigError with the names there are."""
+        if name not in self._by_name:
+            known = ", ".join(sorted(self._by_name)) or "none"
+            raise ConfigError(f"there is no workflow {name!r}; known: {known}")
+        return self._by_name[name]
+
+    def for_trigger(self, trigger: str) -> Workflow:
+        """The workflow that names `trigger`. Raises ConfigError if there is none."""
+        for workflow in self._by_name.values():
+            if trigger in workflow.triggers:
+                return workflow
+        raise ConfigError(f"no workflow has {trigger!r} among its triggers")
+
+
+def parse(text: str, where: str) -> Workflow:
+    """A workflow file's text. Raises ConfigError naming `where` and the field."""
+    text = text.replace("\r\n", "\n")
+    head, fence, body = text.removeprefix(_FENCE).partition("\n" + _FENCE)
+    if not text.startswith(_FENCE) or not fence:
+        raise ConfigError(f"{where}: expected a front matter between two lines of ---")
+    try:
+        fields = yaml.safe_load(head)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: the front matter is not YAML: {error}") from error
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{where}: the front matter must be a mapping")
+    try:
+        return Workflow.model_validate(fields | {"text": body.strip() and body.strip() + "\n"})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{where}: {field}: {first['msg']}") from error
+
+
+def load(folder: str) -> Playbook:
+    """Every *.md of `folder`; "" means the workflows that come with Sandpiper."""
+    path = Path(folder) if folder else bundled()
+    files = sorted(path.glob("*.md"))
+    if not files:
+        raise ConfigError(f"{path}: no workflow files (*.md) here; check `workflows:`")
+    workflows = [parse(file.read_text(encoding="utf-8"), str(file)) for file in files]
+    names = [workflow.name for workflow in workflows]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{path}: two workflow files are named {name!r}")
+    return Playbook(workflows)
+
+
+def bundled() -> Path:
+    """The folder of the workflows that come with Sandpiper: in a wheel, or beside the package."""
+    here = Path(__file__).parent
+    packed = here / "workflows"
+    return packed if packed.is_dir() else here.parent / "workflows"

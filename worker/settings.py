@@ -1,0 +1,233 @@
+"""Settings: one YAML file, secrets only from the environment, read once at start.
+
+Every field has a default; a wrong field, type or value is a ConfigError that names the file, the
+key and what was expected. The only module that reads the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from worker.errors import ConfigError
+
+DEFAULT_FILE = "sandpiper.yaml"
+ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GitLabSettings(_Part):
+    """`gitlab:`. Tokens and the webhook secret come from the environment."""
+
+    url: str = "https://gitlab.com"
+    projects: tuple[str, ...] = ()
+    reply_min_access: Literal["guest", "reporter", "developer", "maintainer", "owner"] = "developer"
+    read_token: str = Field(default="", exclude=True, repr=False)
+    write_token: str = Field(default="", exclude=True, repr=False)
+    webhook_secret: str = Field(default="", exclude=True, repr=False)
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected a URL that begins with https:// or http://")
+        return value.rstrip("/")
+
+
+class SandboxSettings(_Part):
+    """`sandbox:`. Sizes as the engine reads them ("2g")."""
+
+    image: str = "sandpiper-sandbox:latest"
+    runtime: str = "runc"
+    memory: str = Field(default="2g", pattern=r"^\d+[bkmg]?$")
+    cpus: float = Field(default=1.0, gt=0)
+    pids: int = Field(default=256, ge=16)
+    disk: str = Field(default="2g", pattern=r"^\d+[bkmg]?$")
+    exec_timeout: float = Field(default=120.0, gt=0, le=3600)
+
+
+class ProviderSettings(_Part):
+    """One entry of `models.providers:`. An unset field falls back to the built-in provider's."""
+
+    base_url: str = ""
+    project: str = ""
+    location: str = ""
+    key: str = Field(default="", exclude=True, repr=False)
+
+
+class ModelSettings(_Part):
+    """`models:`."""
+
+    default: str = "anthropic/claude-sonnet-5-5"
+    providers: dict[str, ProviderSettings] = {}
+
+    @field_validator("default")
+    @classmethod
+    def _slash(cls, value: str) -> str:
+        if not all(value.partition("/")):
+            raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
+        return value
+
+    def provider(self, name: str) -> ProviderSettings:
+        """What is configured for a provider; empty where nothing is."""
+        return self.providers.get(name, ProviderSettings())
+
+
+class LimitSettings(_Part):
+    """`limits:`: model calls, tokens, seconds and dollars of one run."""
+
+    max_iterations: int = Field(default=50, ge=1, le=1000)
+    context_tokens: int = Field(default=200_000, ge=1000)
+    wall_clock: float = Field(default=900.0, gt=0)
+    cost_usd: float = Field(default=2.0, gt=0)
+
+
+class Settings(_Part):
+    """Everything an operator can set."""
+
+    gitlab: GitLabSettings = GitLabSettings()
+    broker: str = "memory://"
+    store: str = "file:///var/lib/sandpiper"
+    s3_endpoint: str = Field(default="", exclude=True)
+    sandbox: SandboxSettings = SandboxSettings()
+    models: ModelSettings = ModelSettings()
+    limits: LimitSettings = LimitSettings()
+    workflows: str = ""
+
+    @field_validator("broker")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
+            raise ValueError("expected memory://, redis://… or amqp://…")
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _known_store(cls, value: str) -> str:
+        if value.partition("://")[0] not in {"file", "s3"}:
+            raise ValueError("expected file:///folder or s3://bucket/prefix")
+        return value
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret in use, for redaction."""
+        keys = [provider.key for provider in self.models.providers.values()]
+        gitlab = self.gitlab
+        own = [gitlab.read_token, gitlab.write_token, gitlab.webhook_secret, *keys]
+        return tuple(dict.fromkeys(secret for secret in own if secret))
+
+
+# Where the environment overrides the file: variable → path in the settings.
+_OVERRIDES: Mapping[str, tuple[str, ...]] = {
+    "GITLAB_URL": ("gitlab", "url"),
+    "SANDPIPER_BROKER": ("broker",),
+    "SANDPIPER_STORE": ("store",),
+    "SANDPIPER_MODEL": ("models", "default"),
+    "AWS_ENDPOINT_URL_S3": ("s3_endpoint",),
+    "ANTHROPIC_BASE_URL": ("models", "providers", "anthropic", "base_url"),
+}
+# Secrets: first variable that is set wins. Each may also be given as X_FILE.
+_SECRETS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("gitlab", "read_token"): ("GITLAB_READ_TOKEN", "GITLAB_TOKEN"),
+    ("gitlab", "write_token"): ("GITLAB_WRITE_TOKEN", "GITLAB_TOKEN"),
+    ("gitlab", "webhook_secret"): ("GITLAB_WEBHOOK_SECRET",),
+    ("models", "providers", "anthropic", "key"): ("ANTHROPIC_API_KEY",),
+}
+_ENVIRONMENT_ONLY = (*_SECRETS, ("s3_endpoint",))
+
+
+def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of `path`, else of $SANDPIPER_CONFIG, else of ./sandpiper.yaml if it is there.
+
+    Raises ConfigError.
+    """
+    env = os.environ if environ is None else environ
+    file = _file(path or env.get("SANDPIPER_CONFIG"))
+    tree = _read(file) if file else {}
+    _refuse_secrets(tree, file)
+    for variable, place in _OVERRIDES.items():
+        if env.get(variable):
+            _set(tree, place, env[variable])
+    for place, variables in _SECRETS.items():
+        if value := _secret(env, variables):
+            _set(tree, place, value)
+    return _validated(tree, file)
+
+
+def _file(named: str | None) -> Path | None:
+    if named:
+        if not Path(named).is_file():
+            raise ConfigError(f"{named}: no such file (named by --config or SANDPIPER_CONFIG)")
+        return Path(named)
+    default = Path(DEFAULT_FILE)
+    return default if default.is_file() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file}: cannot be read as YAML: {error}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{file}: expected a mapping at the top, found {type(tree).__name__}")
+    return tree
+
+
+def _refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
+    for place in _ENVIRONMENT_ONLY:
+        node: Any = tree
+        for part in place:
+            node = node.get(part) if isinstance(node, dict) else None
+        if node is not None:
+            variable = _SECRETS.get(place, ("AWS_ENDPOINT_URL_S3",))[0]
+            raise ConfigError(
+                f"{file}: {'.'.join(place)} does not belong in the file: set ${variable}"
+            )
+
+
+def _set(tree: dict[str, Any], place: tuple[str, ...], value: str) -> None:
+    for part in place[:-1]:
+        child = tree.setdefault(part, {})
+        if not isinstance(child, dict):
+            return  # validation names the wrong type
+        tree = child
+    tree[place[-1]] = value
+
+
+def _secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
+    for variable in variables:
+        if value := env.get(variable, "").strip():
+            return value
+        if named := env.get(f"{variable}_FILE"):
+            try:
+                return Path(named).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"${variable}_FILE: {named} cannot be read: {error}") from error
+    return ""
+
+
+def _validated(tree: dict[str, Any], file: Path | None) -> Settings:
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        problems = [
+            f"{file or 'environment'}: {'.'.join(map(str, problem['loc']))}: {_explain(problem)}"
+            for problem in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _explain(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "unknown field (see the README's table of settings for the known ones)"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if "secret" in problem["loc"][-1:] or "token" in str(problem["loc"][-1:]):
+        return message
+    return f"{message}; found {problem['input']!r}"

@@ -1,0 +1,208 @@
+"""The composition root: the only module that names concrete adapters."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from secrets import token_hex
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+
+from sandbox.base import Sandbox, SandboxUnavailable
+from sandbox.docker import DockerDriver
+from sandbox.spec import ContainerSpec
+from worker import log, playbook
+from worker import settings as settings_module
+from worker.core.context import Subject
+from worker.core.limits import Limits
+from worker.core.messages import ToolSpec
+from worker.core.ports import Forge, LogLines, Source, Toolbox
+from worker.core.redact import Redactor
+from worker.core.triggers import Trigger
+from worker.deps import Deps, Kit
+from worker.errors import ConfigError, SandpiperError
+from worker.forge.dry import DryForge
+from worker.forge.gitlab import GitLabForge
+from worker.models.client import HttpModel
+from worker.models.table import build
+from worker.playbook import Workflow
+from worker.sessions.store import Store
+from worker.sessions.table import open_store
+from worker.settings import ACCESS_LEVELS, Settings
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+from worker.sources.reader import Reader
+from worker.sources.table import bind, notes
+from worker.tools.base import Bench
+from worker.tools.toolbox import WorkflowToolbox, offered
+from worker.webhook import http
+
+
+class SystemClock:
+    """The machine's time. Satisfies core.ports.Clock."""
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """The tools and sources of one workflow over one subject. Satisfies deps.Kit."""
+
+    reader: Reader
+    sources: Mapping[str, Source]
+    workflow: Workflow
+    exec_timeout: float
+    redact: Callable[[str], str]
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told."""
+        return offered(self.sources, self.workflow.allows)
+
+    @property
+    def notes(self) -> str:
+        """The sources' part of the system prompt."""
+        return notes(name for name in self.sources if self.workflow.allows(name))
+
+    @property
+    def lines(self) -> LogLines:
+        """The logs the sources have read."""
+        return self.reader.logs
+
+    def open(self, sandbox: Sandbox) -> Toolbox:
+        """The toolbox over a running sandbox."""
+        bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact)
+        return WorkflowToolbox(bench, self.workflow.allows)
+
+
+def start(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
+    """Settings, with logging set up. Raises ConfigError."""
+    settings = settings_module.load(config)
+    if model:
+        chosen = settings.models.model_copy(update={"default": model})
+        settings = settings.model_copy(update={"models": chosen})
+    use(settings, quiet=quiet)
+    return settings
+
+
+def use(settings: Settings, *, quiet: bool = False) -> None:
+    """Set logging up so that no secret of `settings` is ever written."""
+    log.configure(Redactor(settings.secrets()).text, quiet=quiet)
+
+
+def require_secret(settings: Settings) -> None:
+    """Raise ConfigError unless the webhook's secret is there."""
+    if not settings.gitlab.webhook_secret:
+        raise ConfigError(
+            "no webhook secret: set GITLAB_WEBHOOK_SECRET to the secret token of the webhook in "
+            "GitLab; without one anybody could start runs"
+        )
+
+
+def require_worker(settings: Settings) -> None:
+    """Raise unless jobs can run here: tokens, workflows, model, store, engine."""
+    if not settings.gitlab.read_token or not settings.gitlab.write_token:
+        raise ConfigError(
+            "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
+            "GITLAB_WRITE_TOKEN (scope api)"
+        )
+    playbook.load(settings.workflows)
+    model(settings).close()
+    store(settings).probe()
+    try:
+        _driver(settings).check()
+    except SandboxUnavailable as error:
+        raise SandpiperError(str(error)) from error
+
+
+def store(settings: Settings) -> Store:
+    """The session store. Raises ConfigError or StoreError."""
+    return open_store(settings.store, settings.s3_endpoint or None)
+
+
+def model(settings: Settings) -> HttpModel:
+    """The configured model. Raises ConfigError."""
+    name = settings.models.default
+    provider = name.partition("/")[0]
+    configured = settings.models.provider(provider)
+    return build(name, configured.base_url, configured.key, clock=SystemClock())
+
+
+def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps:
+    """The parts of a job. Raises ConfigError or StoreError."""
+    gitlab = settings.gitlab
+    redactor = Redactor(settings.secrets())
+    client = ReadClient(gitlab.url, gitlab.read_token)
+    one_model = model(settings)
+    return Deps(
+        desk=GitLabDesk(
+            client, gitlab.url, gitlab.projects, ACCESS_LEVELS[gitlab.reply_min_access]
+        ),
+        forge=forge or GitLabForge(gitlab.url, gitlab.write_token),
+        store=store(settings),
+        sandboxes=_driver(settings),
+        model=lambda: one_model,
+        kit=lambda subject, workflow: _kit(settings, client, redactor, subject, workflow),
+        playbook=playbook.load(settings.workflows),
+        limits=Limits(**settings.limits.model_dump()),
+        clock=SystemClock(),
+        redact=redactor.text,
+        gitlab_url=gitlab.url,
+        hosts=frozenset({urlsplit(gitlab.url).netloc}),
+        owner=f"{socket.gethostname()}:{os.getpid()}",
+        salt=salt,
+    )
+
+
+def dry(settings: Settings) -> Deps:
+    """The parts of a job that posts nothing; its session is its own."""
+    return deps(settings, DryForge(lambda body: None), salt=token_hex(8))
+
+
+def door(
+    settings: Settings,
+    enqueue: Callable[[Trigger], None],
+    ready: Callable[[], str | None] = lambda: None,
+) -> Starlette:
+    """The webhook receiver. Raises ConfigError without a secret."""
+    gitlab = settings.gitlab
+    return http.build(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready)
+
+
+def _driver(settings: Settings) -> DockerDriver:
+    chosen = settings.sandbox
+    try:
+        spec = ContainerSpec(
+            image=chosen.image,
+            runtime=chosen.runtime,
+            memory=chosen.memory,
+            cpus=chosen.cpus,
+            pids=chosen.pids,
+            disk=chosen.disk,
+        )
+    except ValueError as error:
+        raise ConfigError(f"sandbox: {error}") from error
+    return DockerDriver(spec)
+
+
+def _kit(
+    settings: Settings,
+    client: ReadClient,
+    redactor: Redactor,
+    subject: Subject,
+    workflow: Workflow,
+) -> Kit:
+    reader = Reader.open(client, subject, redactor.data)
+    return _Kit(reader, bind(reader), workflow, settings.sandbox.exec_timeout, redactor.text)

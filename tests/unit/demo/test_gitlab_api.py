@@ -1,0 +1,206 @@
+"""The simulated GitLab answers as wire-gitlab says, and refuses what no client should ask."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return failing_merge_request(sim)
+
+
+def ask(sim: GitLabSim, token: str, path: str, method: str = "GET", **rest: Any) -> httpx.Response:
+    headers = {"PRIVATE-TOKEN": token} if token else {}
+    with httpx.Client(base_url=f"{sim.url}/api/v4/", trust_env=False, headers=headers) as client:
+        return client.request(method, path, **rest)
+
+
+def test_a_project_answers_to_its_number_and_to_its_path(sim: GitLabSim, scene: Scene) -> None:
+    by_number = ask(sim, scene.read_token, f"projects/{scene.project.id}")
+    by_path = ask(sim, scene.read_token, "projects/Team%2FService")
+    assert by_number.status_code == 200
+    assert by_number.json() == by_path.json()
+    assert by_path.json()["path_with_namespace"] == "team/service"
+    assert sim.unexpected == []
+
+
+def test_who_a_token_is_and_what_it_may_do_can_be_asked(sim: GitLabSim, scene: Scene) -> None:
+    assert ask(sim, scene.read_token, "user").json()["id"] == scene.bot.id
+    own = ask(sim, scene.read_token, "personal_access_tokens/self").json()
+    assert (own["user_id"], own["scopes"]) == (scene.bot.id, ["read_api"])
+    bearer = httpx.get(
+        f"{sim.url}/api/v4/user", headers={"Authorization": f"Bearer {scene.write_token}"}
+    )
+    assert bearer.json()["bot"] is True
+
+
+@pytest.mark.parametrize("token", ["", "glpat-unknown"])
+def test_without_a_known_token_everything_is_401(sim: GitLabSim, scene: Scene, token: str) -> None:
+    response = ask(sim, token, "user")
+    assert (response.status_code, response.json()) == (401, {"message": "401 Unauthorized"})
+    assert sim.requests[-1].token == ("?" if token else "")
+
+
+def test_a_revoked_token_is_401(sim: GitLabSim, scene: Scene) -> None:
+    sim.tokens[scene.read_token].active = False
+    assert ask(sim, scene.read_token, "user").status_code == 401
+
+
+def test_a_read_token_cannot_write(sim: GitLabSim, scene: Scene) -> None:
+    place = f"projects/{scene.project.id}/merge_requests/1/notes"
+    response = ask(sim, scene.read_token, place, "POST", json={"body": "x"})
+    assert response.status_code == 403
+    assert response.json()["error"] == "insufficient_scope"
+    assert scene.mr.notes() == []
+
+
+@pytest.mark.parametrize(
+    ("level", "status"), [(None, 404), (Access.GUEST, 403), (Access.REPORTER, 200)]
+)
+def test_what_a_private_project_shows_depends_on_the_access_level(
+    sim: GitLabSim, scene: Scene, level: Access | None, status: int
+) -> None:
+    user = sim.add_user("eve")
+    if level:
+        sim.add_member(scene.project, user, level)
+    token = sim.add_token("eve", user, "read_api")
+    path = f"projects/{scene.project.id}/jobs/{scene.job.id}/trace"
+    assert ask(sim, token, path).status_code == status
+    scene.project.public = True
+    assert ask(sim, token, path).content == scene.job.trace
+
+
+STRANGE = [
+    ("GET", "projects/501/issues", {}, 404),
+    ("DELETE", "projects/501", {}, 404),
+    ("GET", "projects/501?simple=true", {}, 400),
+    ("GET", "projects/501/merge_requests?page=0", {}, 400),
+    ("GET", "projects/501/merge_requests?per_page=many", {}, 400),
+    ("GET", "projects/501/merge_requests?state=open", {}, 400),
+    ("GET", "projects/501/merge_requests/one", {}, 400),
+    ("GET", "projects/501/pipelines/90001/jobs?scope[]=broken", {}, 400),
+    ("GET", "projects/501/repository/files/..%2Fx/raw", {}, 400),
+    ("GET", "projects/501/merge_requests/1/notes?sort=up", {}, 400),
+    ("POST", "projects/501/merge_requests/1/notes", {"json": {}}, 400),
+    ("POST", "projects/501/merge_requests/1/notes", {"json": {"body": 1}}, 400),
+    ("POST", "projects/501/merge_requests/1/notes", {"json": {"body": "x", "when": 1}}, 400),
+    ("POST", "projects/501/merge_requests/1/notes", {"data": {"body": "x"}}, 400),
+    ("POST", "projects/501/merge_requests/1/notes", {"content": b"{"}, 400),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "rest", "status"), STRANGE)
+def test_what_gitlab_would_pass_over_is_refused_and_recorded(
+    sim: GitLabSim, scene: Scene, method: str, path: str, rest: dict[str, Any], status: int
+) -> None:
+    assert ask(sim, scene.write_token, path, method, **rest).status_code == status
+    assert len(sim.unexpected) == 1
+    assert sim.unexpected[0].startswith(f"{method} /api/v4/")
+
+
+def test_a_path_outside_the_api_is_recorded_too(sim: GitLabSim) -> None:
+    assert httpx.get(f"{sim.url}/team/service.git").status_code == 404
+    assert len(sim.unexpected) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "projects/999",
+        "projects/team%2Fother",
+        "projects/501/merge_requests/9",
+        "projects/501/pipelines/9",
+        "projects/501/jobs/9",
+        "projects/501/members/all/9",
+        "projects/501/repository/files/no.py/raw?ref=main",
+        "projects/501/repository/files/app%2Fsum.py/raw?ref=no",
+        "projects/501/merge_requests/1/notes/9",
+        "projects/501/merge_requests/1/discussions/abc",
+    ],
+)
+def test_what_is_not_there_is_an_ordinary_404(sim: GitLabSim, scene: Scene, path: str) -> None:
+    response = ask(sim, scene.read_token, path)
+    assert response.status_code == 404
+    assert response.json()["message"].startswith("404 ")
+    assert sim.unexpected == []
+
+
+def test_lists_are_paged_with_gitlabs_headers(sim: GitLabSim, scene: Scene) -> None:
+    scene.mr.commits *= 45
+    path = f"projects/{scene.project.id}/merge_requests/1/commits"
+    first = ask(sim, scene.read_token, path)
+    assert len(first.json()) == 20
+    assert first.headers["x-next-page"] == "2"
+    assert first.headers["x-total"] == "45"
+    assert first.headers["x-total-pages"] == "3"
+    assert first.links["next"]["url"].endswith("page=2&per_page=20")
+    last = ask(sim, scene.read_token, f"{path}?page=3")
+    assert len(last.json()) == 5
+    assert last.headers["x-next-page"] == ""
+    assert "link" not in last.headers
+    wide = ask(sim, scene.read_token, f"{path}?per_page=1000")
+    assert (len(wide.json()), wide.headers["x-per-page"]) == (45, "100")
+
+
+def test_retried_jobs_are_listed_on_request_only(sim: GitLabSim, scene: Scene) -> None:
+    again = sim.add_job(scene.pipeline, "unit-tests", status="success")
+    path = f"projects/{scene.project.id}/pipelines/{scene.pipeline.id}/jobs"
+
+    def ids(query: str = "") -> list[int]:
+        return [job["id"] for job in ask(sim, scene.read_token, path + query).json()]
+
+    assert scene.job.id not in ids()
+    assert ids("?include_retried=true")[:2] == [again.id, scene.job.id]
+    assert ids("?include_retried=true&scope[]=failed") == [scene.job.id]
+
+
+def test_a_log_that_is_late_is_empty_and_an_erased_one_is_gone(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    path = f"projects/{scene.project.id}/jobs/{scene.job.id}/trace"
+    scene.job.trace = None
+    late = ask(sim, scene.read_token, path)
+    assert (late.status_code, late.content) == (200, b"")
+    scene.job.erased = True
+    assert ask(sim, scene.read_token, path).status_code == 404
+
+
+def test_requests_are_logged_with_the_token_by_name(sim: GitLabSim, scene: Scene) -> None:
+    ask(sim, scene.write_token, "user")
+    (seen,) = sim.requests
+    assert (seen.method, seen.path, seen.token, seen.status) == (
+        "GET", "/api/v4/user", "write", 200,
+    )  # fmt: skip
+
+
+def test_faults_hit_what_they_name_as_often_as_they_say(sim: GitLabSim, scene: Scene) -> None:
+    sim.fail_next("GET", "/user$", 429, times=2, headers={"Retry-After": "7"})
+    assert ask(sim, scene.read_token, f"projects/{scene.project.id}").status_code == 200
+    answers = [ask(sim, scene.read_token, "user") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [429, 429, 200]
+    assert answers[0].headers["retry-after"] == "7"
+
+
+def test_a_lost_answer_was_processed_and_a_failed_request_was_not(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    place = f"projects/{scene.project.id}/merge_requests/1/notes"
+    sim.fail_next("POST", "/notes", 502)
+    assert ask(sim, scene.write_token, place, "POST", json={"body": "a"}).status_code == 502
+    sim.fail_next("POST", "/notes", 502, after=True)
+    assert ask(sim, scene.write_token, place, "POST", json={"body": "b"}).status_code == 502
+    sim.fail_next("POST", "/notes", drop=True)
+    with pytest.raises(httpx.RemoteProtocolError):
+        ask(sim, scene.write_token, place, "POST", json={"body": "c"})
+    assert [note.body for note in scene.mr.notes()] == ["b", "c"]

@@ -1,0 +1,331 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.sources.conftest import subject_of
+from worker.core.ports import Document, DocumentKind
+from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
+from worker.errors import ArgumentError, SourceError
+from worker.sources import mr_diff, pipeline_jobs
+from worker.sources.base import to_json
+from worker.sources.client import ReadClient
+from worker.sources.reader import Reader
+from worker.sources.table import SOURCES, bind, notes
+
+
+def fetch(reader: Reader, name: str, **arguments: Any) -> Document:
+    return bind(reader)[name].fetch(json.dumps(arguments))
+
+
+def test_the_five_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -> None:
+    assert list(bind(reader)) == [
+        "gitlab_get_mr_details",
+        "gitlab_get_mr_diff",
+        "gitlab_list_pipeline_jobs",
+        "gitlab_get_job_log",
+        "gitlab_get_file",
+    ]
+    assert notes(["gitlab_get_file", "gitlab_get_mr_diff", "other"]).splitlines() == [
+        "## Data sources",
+        "- `gitlab_get_mr_diff`: what the merge request changes, as a unified diff.",
+        f"- `gitlab_get_file`: {SOURCES[-1].note}.",
+    ]
+    assert notes([]) == ""
+
+
+def test_no_source_takes_a_project(reader: Reader) -> None:
+    taken = {
+        name for source in bind(reader).values() for name in source.spec.parameters["properties"]
+    }
+    assert taken == {"pipeline_id", "job_id", "path", "ref"}
+    for name, source in bind(reader).items():
+        with pytest.raises(ArgumentError, match="project_id"):
+            source.fetch('{"project_id": 1, "job_id": 1, "path": "x"}')
+        assert source.spec.name == name
+
+
+def test_details_hold_the_merge_request_its_pipeline_and_commits(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.mr.labels, scene.mr.description, scene.mr.draft = ["ci"], "Näher dran\n", True
+    document = fetch(reader, "gitlab_get_mr_details")
+    found = json.loads(document.data)
+    assert (document.kind, document.missing) == (DocumentKind.JSON, "")
+    assert found["title"] == "Sum faster"
+    assert found["description"] == "Näher dran\n"
+    assert found["labels"] == ["ci"]
+    assert found["draft"] is True
+    assert found["author"] == "mara"
+    assert found["pipeline"]["id"] == scene.pipeline.id
+    assert found["pipeline"]["status"] == "failed"
+    assert found["commits"][0]["title"] == "Sum faster"
+    assert "from_a_fork" not in found
+
+
+def test_details_say_what_they_leave_out(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
+    scene.mr.description = "d" * 20_001
+    scene.mr.commits *= 101
+    document = fetch(reader, "gitlab_get_mr_details")
+    found = json.loads(document.data)
+    assert document.missing == (
+        "commits before the newest 100; the description after 20000 characters"
+    )
+    assert (len(found["description"]), len(found["commits"])) == (20_000, 100)
+
+
+def test_details_without_pipeline_or_commits_are_better_than_nothing(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    sim.fail_next("GET", "/pipelines/", 403)
+    sim.fail_next("GET", "/commits", 500, times=3)
+    document = fetch(reader, "gitlab_get_mr_details")
+    assert json.loads(document.data)["title"] == "Sum faster"
+    assert f"pipeline {scene.pipeline.id}: the read token's user" in document.missing
+    assert "the commits: GitLab answered 500" in document.missing
+
+
+FILES = [
+    DiffFile("new.py", "@@ -0,0 +1 @@\n+x = 1\n", new_file=True),
+    DiffFile("gone.py", "@@ -1 +0,0 @@\n-x = 1\n", deleted_file=True),
+    DiffFile("b.py", "@@ -1 +1 @@\n-x = 1\n+x = 2\n", old_path="a.py", renamed_file=True),
+    DiffFile("huge.json", "", too_large=True),
+    DiffFile("lock.json", "", collapsed=True, generated_file=True),
+]
+
+
+def test_the_diff_is_one_unified_diff_with_a_summary(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.mr.diffs = FILES
+    document = fetch(reader, "gitlab_get_mr_diff")
+    assert document.kind is DocumentKind.TEXT
+    assert document.data.decode() == (
+        "5 files changed\n"
+        "A new.py +1 -0\n"
+        "D gone.py +0 -1\n"
+        "R a.py -> b.py +1 -1\n"
+        "M huge.json +0 -0\n"
+        "M lock.json +0 -0 (generated)\n"
+        "\n"
+        "diff --git a/new.py b/new.py\nnew file mode 100644\n--- /dev/null\n+++ b/new.py\n"
+        "@@ -0,0 +1 @@\n+x = 1\n\n"
+        "diff --git a/gone.py b/gone.py\ndeleted file mode 100644\n--- a/gone.py\n+++ /dev/null\n"
+        "@@ -1 +0,0 @@\n-x = 1\n\n"
+        "diff --git a/a.py b/b.py\nrename from a.py\nrename to b.py\n--- a/a.py\n+++ b/b.py\n"
+        "@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    )
+    assert document.missing == (
+        "the diff of huge.json (too large for GitLab to show); "
+        "the diff of lock.json (collapsed by GitLab)"
+    )
+
+
+def test_a_diff_of_many_files_is_read_to_its_end(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.mr.diffs = [DiffFile(f"f{number}.py", "@@ -1 +1 @@\n") for number in range(250)]
+    document = fetch(reader, "gitlab_get_mr_diff")
+    assert document.data.count(b"diff --git") == 250
+    assert document.missing == ""
+
+
+def test_diffs_past_a_cap_are_named_and_not_shown(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    big = "@@ -1 +1 @@\n" + "+" * (mr_diff.MAX_SIZE * 2 // 5)
+    scene.mr.diffs = [DiffFile(name, big) for name in ("a.py", "b.py", "c.py")]
+    document = fetch(reader, "gitlab_get_mr_diff")
+    assert document.data.count(b"diff --git") == 2
+    assert document.missing == "the diff of c.py (over the size cap)"
+
+
+def test_a_diff_without_end_is_not_read_to_its_end(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    big = "+" * (mr_diff.MAX_SIZE // 10)
+    scene.mr.diffs = [DiffFile(f"f{number}.py", big) for number in range(100)]
+    document = fetch(reader, "gitlab_get_mr_diff")
+    assert len(document.data) < mr_diff.MAX_SIZE + 10_000
+    assert document.missing.endswith("all files after the first 20")
+    assert len(sim.requests) == 1
+
+
+def test_jobs_come_failed_first_and_retries_are_marked(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    sim.add_job(scene.pipeline, "lint", status="failed", allow_failure=True)
+    sim.add_job(scene.pipeline, "flaky", status="failed")
+    sim.add_job(scene.pipeline, "flaky", status="success")
+    document = fetch(reader, "gitlab_list_pipeline_jobs")
+    found = json.loads(document.data)
+    assert [(job["name"], job["status"], job.get("retried", False)) for job in found["jobs"]] == [
+        ("unit-tests", "failed", False),
+        ("lint", "failed", False),
+        ("flaky", "failed", True),
+        ("build", "success", False),
+        ("flaky", "success", False),
+    ]
+    assert found["counts"] == {"failed": 2, "success": 2}
+    assert found["jobs"][0]["failure_reason"] == "script_failure"
+    assert document.missing == ""
+
+
+def test_another_pipeline_of_the_project_can_be_asked_for(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    other = sim.run_pipeline(scene.mr, status="success", kind="branch")
+    found = json.loads(fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=other.id).data)
+    assert (found["pipeline"]["id"], found["jobs"]) == (other.id, [])
+
+
+def test_a_pipeline_of_another_project_cannot_be_reached(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    other = sim.add_project("team/other")
+    other.members.update(scene.project.members)
+    mr = sim.open_merge_request(other, scene.developer, title="x", branch="x")
+    pipeline = sim.run_pipeline(mr)
+    job = sim.add_job(pipeline, "secret", status="failed", trace=b"theirs\n")
+    with pytest.raises(SourceError, match=f"pipeline {pipeline.id}: not found"):
+        fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=pipeline.id)
+    with pytest.raises(SourceError, match=f"job {job.id}: not found"):
+        fetch(reader, "gitlab_get_job_log", job_id=job.id)
+
+
+def test_a_pipeline_without_failed_jobs_says_where_else_to_look(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    bare = sim.run_pipeline(scene.mr)
+    assert (
+        "child pipeline" in fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=bare.id).missing
+    )
+    broken = sim.run_pipeline(scene.mr, yaml_errors="jobs:a config key may not be used")
+    document = fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=broken.id)
+    assert document.missing == ""
+    assert json.loads(document.data)["pipeline"]["yaml_errors"].startswith("jobs:a")
+
+
+def test_jobs_past_the_cap_are_said_to_be_missing(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.pipeline.jobs *= pipeline_jobs.PAGES * 50 + 1
+    document = fetch(reader, "gitlab_list_pipeline_jobs")
+    assert document.missing == f"jobs older than the newest {pipeline_jobs.PAGES * 100}"
+
+
+def test_a_file_comes_as_of_the_pipelines_commit(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    sim.push(scene.mr, {"app/sum.py": b"newer\n", "häß lich?.py": b"\xff\n"})
+    assert fetch(reader, "gitlab_get_file", path="app/sum.py").data.endswith(b"return 4\n")
+    assert fetch(reader, "gitlab_get_file", path="app/sum.py", ref="main").data.endswith(b"(xs)\n")
+    odd = fetch(reader, "gitlab_get_file", path="häß lich?.py", ref="sum-faster")
+    assert (odd.data, odd.kind) == (b"\xff\n", DocumentKind.TEXT)
+
+
+def test_a_file_or_ref_that_is_not_there_is_said(reader: Reader) -> None:
+    with pytest.raises(SourceError, match=r"the file no\.py at [0-9a-f]{40}: not found"):
+        fetch(reader, "gitlab_get_file", path="no.py")
+    with pytest.raises(SourceError, match=r"the file app/sum\.py at v9: not found"):
+        fetch(reader, "gitlab_get_file", path="app/sum.py", ref="v9")
+
+
+def test_a_large_file_is_cut_in_its_middle(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
+    sim.commit(scene.project, "main", {"big.txt": b"a" * 3_000_000 + b"z" * 3_000_000})
+    document = fetch(reader, "gitlab_get_file", path="big.txt", ref="main")
+    assert document.data.startswith(b"aaa")
+    assert document.data.endswith(b"zzz")
+    assert len(document.data) < 4 * 1024 * 1024 + 100
+    assert document.missing == "1805696 of the file's 6000000 bytes, cut from its middle"
+
+
+@pytest.mark.parametrize("path", ["..", ".", "a/../b", "/etc/passwd", "a//b", "a\n", "a/", "\x00"])
+def test_a_path_that_could_leave_the_repository_is_refused(
+    sim: GitLabSim, reader: Reader, path: str
+) -> None:
+    with pytest.raises(ArgumentError, match="is not the plain path"):
+        fetch(reader, "gitlab_get_file", path=path)
+    assert sim.requests == []
+
+
+def test_a_file_path_cannot_reach_another_endpoint(sim: GitLabSim, reader: Reader) -> None:
+    with pytest.raises(SourceError, match="not found"):
+        fetch(reader, "gitlab_get_file", path="x/raw?ref=main#", ref="a&b=c#d")
+    (seen,) = sim.requests
+    assert seen.path.endswith("/repository/files/x%2Fraw%3Fref%3Dmain%23/raw")
+    assert seen.query == "ref=a%26b%3Dc%23d"
+
+
+def test_the_sources_of_a_forks_pipeline_read_the_fork(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    fork = sim.add_project("mara/service", parent=scene.project)
+    fork.members.update(scene.project.members)
+    mr = sim.open_merge_request(
+        scene.project, scene.developer, title="From afar", branch="far", source=fork,
+        files={"far.py": b"1\n"},
+    )  # fmt: skip
+    pipeline = sim.run_pipeline(mr)
+    job = sim.add_job(pipeline, "unit", status="failed", trace=b"far away\n")
+    reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
+    assert fetch(reader, "gitlab_get_job_log", job_id=job.id).data == b"far away\n"
+    assert fetch(reader, "gitlab_get_file", path="far.py").data == b"1\n"
+    assert json.loads(fetch(reader, "gitlab_get_mr_details").data)["from_a_fork"] is True
+    # The target branch lives in the target project only.
+    assert fetch(reader, "gitlab_get_file", path="app/sum.py", ref=scene.pipeline.sha).data
+    del fork.members[scene.bot.id]
+    with pytest.raises(SourceError, match="may not see it"):
+        fetch(reader, "gitlab_list_pipeline_jobs")
+
+
+def test_reading_needs_no_more_than_the_read_token_and_never_writes(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    arguments = {"job_id": scene.job.id, "path": "app/sum.py"}
+    for source in bind(reader).values():
+        known = source.spec.parameters["properties"]
+        source.fetch(
+            json.dumps({name: value for name, value in arguments.items() if name in known})
+        )
+    assert {(seen.method, seen.token, seen.status) for seen in sim.requests} == {
+        ("GET", "read", 200)
+    }
+
+
+def test_every_document_is_redacted_exactly_once(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    marked = Reader.open(reader.client, reader.subject, lambda data: b"<" + data + b">")
+    arguments = {"job_id": scene.job.id, "path": "app/sum.py"}
+    for source in bind(marked).values():
+        known = source.spec.parameters["properties"]
+        given = json.dumps({name: value for name, value in arguments.items() if name in known})
+        for _ in range(2):
+            data = source.fetch(given).data
+            assert data.startswith(b"<")
+            assert not data.startswith(b"<<")
+
+
+def test_a_stranger_to_the_project_sees_nothing(sim: GitLabSim, scene: Scene) -> None:
+    stranger = sim.add_user("stranger")
+    client = ReadClient(sim.url, sim.add_token("read", stranger, "read_api"))
+    subject = subject_of(sim, scene.mr, scene.pipeline)
+    with pytest.raises(SourceError, match="the merge request: not found, or the read token may"):
+        fetch(Reader.open(client, subject, bytes), "gitlab_get_mr_details")
+    sim.add_member(scene.project, stranger, Access.REPORTER)
+    assert fetch(Reader.open(client, subject, bytes), "gitlab_get_mr_details").data
+
+
+def test_a_merge_request_that_is_gone_is_said(reader: Reader) -> None:
+    gone = replace(reader.subject, mr_iid=99)
+    with pytest.raises(SourceError, match="the merge request: not found"):
+        fetch(Reader.open(reader.client, gone, bytes), "gitlab_get_mr_details")
+
+
+def test_json_has_one_line_per_item_in_the_order_given() -> None:
+    assert to_json({"b": 1, "a": [{"x": "é"}, 2], "c": [], "d": {"k": [1]}}).decode() == (
+        '{"b":1,\n"a":[\n{"x":"é"},\n2\n],\n"c":[],\n"d":{"k":[1]}}\n'
+    )
+    assert json.loads(to_json({"t": "\ud800"})) == {"t": "?"}

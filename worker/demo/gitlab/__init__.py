@@ -1,0 +1,42 @@
+"""GitLab as a strict state machine over real HTTP: REST API v4, webhooks, quick actions.
+
+Facts: wire-gitlab. What GitLab would silently ignore (an unknown route, query parameter or field)
+is refused here and kept in `GitLabSim.unexpected`, so that a test can assert that it is empty.
+"""
+
+from worker.demo.gitlab.hooks import Receiver
+from worker.demo.gitlab.scene import Scene, failing_merge_request
+from worker.demo.gitlab.simulator import Delivery, GitLabSim, SeenRequest
+from worker.demo.gitlab.state import (
+    Access,
+    DiffFile,
+    Discussion,
+    Job,
+    MergeRequest,
+    Note,
+    Pipeline,
+    Project,
+    QuickAction,
+    Token,
+    User,
+)
+
+__all__ = [
+    "Access",
+    "Delivery",
+    "DiffFile",
+    "Discussion",
+    "GitLabSim",
+    "Job",
+    "MergeRequest",
+    "Note",
+    "Pipeline",
+    "Project",
+    "QuickAction",
+    "Receiver",
+    "Scene",
+    "SeenRequest",
+    "Token",
+    "User",
+    "failing_merge_request",
+]

@@ -1,0 +1,245 @@
+"""How a request is read and answered: routing, strictness, access, paging. No HTTP library."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl, unquote
+
+from worker.demo.gitlab.state import Access, MergeRequest, Pipeline, Project, Token, User
+from worker.demo.gitlab.world import World
+
+PREFIX = "/api/v4/"
+PAGING = frozenset({"page", "per_page"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back: JSON in `payload`, or `raw` bytes."""
+
+    status: int
+    payload: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+
+    def body(self) -> bytes:
+        """The bytes on the wire."""
+        return self.raw if self.raw is not None else json.dumps(self.payload).encode()
+
+
+class Refused(Exception):
+    """A request that GitLab answers with an error. `strange` ones no client of ours should make."""
+
+    def __init__(self, status: int, payload: Mapping[str, Any], *, strange: bool = False) -> None:
+        super().__init__(f"{status} {payload}")
+        self.answer = Answer(status, payload)
+        self.strange = strange
+
+
+def strange(status: int, error: str) -> NoReturn:
+    """Refuse what GitLab may let pass, but what is a mistake of the client."""
+    raise Refused(status, {"error": error}, strange=True)
+
+
+def not_found(what: str) -> NoReturn:
+    """Refuse as GitLab does, also for what the user may not see."""
+    raise Refused(404, {"message": f"404 {what} Not Found".replace("  ", " ")})
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A request as it came in. `path` and `query` are still encoded."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint: what it takes and who answers. `:name` segments of `pattern` are parameters."""
+
+    method: str
+    pattern: str
+    handler: "Handler"
+    query: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
+
+    def match(self, method: str, segments: Sequence[str]) -> dict[str, str] | None:
+        """The parameters if the route fits."""
+        parts = self.pattern.split("/")
+        if method != self.method or len(parts) != len(segments):
+            return None
+        pairs = list(zip(parts, segments, strict=True))
+        if any(part != segment for part, segment in pairs if not part.startswith(":")):
+            return None
+        return {part[1:]: segment for part, segment in pairs if part.startswith(":")}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that passed the door: known route, good token, known parameters."""
+
+    world: World
+    token: Token
+    path: str
+    params: Mapping[str, str]
+    query: Mapping[str, Sequence[str]]
+    fields: Mapping[str, Any]
+
+    @property
+    def user(self) -> User:
+        """Who asks."""
+        return self.token.user
+
+    def one(self, name: str, default: str = "") -> str:
+        """A query parameter's value."""
+        return self.query.get(name, [default])[-1]
+
+    def number(self, name: str) -> int:
+        """A parameter of the path that must be a number."""
+        if not self.params[name].isdigit():
+            strange(400, f"{name} is invalid")
+        return int(self.params[name])
+
+    def project(self, need: Access = Access.GUEST) -> Project:
+        """The project of the path; 404 for strangers, 403 for members of too little access."""
+        found = self.world.project(self.params["id"])
+        if found is None:
+            not_found("Project")
+        level = self.world.access(found, self.user)
+        if found.public:
+            level = max(level, int(Access.REPORTER))
+        if level == 0:
+            not_found("Project")
+        if level < need:
+            raise Refused(403, {"message": "403 Forbidden"})
+        return found
+
+    def merge_request(self) -> MergeRequest:
+        """The merge request of the path."""
+        mr = self.project(Access.REPORTER).merge_requests.get(self.number("iid"))
+        return mr or not_found("")
+
+    def pipeline(self) -> Pipeline:
+        """The pipeline of the path."""
+        project = self.project(Access.REPORTER)
+        found = self.world.pipelines.get(self.number("pipeline"))
+        if found is None or found.project is not project:
+            not_found("")
+        return found
+
+
+Handler = Callable[[Call], Answer]
+
+
+def admit(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:
+    """Find the route and check all that does not depend on it. Raises Refused."""
+    route, params = _route(routes, wire)
+    token = _token(world, wire)
+    if token is None:
+        raise Refused(401, {"message": "401 Unauthorized"})
+    _check_scope(route, token)
+    call = Call(world, token, wire.path, params, _query(route, wire), _fields(route, wire))
+    return route, call
+
+
+def token_name(world: World, wire: Wire) -> str:
+    """How the request log names the token: its name, "" for none, "?" for an unknown one."""
+    value = _token_value(wire)
+    known = world.tokens.get(value)
+    return known.name if known else ("?" if value else "")
+
+
+def _route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, str]]:
+    if wire.path.startswith(PREFIX):
+        segments = [unquote(part) for part in wire.path.removeprefix(PREFIX).split("/")]
+        for route in routes:
+            params = route.match(wire.method, segments)
+            if params is not None:
+                return route, params
+    strange(404, "404 Not Found")
+
+
+def _token_value(wire: Wire) -> str:
+    bearer = wire.headers.get("authorization", "").removeprefix("Bearer ")
+    return wire.headers.get("private-token", "") or bearer
+
+
+def _token(world: World, wire: Wire) -> Token | None:
+    found = world.tokens.get(_token_value(wire))
+    return found if found and found.active else None
+
+
+def _check_scope(route: Route, token: Token) -> None:
+    enough = {"api"} if route.method != "GET" else {"api", "read_api"}
+    if route.pattern == "user":
+        enough |= {"read_user"}
+    if route.pattern.startswith("personal_access_tokens/") or enough & set(token.scopes):
+        return
+    raise Refused(
+        403,
+        {
+            "error": "insufficient_scope",
+            "error_description": (
+                "The request requires higher privileges than provided by the access token."
+            ),
+            "scope": " ".join(sorted(enough)),
+        },
+    )
+
+
+def _query(route: Route, wire: Wire) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(wire.query, keep_blank_values=True):
+        if name not in route.query:
+            strange(400, f"simulator: {route.pattern} has no query parameter {name!r}")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _fields(route: Route, wire: Wire) -> dict[str, Any]:
+    if not wire.body or wire.method == "GET":
+        return {}
+    if not wire.headers.get("content-type", "").startswith("application/json"):
+        strange(400, "simulator: the body's Content-Type is not application/json")
+    try:
+        fields = json.loads(wire.body)
+    except ValueError:
+        strange(400, "There was a problem in the JSON you submitted")
+    if not isinstance(fields, dict) or set(fields) - route.fields:
+        strange(400, f"simulator: {route.pattern} takes {sorted(route.fields)}, not {fields!r}")
+    return fields
+
+
+def paged(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
+    """One page with GitLab's paging headers; `per_page` is 20 by default and at most 100."""
+    page, size = _positive(call, "page", 1), min(_positive(call, "per_page", 20), 100)
+    total, pages = len(items), max(1, -(-len(items) // size))
+    headers = {
+        "x-page": str(page),
+        "x-per-page": str(size),
+        "x-prev-page": str(page - 1) if page > 1 else "",
+        "x-next-page": str(page + 1) if page < pages else "",
+        "x-total": str(total),
+        "x-total-pages": str(pages),
+    }
+    if page < pages:
+        rest = "&".join(
+            f"{name}={value}"
+            for name, values in call.query.items()
+            if name not in PAGING
+            for value in values
+        )
+        link = f"{call.world.url}{call.path}?{rest}&page={page + 1}&per_page={size}"
+        headers["link"] = f'<{link}>; rel="next"'
+    return Answer(200, list(items[(page - 1) * size : page * size]), headers)
+
+
+def _positive(call: Call, name: str, default: int) -> int:
+    value = call.one(name, str(default))
+    if not value.isdigit() or int(value) < 1:
+        strange(400, f"{name} does not have a valid value")
+    return int(value)

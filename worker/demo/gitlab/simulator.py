@@ -1,0 +1,261 @@
+"""The server: the simulated GitLab on a loopback port, with a request log, faults and hooks."""
+
+import asyncio
+import queue
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
+from starlette.types import Receive, Scope, Send
+
+from worker.demo.gitlab import hooks, reads, writes
+from worker.demo.gitlab.hooks import Event, Receiver
+from worker.demo.gitlab.protocol import Answer, Refused, Wire, admit, token_name
+from worker.demo.gitlab.state import Note, Pipeline
+from worker.demo.gitlab.world import World
+
+ROUTES = reads.ROUTES + writes.ROUTES
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request as it was answered. `path` is still encoded; `token` is the token's name."""
+
+    method: str
+    path: str
+    query: str
+    token: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A hook that was fired: its event header and the receiver's status (0: not reached)."""
+
+    event: str
+    status: int
+    body: str
+
+
+@dataclass(slots=True)
+class _Fault:
+    method: str
+    path: str
+    status: int
+    times: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after: bool = False
+    drop: bool = False
+    delay: float = 0.0
+
+    def hits(self, wire: Wire) -> bool:
+        return (
+            self.times > 0 and self.method == wire.method and bool(re.search(self.path, wire.path))
+        )
+
+
+class GitLabSim(World):
+    """A running GitLab; build the world inside the `with`, where `url` is known.
+
+        with GitLabSim() as sim:
+            scene = failing_merge_request(sim)
+
+    `requests` is everything answered, `unexpected` what no client of ours should have asked,
+    `deliveries` the hooks fired to `receiver`, `quick_actions` the commands a note has run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.receiver: Receiver | None = None
+        self.requests: list[SeenRequest] = []
+        self.unexpected: list[str] = []
+        self.deliveries: list[Delivery] = []
+        self._faults: list[_Fault] = []
+        self._outbox: queue.Queue[Event | None] = queue.Queue()
+        self._http = httpx.Client(timeout=10.0, trust_env=False)
+        self._server: uvicorn.Server | None = None
+        self._threads: list[threading.Thread] = []
+        self.note_listeners.append(self._on_note)
+
+    def __enter__(self) -> "GitLabSim":
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        app = Starlette(routes=[HttpRoute("/{path:path}", self._endpoint, methods=_METHODS)])
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            http="h11",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._start(lambda: self._serve(listener), "gitlab-sim")
+        self._start(self._deliver, "gitlab-sim-hooks")
+        self._await_start(time.monotonic() + 10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._outbox.put(None)
+        if self._server:
+            self._server.should_exit = True
+        for thread in self._threads:
+            thread.join(timeout=10)
+        self._http.close()
+
+    def _serve(self, listener: socket.socket) -> None:
+        assert self._server is not None
+        with listener:
+            self._server.run(sockets=[listener])
+
+    def _start(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _await_start(self, deadline: float) -> None:
+        assert self._server is not None
+        while not self._server.started:
+            if time.monotonic() > deadline or not self._threads[0].is_alive():
+                raise RuntimeError("the GitLab simulator did not start")
+            time.sleep(0.005)
+
+    # ------------------------------------------------------------------------------------- faults
+
+    def fail_next(
+        self,
+        method: str,
+        path: str,
+        status: int = 502,
+        times: int = 1,
+        headers: Mapping[str, str] | None = None,
+        *,
+        after: bool = False,
+        drop: bool = False,
+        delay: float = 0.0,
+    ) -> None:
+        """Spoil the next `times` requests whose encoded path matches the regex `path`.
+
+        They get `status` and are not processed; `after` processes them first, so that only the
+        answer is lost; `drop` too, and cuts the connection in the answer. `delay` (seconds) alone
+        (`status` 0) answers truly, but late.
+        """
+        fault = _Fault(method, path, status, times, headers or {}, after, drop, delay)
+        self._faults.append(fault)
+
+    def _fault(self, wire: Wire) -> _Fault | None:
+        with self.lock:
+            found = next((fault for fault in self._faults if fault.hits(wire)), None)
+            if found:
+                found.times -= 1
+            return found
+
+    # ------------------------------------------------------------------------------------ serving
+
+    async def _endpoint(self, request: Request) -> Response:
+        wire = Wire(
+            request.method,
+            request.scope["raw_path"].decode("ascii"),
+            request.scope["query_string"].decode("ascii"),
+            dict(request.headers),
+            await request.body(),
+        )
+        fault = self._fault(wire)
+        if fault and fault.delay:
+            await asyncio.sleep(fault.delay)
+        answer = self._answer(wire, fault)
+        self.requests.append(
+            SeenRequest(wire.method, wire.path, wire.query, token_name(self, wire), answer.status)
+        )
+        return _Cut() if fault and fault.drop else _response(answer)
+
+    def _answer(self, wire: Wire, fault: _Fault | None) -> Answer:
+        spoiled = fault is not None and fault.status > 0
+        if fault is None or not spoiled or fault.after or fault.drop:
+            answer = self._true_answer(wire)
+            if fault is None or not spoiled or fault.drop:
+                return answer
+        return Answer(fault.status, {"message": f"{fault.status} simulated"}, fault.headers)
+
+    def _true_answer(self, wire: Wire) -> Answer:
+        with self.lock:
+            try:
+                route, call = admit(self, ROUTES, wire)
+                return route.handler(call)
+            except Refused as refused:
+                if refused.strange:
+                    self.unexpected.append(f"{wire.method} {wire.path}?{wire.query}: {refused}")
+                return refused.answer
+
+    # -------------------------------------------------------------------------------------- hooks
+
+    def pipeline_event(self, pipeline: Pipeline, status: str = "") -> Event:
+        """Headers and body of the pipeline's hook, now or as of an earlier `status`."""
+        payload = hooks.pipeline_payload(pipeline, status)
+        return hooks.delivery("Pipeline Hook", self.url, payload, self.receiver)
+
+    def note_event(self, note: Note, action: str = "create") -> Event:
+        """Headers and body of a note's hook."""
+        name = "Confidential Note Hook" if note.internal else "Note Hook"
+        return hooks.delivery(name, self.url, hooks.note_payload(note, action), self.receiver)
+
+    def send(self, event: Event) -> httpx.Response:
+        """Deliver to the receiver at once. Raises httpx.HTTPError if it cannot be reached."""
+        assert self.receiver is not None, "set `receiver` first"
+        headers, body = event
+        return self._http.post(self.receiver.url, headers=headers, content=body)
+
+    def settle(self, timeout: float = 10.0) -> None:
+        """Wait until all hooks of notes are delivered. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout
+        while self._outbox.unfinished_tasks:
+            if time.monotonic() > deadline:
+                raise TimeoutError("hooks are still undelivered")
+            time.sleep(0.01)
+
+    def _on_note(self, note: Note, action: str) -> None:
+        if self.receiver:
+            self._outbox.put(self.note_event(note, action))
+
+    def _deliver(self) -> None:
+        while (event := self._outbox.get()) is not None:
+            try:
+                answer = self.send(event)
+                done = Delivery(event[0]["X-Gitlab-Event"], answer.status_code, answer.text)
+            except httpx.HTTPError as error:
+                done = Delivery(event[0]["X-Gitlab-Event"], 0, str(error))
+            self.deliveries.append(done)
+            self._outbox.task_done()
+        self._outbox.task_done()
+
+
+class _Cut(Response):
+    """An answer that breaks off after its headers: the connection is closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+        await send({"type": "http.response.start", "status": 201, "headers": headers})
+
+
+def _response(answer: Answer) -> Response:
+    headers = {"content-type": "application/json", **answer.headers}
+    return Response(answer.body(), answer.status, headers)

@@ -1,0 +1,206 @@
+"""What the simulated GitLab knows: plain records, changed only through `World`."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Access(IntEnum):
+    """Access levels of members, by GitLab's numbers."""
+
+    GUEST = 10
+    REPORTER = 20
+    DEVELOPER = 30
+    MAINTAINER = 40
+    OWNER = 50
+
+
+@dataclass(slots=True)
+class User:
+    """An account; `bot` for project access tokens and service accounts."""
+
+    id: int
+    username: str
+    name: str
+    bot: bool = False
+    state: str = "active"
+
+
+@dataclass(slots=True)
+class Token:
+    """An access token. `name` is how `GitLabSim.requests` calls it: "read", "write", …"""
+
+    value: str
+    name: str
+    user: User
+    scopes: tuple[str, ...]
+    id: int = 0
+    active: bool = True
+
+
+@dataclass(slots=True)
+class Project:
+    """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha."""
+
+    id: int
+    path: str
+    web_url: str
+    default_branch: str = "main"
+    public: bool = False
+    members: dict[int, Access] = field(default_factory=dict)
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    refs: dict[str, str] = field(default_factory=dict)
+    parent: "Project | None" = None
+    merge_requests: dict[int, "MergeRequest"] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DiffFile:
+    """One file of a merge request's diff; `diff` holds hunks only, as GitLab gives them."""
+
+    new_path: str
+    diff: str
+    old_path: str = ""
+    new_file: bool = False
+    deleted_file: bool = False
+    renamed_file: bool = False
+    too_large: bool = False
+    collapsed: bool = False
+    generated_file: bool = False
+
+
+@dataclass(slots=True)
+class Commit:
+    """A commit of a merge request."""
+
+    sha: str
+    title: str
+    author: User
+    created_at: str
+    message: str = ""
+
+
+@dataclass(slots=True)
+class MergeRequest:
+    """A merge request, kept by its target project."""
+
+    id: int
+    iid: int
+    project: Project
+    source_project: Project
+    author: User
+    title: str
+    source_branch: str
+    target_branch: str
+    sha: str
+    base_sha: str
+    created_at: str
+    description: str = ""
+    state: str = "opened"
+    draft: bool = False
+    labels: list[str] = field(default_factory=list)
+    diffs: list[DiffFile] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    discussions: dict[str, "Discussion"] = field(default_factory=dict)
+    pipelines: list["Pipeline"] = field(default_factory=list)
+    head_pipeline: "Pipeline | None" = None
+
+    @property
+    def web_url(self) -> str:
+        """Its page."""
+        return f"{self.project.web_url}/-/merge_requests/{self.iid}"
+
+    def notes(self) -> list["Note"]:
+        """All notes of all threads, oldest first."""
+        found = [note for thread in self.discussions.values() for note in thread.notes]
+        return sorted(found, key=lambda note: note.id)
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """A pipeline. `ref` is as the REST API shows it: `refs/merge-requests/IID/head` for an MR's.
+
+    `mr` is set for merge-request pipelines only, as in the webhook's payload.
+    """
+
+    id: int
+    iid: int
+    project: Project
+    ref: str
+    sha: str
+    source: str
+    status: str
+    user: User
+    created_at: str
+    mr: MergeRequest | None = None
+    jobs: list["Job"] = field(default_factory=list)
+    yaml_errors: str | None = None
+
+    @property
+    def web_url(self) -> str:
+        """Its page."""
+        return f"{self.project.web_url}/-/pipelines/{self.id}"
+
+
+@dataclass(slots=True)
+class Job:
+    """A job; `trace` None stands for a log that is not there (yet), `erased` for one removed."""
+
+    id: int
+    pipeline: Pipeline
+    name: str
+    stage: str
+    status: str
+    created_at: str
+    failure_reason: str | None = None
+    allow_failure: bool = False
+    retried: bool = False
+    trace: bytes | None = None
+    erased: bool = False
+    duration: float | None = 42.5
+
+    @property
+    def web_url(self) -> str:
+        """Its page."""
+        return f"{self.pipeline.project.web_url}/-/jobs/{self.id}"
+
+
+@dataclass(slots=True)
+class Note:
+    """A comment. `awards` maps an award's id to (user id, emoji)."""
+
+    id: int
+    body: str
+    author: User
+    merge_request: MergeRequest
+    discussion_id: str
+    created_at: str
+    updated_at: str
+    type: str | None = None
+    system: bool = False
+    internal: bool = False
+    updated_by: User | None = None
+    awards: dict[int, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def web_url(self) -> str:
+        """The anchor on the merge request's page."""
+        return f"{self.merge_request.web_url}#note_{self.id}"
+
+
+@dataclass(slots=True)
+class Discussion:
+    """A thread; a plain note is one with `individual` set, until somebody replies."""
+
+    id: str
+    individual: bool
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class QuickAction:
+    """A command that GitLab would have run with the author's rights."""
+
+    command: str
+    arguments: str
+    username: str
+    note_id: int

@@ -1,0 +1,293 @@
+"""Records as the REST API v4 shows them."""
+
+from typing import Any
+
+from worker.demo.gitlab.state import (
+    Commit,
+    DiffFile,
+    Discussion,
+    Job,
+    MergeRequest,
+    Note,
+    Pipeline,
+    Project,
+    Token,
+    User,
+)
+
+Json = dict[str, Any]
+
+
+def user(record: User) -> Json:
+    """A user inside another object."""
+    return {
+        "id": record.id,
+        "username": record.username,
+        "public_email": None,
+        "name": record.name,
+        "state": record.state,
+        "locked": False,
+        "avatar_url": None,
+        "web_url": f"http://gitlab.invalid/{record.username}",
+    }
+
+
+def me(record: User) -> Json:
+    """GET /user."""
+    return user(record) | {"bot": record.bot, "email": "", "two_factor_enabled": False}
+
+
+def token(record: Token) -> Json:
+    """GET /personal_access_tokens/self."""
+    return {
+        "id": record.id,
+        "name": record.name,
+        "revoked": not record.active,
+        "created_at": "2026-10-01T08:00:00.000Z",
+        "description": None,
+        "scopes": list(record.scopes),
+        "user_id": record.user.id,
+        "last_used_at": "2026-11-20T08:59:00.000Z",
+        "active": record.active,
+        "expires_at": "2027-09-30",
+    }
+
+
+def project(record: Project) -> Json:
+    """GET /projects/:id."""
+    parent = record.parent
+    fork = {"forked_from_project": _short_project(parent)} if parent else {}
+    return _short_project(record) | {
+        "default_branch": record.default_branch,
+        "visibility": "public" if record.public else "private",
+        "archived": False,
+        "http_url_to_repo": f"{record.web_url}.git",
+        **fork,
+    }
+
+
+def _short_project(record: Project) -> Json:
+    return {
+        "id": record.id,
+        "name": record.path.rpartition("/")[2],
+        "path": record.path.rpartition("/")[2],
+        "path_with_namespace": record.path,
+        "web_url": record.web_url,
+    }
+
+
+def member(record: User, level: int) -> Json:
+    """GET /projects/:id/members/all/:user_id."""
+    return user(record) | {
+        "access_level": level,
+        "membership_state": "active",
+        "created_at": "2026-01-05T10:00:00.000Z",
+        "expires_at": None,
+    }
+
+
+def merge_request(record: MergeRequest) -> Json:
+    """A merge request in a list."""
+    merged = record.state == "merged"
+    return {
+        "id": record.id,
+        "iid": record.iid,
+        "project_id": record.project.id,
+        "title": record.title,
+        "description": record.description,
+        "state": record.state,
+        "created_at": record.created_at,
+        "updated_at": record.created_at,
+        "merged_at": record.created_at if merged else None,
+        "closed_at": record.created_at if record.state == "closed" else None,
+        "target_branch": record.target_branch,
+        "source_branch": record.source_branch,
+        "author": user(record.author),
+        "assignees": [],
+        "reviewers": [],
+        "source_project_id": record.source_project.id,
+        "target_project_id": record.project.id,
+        "labels": list(record.labels),
+        "draft": record.draft,
+        "work_in_progress": record.draft,
+        "merge_status": "can_be_merged",
+        "detailed_merge_status": "ci_must_pass",
+        "sha": record.sha,
+        "merge_commit_sha": None,
+        "squash_commit_sha": None,
+        "user_notes_count": len(record.notes()),
+        "web_url": record.web_url,
+        "references": {
+            "short": f"!{record.iid}",
+            "full": f"{record.project.path}!{record.iid}",
+        },
+        "has_conflicts": False,
+    }
+
+
+def merge_request_page(record: MergeRequest) -> Json:
+    """GET …/merge_requests/:iid."""
+    head = record.head_pipeline
+    return merge_request(record) | {
+        "changes_count": str(len(record.diffs)),
+        "diff_refs": {
+            "base_sha": record.base_sha,
+            "head_sha": record.sha,
+            "start_sha": record.base_sha,
+        },
+        "head_pipeline": pipeline_page(head) if head else None,
+        "pipeline": pipeline(head) if head else None,
+        "diverged_commits_count": 0,
+        "user": {"can_merge": False},
+    }
+
+
+def diff(record: DiffFile) -> Json:
+    """One item of GET …/diffs."""
+    hidden = record.too_large or record.collapsed
+    return {
+        "old_path": record.old_path or record.new_path,
+        "new_path": record.new_path,
+        "a_mode": "0" if record.new_file else "100644",
+        "b_mode": "0" if record.deleted_file else "100644",
+        "new_file": record.new_file,
+        "renamed_file": record.renamed_file,
+        "deleted_file": record.deleted_file,
+        "generated_file": record.generated_file,
+        "collapsed": record.collapsed,
+        "too_large": record.too_large,
+        "diff": "" if hidden else record.diff,
+    }
+
+
+def commit(record: Commit) -> Json:
+    """One item of GET …/commits."""
+    return {
+        "id": record.sha,
+        "short_id": record.sha[:8],
+        "created_at": record.created_at,
+        "parent_ids": [],
+        "title": record.title,
+        "message": record.message or f"{record.title}\n",
+        "author_name": record.author.name,
+        "author_email": f"{record.author.username}@example.com",
+        "authored_date": record.created_at,
+        "committer_name": record.author.name,
+        "committed_date": record.created_at,
+    }
+
+
+def pipeline(record: Pipeline) -> Json:
+    """A pipeline in a list."""
+    return {
+        "id": record.id,
+        "iid": record.iid,
+        "project_id": record.project.id,
+        "sha": record.sha,
+        "ref": record.ref,
+        "status": record.status,
+        "source": record.source,
+        "created_at": record.created_at,
+        "updated_at": record.created_at,
+        "web_url": record.web_url,
+    }
+
+
+def pipeline_page(record: Pipeline) -> Json:
+    """GET …/pipelines/:id."""
+    return pipeline(record) | {
+        "before_sha": "0" * 40,
+        "tag": False,
+        "yaml_errors": record.yaml_errors,
+        "user": user(record.user),
+        "started_at": record.created_at,
+        "finished_at": record.created_at,
+        "committed_at": None,
+        "duration": 222,
+        "queued_duration": 3,
+        "coverage": None,
+        "detailed_status": {"text": record.status.title(), "label": record.status},
+    }
+
+
+def job(record: Job) -> Json:
+    """A job; `failure_reason` is there for failed ones only. No `retried`: GitLab has none."""
+    pipe = record.pipeline
+    reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
+    return {
+        "id": record.id,
+        "status": record.status,
+        "stage": record.stage,
+        "name": record.name,
+        "ref": pipe.ref,
+        "tag": False,
+        "coverage": None,
+        "allow_failure": record.allow_failure,
+        "created_at": record.created_at,
+        "started_at": record.created_at,
+        "finished_at": record.created_at,
+        "erased_at": record.created_at if record.erased else None,
+        "duration": record.duration,
+        "queued_duration": 1.5,
+        "user": user(pipe.user),
+        "commit": {"id": pipe.sha, "short_id": pipe.sha[:8], "title": ""},
+        "pipeline": {
+            "id": pipe.id,
+            "iid": pipe.iid,
+            "project_id": pipe.project.id,
+            "sha": pipe.sha,
+            "ref": pipe.ref,
+            "status": pipe.status,
+        },
+        **reason,
+        "web_url": record.web_url,
+        "artifacts": [],
+        "runner": {"id": 7, "description": "shared-runner-7", "runner_type": "instance_type"},
+        "artifacts_expire_at": None,
+        "archived": False,
+        "tag_list": [],
+    }
+
+
+def note(record: Note) -> Json:
+    """A note."""
+    mr = record.merge_request
+    return {
+        "id": record.id,
+        "type": record.type,
+        "body": record.body,
+        "author": user(record.author),
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+        "system": record.system,
+        "noteable_id": mr.id,
+        "noteable_type": "MergeRequest",
+        "project_id": mr.project.id,
+        "resolvable": record.type is not None,
+        "confidential": record.internal,
+        "internal": record.internal,
+        "imported": False,
+        "noteable_iid": mr.iid,
+        "commands_changes": {},
+    }
+
+
+def discussion(record: Discussion) -> Json:
+    """A thread with its notes, oldest first."""
+    return {
+        "id": record.id,
+        "individual_note": record.individual,
+        "notes": [note(each) for each in record.notes],
+    }
+
+
+def award(award_id: int, owner: User, emoji: str, on: Note) -> Json:
+    """An emoji reaction."""
+    return {
+        "id": award_id,
+        "name": emoji,
+        "user": user(owner),
+        "awardable_id": on.id,
+        "awardable_type": "Note",
+        "url": None,
+    }

@@ -1,0 +1,335 @@
+"""The simulated GitLab's state and the ways to change it: builders for tests and the demo."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from worker.demo.gitlab import commands
+from worker.demo.gitlab.state import (
+    Access,
+    Commit,
+    DiffFile,
+    Discussion,
+    Job,
+    MergeRequest,
+    Note,
+    Pipeline,
+    Project,
+    QuickAction,
+    Token,
+    User,
+)
+
+NOTE_MAX = 1_000_000
+"""Characters of a note's body (wire-gitlab 5)."""
+
+
+class NoteInvalid(ValueError):
+    """GitLab's validation refuses the note."""
+
+
+class World:
+    """Users, projects, merge requests, pipelines, notes. Ids and times are deterministic."""
+
+    def __init__(self) -> None:
+        self.url = "http://gitlab.invalid"
+        self.lock = threading.RLock()
+        self.users: dict[int, User] = {}
+        self.tokens: dict[str, Token] = {}
+        self.projects: dict[int, Project] = {}
+        self.pipelines: dict[int, Pipeline] = {}
+        self.jobs: dict[int, Job] = {}
+        self.quick_actions: list[QuickAction] = []
+        self.note_listeners: list[Callable[[Note, str], None]] = []
+        self._ids = {
+            kind: count(start)
+            for kind, start in {
+                "user": 101,
+                "token": 11,
+                "project": 501,
+                "mr": 70_001,
+                "pipeline": 90_001,
+                "job": 500_001,
+                "note": 1_000_001,
+                "award": 1,
+                "discussion": 1,
+                "second": 0,
+            }.items()
+        }
+
+    def next_id(self, kind: str) -> int:
+        """A fresh id of `kind`."""
+        return next(self._ids[kind])
+
+    def now(self) -> str:
+        """The simulated time, one second on at each call."""
+        start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+        moment = start + timedelta(seconds=self.next_id("second"))
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+    # ------------------------------------------------------------------------ people and projects
+
+    def add_user(self, username: str, name: str = "", *, bot: bool = False) -> User:
+        """A new account."""
+        user = User(self.next_id("user"), username, name or username.title(), bot)
+        self.users[user.id] = user
+        return user
+
+    def add_token(self, name: str, user: User, *scopes: str) -> str:
+        """A new token of `user`; returns its value. `name` labels it in the request log."""
+        number = self.next_id("token")
+        value = f"glpat-simulated-{name}-{number:04d}"
+        self.tokens[value] = Token(value, name, user, scopes or ("api",), number)
+        return value
+
+    def add_project(
+        self,
+        path: str,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        public: bool = False,
+        parent: Project | None = None,
+        default_branch: str = "main",
+    ) -> Project:
+        """A new project with one commit on its default branch; a fork if it has a `parent`."""
+        project = Project(
+            self.next_id("project"), path, f"{self.url}/{path}", default_branch, public
+        )
+        project.parent = parent
+        self.projects[project.id] = project
+        self.commit(project, default_branch, files or {"README.md": b"# " + path.encode() + b"\n"})
+        return project
+
+    def commit(self, project: Project, branch: str, files: Mapping[str, bytes]) -> str:
+        """Put `files` on top of the branch (made from the default branch if new); the sha."""
+        base = project.refs.get(branch) or project.refs.get(project.default_branch, "")
+        tree = {**project.commits.get(base, {}), **files}
+        digest = hashlib.sha1(f"{project.path}\n{branch}\n{base}\n".encode())
+        for path, content in sorted(tree.items()):
+            digest.update(path.encode() + b"\0" + content)
+        project.commits[digest.hexdigest()] = tree
+        project.refs[branch] = digest.hexdigest()
+        return digest.hexdigest()
+
+    def project(self, id_or_path: str) -> Project | None:
+        """A project by number or by full path."""
+        if id_or_path.isdigit():
+            return self.projects.get(int(id_or_path))
+        wanted = id_or_path.lower()
+        found = (each for each in self.projects.values() if each.path.lower() == wanted)
+        return next(found, None)
+
+    # ---------------------------------------------------------------- merge requests and pipelines
+
+    def open_merge_request(
+        self,
+        project: Project,
+        author: User,
+        *,
+        title: str,
+        branch: str,
+        files: Mapping[str, bytes] | None = None,
+        diffs: Sequence[DiffFile] = (),
+        description: str = "",
+        source: Project | None = None,
+        target_branch: str = "",
+    ) -> MergeRequest:
+        """Commit `files` to `branch` (of the fork `source`) and open a merge request for it."""
+        origin = source or project
+        target = target_branch or project.default_branch
+        sha = self.commit(origin, branch, files or {})
+        mr = MergeRequest(
+            id=self.next_id("mr"),
+            iid=len(project.merge_requests) + 1,
+            project=project,
+            source_project=origin,
+            author=author,
+            title=title,
+            source_branch=branch,
+            target_branch=target,
+            sha=sha,
+            base_sha=project.refs.get(target, ""),
+            created_at=self.now(),
+            description=description,
+            diffs=list(diffs),
+        )
+        mr.commits.append(Commit(sha, title, author, self.now()))
+        project.merge_requests[mr.iid] = mr
+        return mr
+
+    def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
+        """A new commit on the merge request's branch; returns its new head sha."""
+        mr.sha = self.commit(mr.source_project, mr.source_branch, files)
+        mr.commits.append(Commit(mr.sha, title, mr.author, self.now()))
+        return mr.sha
+
+    def run_pipeline(
+        self,
+        mr: MergeRequest,
+        *,
+        status: str = "failed",
+        kind: str = "head",
+        project: Project | None = None,
+        yaml_errors: str | None = None,
+    ) -> Pipeline:
+        """A pipeline of the merge request's head, and its newest.
+
+        `kind`: "head", "merge" or "train" for merge-request pipelines (the last two run on a
+        synthetic commit), "branch" for a plain one, "child" for one started by a parent.
+        `project` is where it runs: the source project by default, as GitLab does for forks.
+        """
+        where = project or mr.source_project
+        is_mr = kind in {"head", "merge", "train"}
+        sha = mr.sha
+        if kind in {"merge", "train"}:
+            sha = hashlib.sha1(f"{mr.sha} into {mr.base_sha}".encode()).hexdigest()
+        sources = {"branch": "push", "child": "parent_pipeline"}
+        pipeline = Pipeline(
+            id=self.next_id("pipeline"),
+            iid=len(self.pipelines) + 1,
+            project=where,
+            ref=f"refs/merge-requests/{mr.iid}/{kind}" if is_mr else mr.source_branch,
+            sha=sha,
+            source=sources.get(kind, "merge_request_event"),
+            status=status,
+            user=mr.author,
+            created_at=self.now(),
+            mr=mr if is_mr else None,
+            yaml_errors=yaml_errors,
+        )
+        self.pipelines[pipeline.id] = pipeline
+        mr.pipelines.insert(0, pipeline)
+        if kind != "child":
+            mr.head_pipeline = pipeline
+        return pipeline
+
+    def add_job(
+        self,
+        pipeline: Pipeline,
+        name: str,
+        *,
+        stage: str = "test",
+        status: str = "success",
+        trace: bytes | None = b"",
+        failure_reason: str | None = None,
+        allow_failure: bool = False,
+    ) -> Job:
+        """A job of the pipeline; an older job of the same name becomes a retried one."""
+        for older in pipeline.jobs:
+            older.retried = older.retried or older.name == name
+        if status == "failed" and failure_reason is None:
+            failure_reason = "script_failure"
+        job = Job(
+            id=self.next_id("job"),
+            pipeline=pipeline,
+            name=name,
+            stage=stage,
+            status=status,
+            created_at=self.now(),
+            failure_reason=failure_reason,
+            allow_failure=allow_failure,
+            trace=trace,
+        )
+        pipeline.jobs.append(job)
+        self.jobs[job.id] = job
+        return job
+
+    # ------------------------------------------------------------------------------------- notes
+
+    def comment(
+        self,
+        mr: MergeRequest,
+        author: User,
+        body: str,
+        discussion_id: str = "",
+        *,
+        internal: bool = False,
+        system: bool = False,
+        thread: bool = False,
+    ) -> Note | None:
+        """A note as `author`: plain, in a thread, or (`thread`) the first of a new one.
+
+        Quick actions are run (recorded) and cut out; None if nothing else is left, as in GitLab.
+        Raises NoteInvalid, or KeyError for an unknown discussion.
+        """
+        with self.lock:
+            place = mr.discussions[discussion_id] if discussion_id else None
+            text = self._executed(checked(body), author, 0)
+            if not text.strip():
+                return None
+            place = place or self._new_discussion(mr, individual=not thread)
+            note = self._append(mr, place, author, text)
+            note.internal = place.notes[0].internal or internal
+            note.system = system
+        self.announce(note, "create")
+        return note
+
+    def edit(self, note: Note, body: str, editor: User) -> Note | None:
+        """Replace a note's body; None if only quick actions were left and the note is gone."""
+        with self.lock:
+            text = self._executed(checked(body), editor, note.id)
+            changed = text != note.body
+            if not text.strip():
+                self.delete(note)
+                return None
+            note.body, note.updated_by, note.updated_at = text, editor, self.now()
+        if changed:
+            self.announce(note, "update")
+        return note
+
+    def delete(self, note: Note) -> None:
+        """Remove a note, and its thread with the last one."""
+        thread = note.merge_request.discussions[note.discussion_id]
+        thread.notes.remove(note)
+        if not thread.notes:
+            del note.merge_request.discussions[thread.id]
+
+    def announce(self, note: Note, action: str) -> None:
+        """Tell the listeners, as GitLab fires hooks."""
+        for listener in self.note_listeners:
+            listener(note, action)
+
+    def _new_discussion(self, mr: MergeRequest, *, individual: bool) -> Discussion:
+        number = self.next_id("discussion")
+        place = Discussion(hashlib.sha1(f"discussion {number}".encode()).hexdigest(), individual)
+        mr.discussions[place.id] = place
+        return place
+
+    def _append(self, mr: MergeRequest, place: Discussion, author: User, text: str) -> Note:
+        if place.notes:
+            place.individual = False
+        kind = None if place.individual else "DiscussionNote"
+        now = self.now()
+        note = Note(self.next_id("note"), text, author, mr, place.id, now, now, kind)
+        place.notes.append(note)
+        for each in place.notes:
+            each.type = kind
+        return note
+
+    def _executed(self, body: str, user: User, note_id: int) -> str:
+        text, found = commands.extract(body)
+        self.quick_actions += [
+            QuickAction(command, arguments, user.username, note_id) for command, arguments in found
+        ]
+        return text
+
+    def access(self, project: Project, user: User) -> int:
+        """The user's access level, 0 for a stranger."""
+        return int(project.members.get(user.id, 0))
+
+    def add_member(self, project: Project, user: User, access: Access) -> None:
+        """Make the user a member."""
+        project.members[user.id] = access
+
+
+def checked(body: str) -> str:
+    """`body` if GitLab's validation lets it pass. Raises NoteInvalid."""
+    if not body.strip():
+        raise NoteInvalid('400 Bad request - Note {:note=>["can\'t be blank"]}')
+    if len(body) > NOTE_MAX:
+        raise NoteInvalid(
+            f'400 Bad request - Note {{:note=>["is too long (maximum is {NOTE_MAX} characters)"]}}'
+        )
+    return body

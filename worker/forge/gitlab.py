@@ -1,0 +1,154 @@
+"""GitLab, written to: notes only, with the write token, and never the same note twice."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import requests
+
+from worker.core.context import NoteRef, Subject
+from worker.core.identity import Marker, find_marker
+from worker.errors import ForgeError
+from worker.gitlab_client import FOREIGN, RETRIES, TIMEOUT, Connections, decoded, explain
+
+PAGES = 100
+PER_PAGE = 20
+"""How many notes are searched for our own, newest first: small pages, for notes can be huge."""
+
+SETTLE = 1.0
+"""Seconds a lost POST is given to come to rest in GitLab before its note is looked for."""
+
+MAX_ANSWER = 128 * 1024 * 1024
+"""Bytes of one answer: a page of the longest notes that GitLab lets people write."""
+
+Json = dict[str, Any]
+
+
+class GitLabForge:
+    """The Forge over GitLab; safe to share by threads. A body to `post` begins with its marker."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout: tuple[float, float] = TIMEOUT,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._connections = Connections(url, token, timeout)
+        self._sleep = sleep
+        self._me: int | None = None
+
+    def me(self) -> int:
+        """The write token's user, asked for once."""
+        if self._me is None:
+            self._me = _number(self._get("/user", "the write token's user"), "id")
+        return self._me
+
+    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+        """Our own note that begins with `marker`: text in other people's notes is not believed."""
+        me = self.me()
+        for note in self._notes(subject, discussion_id):
+            if _author(note) == me and find_marker(str(note.get("body", ""))) == marker:
+                return _ref(subject, note, discussion_id)
+        return None
+
+    def post(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
+        """A new note. An answer that got lost is looked for before the one second attempt."""
+        marker = find_marker(body)
+        try:
+            return self._create(subject, body, discussion_id)
+        except ForgeError as error:
+            if not error.transient or marker is None:
+                raise
+        self._sleep(SETTLE)
+        return self.find(subject, marker, discussion_id) or self._create(
+            subject, body, discussion_id
+        )
+
+    def edit(self, subject: Subject, note: NoteRef, body: str) -> None:
+        """Replace a note's body. The same twice is the same, so this is retried."""
+        path = f"{_path(subject)}/notes/{note.note_id}"
+        with _writing(f"note {note.note_id}"):
+            self._connections.get().http_put(
+                path, post_data={"body": body}, retry_transient_errors=True, max_retries=RETRIES
+            )
+
+    def _create(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
+        place = f"{_path(subject)}/notes"
+        if discussion_id:
+            place = f"{_path(subject)}/discussions/{quote(discussion_id, safe='')}/notes"
+        what = f"a note on !{subject.mr_iid}"
+        with _writing(what):
+            # A rate-limited POST was not processed, so it may be repeated; any other may have been.
+            made = self._connections.get().http_post(
+                place, post_data={"body": body}, retry_transient_errors=False, max_retries=RETRIES
+            )
+        if isinstance(made, requests.Response) or "id" not in made:
+            raise ForgeError(f"{what}: GitLab made no note of it: the text is only quick actions")
+        return _ref(subject, made, discussion_id)
+
+    def _notes(self, subject: Subject, discussion_id: str) -> Iterator[Json]:
+        if discussion_id:
+            path = f"{_path(subject)}/discussions/{quote(discussion_id, safe='')}"
+            yield from _objects(self._get(path, f"discussion {discussion_id}"), "notes")
+            return
+        for page in range(1, PAGES + 1):
+            query = {"sort": "desc", "order_by": "created_at", "per_page": PER_PAGE, "page": page}
+            found = self._get(f"{_path(subject)}/notes", f"the notes of !{subject.mr_iid}", query)
+            notes = _objects({"notes": found}, "notes")
+            yield from notes
+            if len(notes) < PER_PAGE:
+                return
+
+    def _get(self, path: str, what: str, query: Json | None = None) -> Any:
+        with (
+            _writing(what),
+            self._connections.get().http_request(
+                "get",
+                path,
+                query_data=query,
+                streamed=True,
+                retry_transient_errors=True,
+                max_retries=RETRIES,
+            ) as response,
+        ):
+            return decoded(response, MAX_ANSWER)
+
+
+@contextmanager
+def _writing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except FOREIGN as error:
+        failure = explain(error, what, "write")
+        raise ForgeError(failure.text, transient=failure.transient) from error
+
+
+def _path(subject: Subject) -> str:
+    return f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+
+
+def _ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
+    number = _number(note, "id")
+    return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}")
+
+
+def _author(note: Json) -> object:
+    author = note.get("author")
+    return author.get("id") if isinstance(author, dict) else None
+
+
+def _number(answer: object, name: str) -> int:
+    value = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(value, int):
+        raise ForgeError(f"GitLab's answer has no {name}: is gitlab.url GitLab's address?")
+    return value
+
+
+def _objects(answer: object, name: str) -> list[Json]:
+    found = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(found, list):
+        raise ForgeError(f"GitLab's answer has no list of {name}: is gitlab.url GitLab's address?")
+    return [each for each in found if isinstance(each, dict)]

@@ -1,0 +1,155 @@
+"""How Sandpiper speaks to GitLab: connections that cannot hang, and errors in plain words.
+
+Used by `sources` with the read token and by `forge` with the write token; holds neither.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import requests
+from gitlab import Gitlab
+from gitlab.exceptions import GitlabError, GitlabParsingError
+
+TIMEOUT = (5.0, 30.0)
+"""Seconds to connect, and between two reads."""
+
+MAX_WAIT = 15
+"""The most seconds waited on GitLab's word before an attempt is made again."""
+
+RETRIES = 2
+"""Attempts after the first one."""
+
+DEADLINE = 120.0
+"""Seconds to read the body of one answer, however steadily it drips."""
+
+_CHUNK = 64 * 1024
+
+FOREIGN = (GitlabError, requests.RequestException)
+"""What python-gitlab and requests raise; `explain` knows them all."""
+
+
+class Connections:
+    """One python-gitlab client per thread: its session is not thread-safe (wire-gitlab 8)."""
+
+    def __init__(self, url: str, token: str, timeout: tuple[float, float]) -> None:
+        self._url = url.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._local = threading.local()
+
+    def get(self) -> Gitlab:
+        """This thread's client."""
+        if not hasattr(self._local, "client"):
+            self._local.client = self._connect()
+        client: Gitlab = self._local.client
+        return client
+
+    def _connect(self) -> Gitlab:
+        session = requests.Session()
+        # Requests would carry the PRIVATE-TOKEN header to whatever host a redirect names.
+        session.max_redirects = 0
+        session.hooks["response"].append(_bound_wait)
+        return Gitlab(
+            self._url,
+            private_token=self._token,
+            # Typed as one number, but handed to requests, which takes (connect, read).
+            timeout=cast(float, self._timeout),
+            keep_base_url=True,
+            session=session,
+        )
+
+
+def _bound_wait(response: requests.Response, **_: Any) -> None:
+    """Rewrite what python-gitlab sleeps by: it obeys any number, and fails on a date."""
+    wait = response.headers.pop("Retry-After", None)
+    response.headers.pop("RateLimit-Reset", None)
+    if wait is not None:
+        seconds = int(wait) if wait.isdecimal() else MAX_WAIT
+        response.headers["Retry-After"] = str(min(seconds, MAX_WAIT))
+
+
+class TooMuch(requests.RequestException):
+    """An answer that is larger than our cap, or does not end."""
+
+
+def chunks(response: requests.Response) -> Iterator[bytes]:
+    """The body of a streamed answer. Raises TooMuch past DEADLINE, and requests' own errors."""
+    deadline = time.monotonic() + DEADLINE
+    for chunk in response.iter_content(_CHUNK):
+        if time.monotonic() > deadline:
+            raise TooMuch(f"still sending after {DEADLINE:.0f} s")
+        yield chunk
+
+
+def decoded(response: requests.Response, cap: int) -> Any:
+    """The JSON of a streamed answer of at most `cap` bytes. Raises one of FOREIGN."""
+    body = bytearray()
+    for chunk in chunks(response):
+        body += chunk
+        if len(body) > cap:
+            raise TooMuch(f"larger than {cap} bytes")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise GitlabParsingError("not JSON") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed request in words for a model or a human."""
+
+    text: str
+    transient: bool
+    status: int = 0
+
+
+def explain(error: Exception, what: str, token: str) -> Failure:
+    """What `error` (one of FOREIGN) means for `what`; `token` is "read" or "write"."""
+    if isinstance(error, GitlabParsingError):
+        return Failure(f"{what}: the answer is not JSON: is gitlab.url GitLab's address?", False)
+    if isinstance(error, GitlabError) and error.response_code:
+        return _status(error, error.response_code, what, token)
+    if isinstance(error, requests.TooManyRedirects):
+        target = error.response.headers.get("location", "") if error.response is not None else ""
+        return Failure(f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url", False)
+    if isinstance(error, TooMuch):
+        return Failure(f"{what}: GitLab's answer is refused: {error}", False)
+    if isinstance(error, requests.Timeout):
+        return Failure(f"{what}: GitLab did not answer in time", True)
+    return Failure(
+        f"{what}: no connection to GitLab ({type(error).__name__}): is gitlab.url right and up?",
+        isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError),
+    )
+
+
+def _status(error: GitlabError, status: int, what: str, token: str) -> Failure:
+    said = _said(error)
+    variable = f"GITLAB_{token.upper()}_TOKEN"
+    texts = {
+        401: f"{what}: GitLab refuses the {token} token; is {variable} revoked or expired?",
+        404: f"{what}: not found, or the {token} token may not see it",
+        429: f"{what}: GitLab's rate limit is reached; try again later",
+    }
+    if status == 403:
+        return Failure(f"{what}: {_forbidden(said, token, variable)}", False, status)
+    if status >= 500:
+        return Failure(f"{what}: GitLab answered {status}; try again later", True, status)
+    text = texts.get(status, f"{what}: GitLab answered {status}: {said}")
+    return Failure(text, status in (409, 429), status)
+
+
+def _forbidden(said: str, token: str, variable: str) -> str:
+    if "insufficient_scope" in said:
+        scope = "api" if token == "write" else "read_api"
+        return f"{variable} has not the scope it needs ({scope})"
+    return f"the {token} token's user has too little access to the project: {said}"
+
+
+def _said(error: GitlabError) -> str:
+    said: object = error.error_message
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return " ".join(text.split())[:300]

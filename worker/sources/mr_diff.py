@@ -1,0 +1,103 @@
+"""`gitlab_get_mr_diff`: the merge request's diff as one unified diff."""
+
+from worker.core.ports import Document, DocumentKind
+from worker.sources import wire
+from worker.sources.base import NoArguments, SourceDef
+from worker.sources.client import Listing
+from worker.sources.reader import Reader
+
+PAGES = 100
+PER_PAGE = 20
+"""At most 2,000 files, in small pages: GitLab gives up to half a megabyte for one file."""
+
+MAX_SIZE = 8 * 1024 * 1024
+"""Characters of all diffs together; a file past that is named only."""
+
+
+def fetch(args: NoArguments, reader: Reader) -> Document:
+    """A summary, a line for each file, then the diffs."""
+    found = _files(reader)
+    shown, left_out = _fitting(found.items)
+    missing = [f"the diff of {each.new_path} ({_why(each)})" for each in left_out]
+    if found.more:
+        missing.append(f"all files after the first {len(found.items)}")
+    data = _text(found.items, shown).encode(errors="replace")
+    return Document(data, DocumentKind.TEXT, "; ".join(missing))
+
+
+def _files(reader: Reader) -> Listing[wire.DiffFile]:
+    """The files, read until there are no more or enough."""
+    path = f"{reader.merge_request}/diffs"
+    items: list[wire.DiffFile] = []
+    for number in range(1, PAGES + 1):
+        page = reader.client.page(path, wire.DiffFile, "the diff", number, PER_PAGE)
+        items += page.items
+        if not page.more:
+            return Listing(tuple(items))
+        if sum(len(each.diff) for each in items) > MAX_SIZE:
+            break
+    return Listing(tuple(items), more=True)
+
+
+def _fitting(
+    files: tuple[wire.DiffFile, ...],
+) -> tuple[list[wire.DiffFile], list[wire.DiffFile]]:
+    shown: list[wire.DiffFile] = []
+    left_out: list[wire.DiffFile] = []
+    room = MAX_SIZE
+    for each in files:
+        room -= len(each.diff)
+        fits = room >= 0 and not (each.too_large or (each.collapsed and not each.diff))
+        (shown if fits else left_out).append(each)
+    return shown, left_out
+
+
+def _why(file: wire.DiffFile) -> str:
+    if file.too_large:
+        return "too large for GitLab to show"
+    return "collapsed by GitLab" if file.collapsed else "over the size cap"
+
+
+def _text(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
+    plural = "" if len(files) == 1 else "s"
+    summary = [f"{len(files)} file{plural} changed", *map(_summary, files), ""]
+    return "\n".join([*summary, *map(unified, shown)])
+
+
+def _summary(file: wire.DiffFile) -> str:
+    kind = "A" if file.new_file else "D" if file.deleted_file else "R" if file.renamed_file else "M"
+    lines = file.diff.split("\n")
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    name = f"{file.old_path} -> {file.new_path}" if file.renamed_file else file.new_path
+    return f"{kind} {name} +{added} -{removed}" + (" (generated)" if file.generated_file else "")
+
+
+def unified(file: wire.DiffFile) -> str:
+    """One file's diff with the headers that `git apply` needs; GitLab gives the hunks alone."""
+    lines = [f"diff --git a/{file.old_path} b/{file.new_path}"]
+    if file.new_file:
+        lines.append(f"new file mode {file.b_mode or '100644'}")
+    elif file.deleted_file:
+        lines.append(f"deleted file mode {file.a_mode or '100644'}")
+    elif file.a_mode != file.b_mode:
+        lines += [f"old mode {file.a_mode}", f"new mode {file.b_mode}"]
+    if file.renamed_file:
+        lines += [f"rename from {file.old_path}", f"rename to {file.new_path}"]
+    if file.diff:
+        old = "/dev/null" if file.new_file else f"a/{file.old_path}"
+        new = "/dev/null" if file.deleted_file else f"b/{file.new_path}"
+        lines += [f"--- {old}", f"+++ {new}", file.diff.removesuffix("\n")]
+    return "\n".join(lines) + "\n"
+
+
+MR_DIFF = SourceDef(
+    name="gitlab_get_mr_diff",
+    description=(
+        "The merge request's changes: a line for each file, then one unified diff against the "
+        "merge base."
+    ),
+    args=NoArguments,
+    fetch=fetch,
+    note="what the merge request changes, as a unified diff",
+)

@@ -1,0 +1,43 @@
+# Everything here works on a fresh Debian machine, as root: each target sets up what it needs and
+# stops what it started. `make help` says what there is; arguments go in ARGS.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench image clean
+ARGS ?=
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  More arguments: make test ARGS="-k note", make demo ARGS="--model anthropic/claude-sonnet-5-5"'
+
+demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
+	@.ci/venv
+	@.ci/with-services image -- .venv/bin/sandpiper demo $(ARGS)
+
+test: ## Every test, on real containers, a real Redis and a real S3 server
+	@.ci/venv dev
+	@.ci/with-services image redis -- .venv/bin/pytest $(ARGS)
+
+check: ## Format, lint, types and the structure of the house; needs no services
+	@.ci/venv dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/pytest -q tests/law
+
+format: ## Format the code and mend what ruff can mend
+	@.ci/venv dev
+	.venv/bin/ruff check --fix-only .
+	.venv/bin/ruff format .
+
+bench: ## Measure: the benchmarks of tests/bench
+	@.ci/venv dev
+	@.ci/with-services image redis -- .venv/bin/python -m tests.bench $(ARGS)
+
+image: ## Build the sandbox's image into the engine that is used
+	@.ci/venv
+	@.ci/with-services image -- true
+
+clean: ## Remove what these commands made: .venv, caches, the private engine's images
+	@.ci/clean

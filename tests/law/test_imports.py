@@ -1,0 +1,184 @@
+"""Who may import whom. One row for each room; a room may always import itself and the stdlib."""
+
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.law.house import Module, imports, inside, none, parse, product
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the modules of one room may import: of the house, and of other people's packages."""
+
+    house: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+PURE = ("worker.core", "worker.errors")
+FLOOR = (*PURE, "worker.arguments")
+STORY = (*PURE, "worker.deps", "worker.playbook", "sandbox.base")
+SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
+DESK = (*SERVICE, "worker.app")
+
+ROOMS = {
+    "sandbox": Room(outside=("docker", "requests", "urllib3")),
+    "sandbox.image": Room(),
+    "worker.errors": Room(),
+    "worker.core": Room(("worker.errors",)),
+    "worker.arguments": Room(PURE, ("pydantic",)),
+    "worker.log": Room(PURE),
+    "worker.settings": Room(PURE, ("pydantic", "yaml")),
+    "worker.playbook": Room(PURE, ("pydantic", "yaml")),
+    "worker.gitlab_client": Room(PURE, ("gitlab", "requests")),
+    # The rooms of one level: never each other, so the read token and the write token never meet.
+    "worker.webhook": Room(FLOOR, ("anyio", "pydantic", "starlette")),
+    "worker.models": Room(FLOOR, ("httpx",)),
+    "worker.tools": Room((*FLOOR, "sandbox.base"), ("pydantic",)),
+    "worker.sources": Room((*FLOOR, "worker.gitlab_client"), ("gitlab", "pydantic", "requests")),
+    "worker.forge": Room((*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "requests")),
+    "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3")),
+    # The story: it knows the ports and the note's pure text, no adapter.
+    "worker.loop": Room(PURE),
+    "worker.deps": Room((*PURE, "worker.playbook", "sandbox.base")),
+    "worker.turn": Room((*STORY, "worker.loop", "worker.forge.note")),
+    "worker.job": Room((*STORY, "worker.turn", "worker.forge.note")),
+    "worker.app": Room(SERVICE, ("celery", "kombu")),
+    # The one place that names concrete adapters.
+    "worker.wiring": Room(
+        (
+            *(*STORY, *SERVICE, "worker.app", "worker.turn", "sandbox"),
+            *("worker.forge", "worker.models", "worker.sessions"),
+            *("worker.sources", "worker.tools", "worker.webhook"),
+        ),
+        ("celery", "starlette"),
+    ),
+    "worker.cli": Room(DESK, ("click", "rich", "uvicorn")),
+    "worker.cli.demo": Room((*DESK, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
+    "worker.demo": Room(PURE, ("httpx", "markdown_it", "starlette", "uvicorn")),
+}
+
+IMPURE = {
+    *("asyncio", "concurrent", "ctypes", "fcntl", "glob", "http", "importlib", "io", "logging"),
+    *("mmap", "multiprocessing", "os", "pathlib", "queue", "random", "sched", "secrets", "select"),
+    *("selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess"),
+    *("sys", "tempfile", "threading", "time", "uuid"),
+}
+"""What `core` may not import even of the standard library: it has no I/O, clock or chance."""
+
+
+def violations(modules: Iterable[Module], known: Collection[str]) -> list[str]:
+    """One line for each import that the table does not allow."""
+    return [
+        f"{module.path}:{line}: {module.name} imports {target}"
+        for module in modules
+        for line, target in imports(module, known)
+        if not _allowed(module.name, target)
+    ]
+
+
+def _allowed(importer: str, target: str) -> bool:
+    top = target.partition(".")[0]
+    own = inside(importer, ROOMS)
+    if own is None:
+        return importer == "worker" and top in sys.stdlib_module_names
+    if target == "worker":
+        return True
+    if top in ("worker", "sandbox"):
+        return inside(target, ROOMS) == own or inside(target, ROOMS[own].house) is not None
+    if own == "worker.core":
+        return top in sys.stdlib_module_names and top not in IMPURE
+    return top in sys.stdlib_module_names or top in ROOMS[own].outside
+
+
+def cycles(modules: Iterable[Module]) -> list[str]:
+    """The imports that stand in a cycle, as "a imports b"."""
+    by_name = {module.name: module for module in modules}
+    edges = {
+        (name, target)
+        for name, module in by_name.items()
+        for _, target in imports(module, by_name)
+        if target in by_name and target != name
+    }
+    while ends := {
+        (name, target)
+        for name, target in edges
+        if target not in {start for start, _ in edges} or name not in {end for _, end in edges}
+    }:
+        edges -= ends
+    return sorted(f"{name} imports {target}" for name, target in edges)
+
+
+def names() -> set[str]:
+    """Every module of the product."""
+    return {module.name for module in product()}
+
+
+def test_every_room_imports_only_what_its_row_allows() -> None:
+    assert none(violations(product(), names()))
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert none(cycles(product()))
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("worker/core/planted.py", "import time"),
+        ("worker/core/planted.py", "import httpx"),
+        ("worker/core/planted.py", "from worker.tools import toolbox"),
+        ("worker/core/planted.py", "def late():\n    from os import environ"),
+        ("worker/sources/planted.py", "from worker.forge import note"),
+        ("worker/sources/planted.py", "from ..forge import note"),
+        ("worker/forge/planted.py", "import worker.sources.reader"),
+        ("worker/tools/planted.py", "from worker import wiring"),
+        ("worker/tools/planted.py", "from worker.settings import Settings"),
+        ("worker/tools/planted.py", "from sandbox import docker"),
+        ("worker/turn.py", "from worker.forge import gitlab"),
+        ("worker/wiring.py", "from worker.demo import case"),
+        ("worker/cli/serve.py", "from worker.demo import case"),
+        ("worker/demo/planted.py", "from worker.sources import reader"),
+        ("sandbox/planted.py", "from worker.errors import SandpiperError"),
+        ("sandbox/image/planted.py", "import docker"),
+        ("worker/novelty.py", "import json"),
+    ],
+)
+def test_a_planted_violation_is_found(path: str, source: str) -> None:
+    planted = parse(path, source)
+    known = {"worker.tools.toolbox", "worker.forge.note", "worker.forge.gitlab", "worker.wiring"}
+    known |= {"worker.demo.case", "worker.sources.reader", "sandbox.docker"}
+    line = 1 + source.count("\n")
+    assert [each.split(": ")[0] for each in violations([planted], known)] == [f"{path}:{line}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("worker/core/planted.py", "import json\nfrom worker.core.limits import Limits"),
+        ("worker/sources/planted.py", "from worker.sources import reader"),
+        ("worker/turn.py", "from worker.forge import note"),
+        ("worker/cli/demo.py", "from worker.demo import case"),
+        ("worker/tools/planted.py", "from sandbox.base import Sandbox"),
+    ],
+)
+def test_an_allowed_import_is_not_found(path: str, source: str) -> None:
+    known = {"worker.forge.note", "worker.demo.case", "worker.sources.reader"}
+    assert violations([parse(path, source)], known) == []
+
+
+def test_a_planted_cycle_is_found() -> None:
+    planted = [
+        parse("worker/a.py", "from worker import b"),
+        parse("worker/b.py", "def late():\n    import worker.c"),
+        parse("worker/c.py", "from worker.a import thing"),
+        parse("worker/d.py", "import worker.a, worker.e"),
+        parse("worker/e.py", "import json"),
+    ]
+    assert cycles(planted) == [
+        "worker.a imports worker.b",
+        "worker.b imports worker.c",
+        "worker.c imports worker.a",
+    ]

@@ -1,0 +1,50 @@
+"""How large a file and a function may be. What outgrows it becomes a folder, or two functions."""
+
+from statistics import median
+
+import pytest
+
+from tests.law.house import Module, functions, length, modules, none, parse, product
+
+FILE = {"worker": 400, "sandbox": 400, "tests": 500}
+FUNCTION = 60
+MEDIAN = 12
+
+
+def too_long_files(files: tuple[Module, ...]) -> list[str]:
+    """Files over the cap of their top folder."""
+    return [
+        f"{file.path}: {file.lines} lines"
+        for file in files
+        if file.lines > FILE[file.path.partition("/")[0]]
+    ]
+
+
+def too_long_functions(files: tuple[Module, ...]) -> list[str]:
+    """Functions over the cap."""
+    return [
+        f"{file.path}:{function.lineno}: {function.name} has {length(function)} lines"
+        for file in files
+        for function in functions(file)
+        if length(function) > FUNCTION
+    ]
+
+
+def test_no_file_is_too_long() -> None:
+    assert none(too_long_files(modules(*FILE)))
+
+
+def test_no_function_is_too_long() -> None:
+    assert none(too_long_functions(modules(*FILE)))
+
+
+def test_functions_are_short_as_a_rule() -> None:
+    lengths = [length(function) for file in product() for function in functions(file)]
+    assert median(lengths) <= MEDIAN
+
+
+@pytest.mark.parametrize("folder", FILE)
+def test_a_planted_giant_is_found(folder: str) -> None:
+    body = "    pass\n" * FILE[folder]
+    giant = (parse(f"{folder}/giant.py", f"def giant():\n{body}"),)
+    assert len(too_long_files(giant)) == len(too_long_functions(giant)) == 1

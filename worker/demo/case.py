@@ -1,0 +1,216 @@
+"""The bundled case: a small project, a merge request that breaks it, and its real job logs.
+
+`case/base/` is the project before the merge request, `case/head/` the files it changes,
+`case/*.log.gz` what its jobs printed when they were run on the head (`tests/record_case.py`),
+`case/case.json` the rest. Nothing here knows how GitLab serves it.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import unified_diff
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).with_name("case")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user of the case's GitLab."""
+
+    id: int
+    username: str
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit; the first line of `message` is its title."""
+
+    sha: str
+    message: str
+    author: Person
+    committed_at: datetime
+
+    @property
+    def title(self) -> str:
+        """The first line of the message."""
+        return self.message.partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One changed file. `diff` holds the hunks as GitLab sends them: without `---` and `+++`."""
+
+    path: str
+    diff: str
+    new_file: bool = False
+    deleted_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """The merge request; `iid` is its number in the project."""
+
+    id: int
+    iid: int
+    title: str
+    description: str
+    author: Person
+    source_branch: str
+    target_branch: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job and its log: raw bytes with the runner's sections, colours and timestamps.
+
+    A skipped job has no log and no times. Statuses and reasons are GitLab's (wire-gitlab 3.7).
+    """
+
+    id: int
+    name: str
+    stage: str
+    status: str
+    allow_failure: bool = False
+    failure_reason: str | None = None
+    trace: bytes = b""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When the log's first line was written."""
+        return _stamp(self.trace.splitlines()[0]) if self.trace else None
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When the log's last line was written."""
+        return _stamp(self.trace.splitlines()[-1]) if self.trace else None
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds between the two."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return (self.finished_at - self.started_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The failed pipeline, with its jobs in the order of their stages."""
+
+    id: int
+    status: str
+    source: str
+    created_at: datetime
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """All of it. File contents are keyed by path; `commits` are the merge request's, oldest first.
+
+    The pipeline ran on the last of `commits`, the merge request starts from `base`.
+    """
+
+    project_id: int
+    project_path: str
+    project_name: str
+    default_branch: str
+    people: tuple[Person, ...]
+    base: Commit
+    commits: tuple[Commit, ...]
+    base_files: Mapping[str, bytes]
+    head_files: Mapping[str, bytes]
+    merge_request: MergeRequest
+    pipeline: Pipeline
+
+    @property
+    def head(self) -> Commit:
+        """The commit that the pipeline ran on."""
+        return self.commits[-1]
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What the merge request changes, by path."""
+        return tuple(
+            _change(path, self.base_files.get(path), self.head_files.get(path))
+            for path in sorted({*self.base_files, *self.head_files})
+            if self.base_files.get(path) != self.head_files.get(path)
+        )
+
+    def job(self, name: str) -> Job:
+        """The job called `name`. Raises KeyError."""
+        return {job.name: job for job in self.pipeline.jobs}[name]
+
+
+def load(folder: Path = FOLDER) -> Case:
+    """Read the case from `folder`."""
+    data = json.loads((folder / "case.json").read_text("utf-8"))
+    people = {key: Person(username=key, **entry) for key, entry in data["people"].items()}
+    base_files = _tree(folder / "base")
+    project = data["project"]
+    return Case(
+        project_id=project["id"],
+        project_path=project["path"],
+        project_name=project["name"],
+        default_branch=project["default_branch"],
+        people=tuple(people.values()),
+        base=Commit(**_read(data["base"], people)),
+        commits=tuple(Commit(**_read(entry, people)) for entry in data["commits"]),
+        base_files=base_files,
+        head_files={**base_files, **_tree(folder / "head")},
+        merge_request=MergeRequest(**_read(data["merge_request"], people)),
+        pipeline=Pipeline(
+            **_read(data["pipeline"], people),
+            jobs=tuple(_job(folder, entry) for entry in data["jobs"]),
+        ),
+    )
+
+
+def _read(entry: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]:
+    """`entry` with its author as a Person and its times as datetimes."""
+    return {
+        key: people[value]
+        if key == "author"
+        else datetime.fromisoformat(value)
+        if key.endswith("_at")
+        else value
+        for key, value in entry.items()
+    }
+
+
+def _job(folder: Path, entry: dict[str, Any]) -> Job:
+    log = folder / f"{entry['name']}.log.gz"
+    return Job(**entry, trace=gzip.decompress(log.read_bytes()) if log.exists() else b"")
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _change(path: str, before: bytes | None, after: bytes | None) -> Change:
+    lines = unified_diff(_lines(before), _lines(after))
+    return Change(path, _hunks(lines), new_file=before is None, deleted_file=after is None)
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode().splitlines(keepends=True)
+
+
+def _hunks(lines: Iterable[str]) -> str:
+    return "".join(list(lines)[2:])
+
+
+def _stamp(line: bytes) -> datetime:
+    """The runner's timestamp at the start of a line (wire-gitlab 7)."""
+    return datetime.strptime(line[:27].decode(), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The timetable of the North Sound ferries."""

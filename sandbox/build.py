@@ -1,0 +1,235 @@
+"""Builds the sandbox's image once, with a registry or without: `python -m sandbox.build`.
+
+The image is tagged by a hash of `sandbox/image/`, and as `latest`. Its base is Debian from a
+registry; where none answers, a minimal Debian is made by debootstrap from the mirror this machine
+installs from. Everything goes through the engine's API: no docker command is needed.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from docker import APIClient
+from docker.errors import ImageNotFound
+
+from sandbox.base import SandboxError, SandboxUnavailable
+from sandbox.engine import engine_errors, open_engine
+from sandbox.mirror import configured
+
+IMAGE_FOLDER = Path(__file__).parent / "image"
+REPOSITORY = "sandpiper-sandbox"
+OWN_BASE = "sandpiper-base"
+REGISTRY_BASE = ("debian", "bookworm-slim")
+SUITE = "bookworm"
+
+_REGISTRY_SECONDS = 12  # without a byte
+_PULL_SECONDS = 600
+_BUILD_SECONDS = 300  # without a line
+_BOOTSTRAP_SECONDS = 900
+
+Say = Callable[[str], None]
+
+
+def image_tag(folder: Path = IMAGE_FOLDER) -> str:
+    """The image's name, from the names and bytes of all that goes into it."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
+
+
+def ensure(base_url: str | None = None, say: Say = print) -> str:
+    """The tag of the image, built if it is not there. Raises SandboxUnavailable with the reason."""
+    tag = image_tag()
+    api = open_engine(base_url)
+    api.timeout = _BUILD_SECONDS
+    try:
+        if not _exists(api, tag):
+            _build(api, tag, _base(api, say), say)
+            say(f"built {tag}")
+        with engine_errors(SandboxUnavailable, "tagging the sandbox image"):
+            api.tag(tag, REPOSITORY, "latest")
+    finally:
+        api.close()
+    return tag
+
+
+def _exists(api: APIClient, name: str) -> bool:
+    try:
+        with engine_errors(SandboxUnavailable, f"looking for the image {name}"):
+            cast(Any, api).inspect_image(name)
+    except SandboxUnavailable as error:
+        if isinstance(error.__cause__, ImageNotFound):
+            return False
+        raise
+    return True
+
+
+# -------------------------------------------------------------------------------------- the base
+
+
+def _base(api: APIClient, say: Say) -> str:
+    """What to build on: a base that is there, or from the registry, or made from the mirror."""
+    name = ":".join(REGISTRY_BASE)
+    mirror = configured(Path("/etc/apt"))
+    own_tag = f"{SUITE}-{hashlib.sha256((mirror or '').encode()).hexdigest()[:12]}"
+    own = f"{OWN_BASE}:{own_tag}"
+    for present in (name, own):
+        if _exists(api, present):
+            return present
+    if _pulled(api, say):
+        return name
+    if mirror is None:
+        raise SandboxUnavailable(
+            f"no base for the sandbox image: no registry gave {name}, and /etc/apt names no Debian "
+            "mirror to make one from"
+        )
+    _bootstrap(api, mirror, own_tag, say)
+    return own
+
+
+def _pulled(api: APIClient, say: Say) -> bool:
+    """Whether the registry gave the base. The engine may wait long for a registry: we don't."""
+    name = ":".join(REGISTRY_BASE)
+    say(f"asking the registry for {name}")
+    try:
+        with engine_errors(SandboxUnavailable, f"pulling {name}"):
+            _follow(_pull(api), f"pulling {name}")
+    except SandboxUnavailable as error:
+        say(f"no: {str(error)[:200]}")
+        return False
+    return _exists(api, name)
+
+
+def _pull(api: APIClient) -> Iterator[dict[str, Any]]:
+    """The engine's progress. docker-py's own `pull` would wait for ever (it sets no time-out)."""
+    url = f"{api.base_url}/v{api.api_version}/images/create"
+    params = dict(zip(("fromImage", "tag"), REGISTRY_BASE, strict=True))
+    until = time.monotonic() + _PULL_SECONDS
+    with api.post(url, params=params, stream=True, timeout=_REGISTRY_SECONDS) as response:
+        for line in response.iter_lines():
+            progress = json.loads(line)
+            yield progress if response.ok else {"error": progress.get("message")}
+            if time.monotonic() > until:
+                yield {"error": f"not done after {_PULL_SECONDS} s"}
+
+
+def _bootstrap(api: APIClient, mirror: str, tag: str, say: Say) -> None:
+    """Make a minimal Debian and give it to the engine as sandpiper-base."""
+    tool = shutil.which("debootstrap")
+    if tool is None:
+        raise SandboxUnavailable(
+            "no registry answers, and debootstrap is not installed to make a base for the sandbox "
+            "image: apt-get install debootstrap"
+        )
+    if os.geteuid() != 0:
+        raise SandboxUnavailable(
+            "no registry answers, and making a base for the sandbox image needs root: run "
+            "`python -m sandbox.build` once as root"
+        )
+    say(f"making a minimal Debian {SUITE} from {mirror} (about half a minute)")
+    with tempfile.TemporaryDirectory(prefix="sandpiper-base-") as folder:
+        root = f"{folder}/root"
+        _debootstrap([tool, "--variant=minbase", SUITE, root, mirror])
+        _import(api, root, tag)
+
+
+def _debootstrap(command: list[str]) -> None:
+    """Run it in a session of its own: it has children that must end with it."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=_BOOTSTRAP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise SandboxUnavailable(
+                f"debootstrap took over {_BOOTSTRAP_SECONDS} s: is {command[-1]} reachable?"
+            ) from error
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode != 0:
+        last = output.decode("utf-8", "replace").strip().splitlines()[-3:]
+        raise SandboxUnavailable(f"debootstrap failed: {' / '.join(last)}")
+
+
+def _import(api: APIClient, root: str, tag: str) -> None:
+    """`docker import` of a folder, as a stream."""
+    command = ["tar", "--numeric-owner", "--one-file-system", "-C", root, "-c", "."]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
+        try:
+            with engine_errors(SandboxUnavailable, "importing the sandbox image's base"):
+                api.import_image_from_stream(tar.stdout, repository=OWN_BASE, tag=tag)
+            tar.wait(_BUILD_SECONDS)
+        finally:
+            tar.kill()
+    if tar.returncode != 0 or not _exists(api, f"{OWN_BASE}:{tag}"):
+        raise SandboxUnavailable("the Docker engine did not take the sandbox image's base")
+
+
+# ------------------------------------------------------------------------------------- the build
+
+
+def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
+    say(f"building {tag} on {base}")
+    with engine_errors(SandboxUnavailable, f"building {tag}"):
+        lines = api.build(
+            path=str(IMAGE_FOLDER),
+            tag=tag,
+            buildargs={"BASE": base},
+            network_mode="host",
+            rm=True,
+            forcerm=True,
+            decode=True,
+            timeout=_BUILD_SECONDS,
+        )
+        _follow(lines, f"building {tag}", say)
+
+
+def _follow(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
+    """Say the steps; raise SandboxUnavailable with the last words where it failed."""
+    last: list[str] = []
+    for line in lines:
+        if "error" in line:
+            words = " / ".join([*last, str(line["error"]).strip()])
+            raise SandboxUnavailable(f"{doing}: {words[-900:]}")
+        text = str(line.get("stream", "")).strip()
+        if text:
+            last = [*last[-2:], text]
+        if say and re.match(r"Step \d+/\d+", text):
+            say(f"  {text[:100]}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m sandbox.build", description=__doc__)
+    parser.add_argument("--print-tag", action="store_true", help="say the tag and build nothing")
+    if parser.parse_args().print_tag:
+        print(image_tag())
+        return 0
+    try:
+        print(ensure())
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

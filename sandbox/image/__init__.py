@@ -1,0 +1,1 @@
+"""What goes into the image: built by `sandbox.build`, run inside the container only."""

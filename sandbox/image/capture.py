@@ -1,0 +1,62 @@
+"""One stream of a command: counted in full, kept in a file up to a cap, shown in part."""
+
+# pathlib takes as long to import as all the rest together.
+# ruff: noqa: PTH108
+
+import contextlib
+import os
+
+from sandbox.image.frames import Json
+from sandbox.image.preview import PREVIEW, decode, is_binary, preview
+
+
+class Capture:
+    """Fed piece by piece; the file is made when the preview cannot show everything."""
+
+    def __init__(self, path: str, cap: int) -> None:
+        self.path, self.cap = path, cap
+        self.size = self.lines = self.kept = 0
+        self.head = self.tail = b""
+        self.file: int | None = None
+        self.full = False
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+    def feed(self, data: bytes) -> None:
+        unwritten = self.head if self.size <= PREVIEW else b""
+        self.size += len(data)
+        self.lines += data.count(b"\n")
+        self.tail = (data if len(data) >= PREVIEW else self.tail + data)[-PREVIEW:]
+        if len(self.head) < PREVIEW:
+            self.head = (self.head + data)[:PREVIEW]
+        if self.size > PREVIEW:
+            self.keep(unwritten + data)
+
+    def keep(self, data: bytes) -> None:
+        """Write to the file what fits under the cap; a full disk ends it, not the command."""
+        if self.full:
+            return
+        self.full = self.kept + len(data) > self.cap
+        view = memoryview(data)[: self.cap - self.kept]
+        try:
+            if self.file is None:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                self.file = os.open(self.path, flags, 0o644)
+            while view:
+                done = os.write(self.file, view)
+                self.kept += done
+                view = view[done:]
+        except OSError:
+            self.full = True
+
+    def report(self) -> Json:
+        binary = is_binary(self.head + self.tail if self.size > PREVIEW else self.head)
+        text = preview(self.head, self.tail, self.size, self.lines)
+        if binary:
+            text = f"binary data, {self.size:,} bytes"
+        if self.size <= PREVIEW and text != decode(self.head):
+            self.keep(self.head)
+        if self.file is not None:
+            os.close(self.file)
+        counts = {"size": self.size, "lines": self.lines, "kept": self.kept}
+        return {"preview": text, "binary": binary, **counts}

@@ -1,0 +1,69 @@
+"""What the model sees of an output: pure functions over its first and last bytes."""
+
+from collections.abc import Callable
+
+PREVIEW = 4096
+
+
+def decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def is_binary(sample: bytes) -> bool:
+    """A NUL byte, or (of more than a few bytes) a third that is no text."""
+    if b"\0" in sample:
+        return True
+    text = decode(sample)
+    odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\b\f\x1b") for c in text)
+    return len(sample) >= 64 and odd * 3 > len(text)
+
+
+def cut_head(raw: bytes, size: int) -> bytes:
+    """The first `size` bytes, ended after a line if that keeps half of them, else a character."""
+    raw = raw[:size]
+    end = raw.rfind(b"\n") + 1
+    if end * 2 >= len(raw):
+        return raw[:end]
+    start = len(raw)
+    while start > 0 and len(raw) - start < 3 and raw[start - 1] & 0xC0 == 0x80:
+        start -= 1
+    lead = raw[start - 1] if start else 0
+    need = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+    return raw[: start - 1] if need > len(raw) - start + 1 else raw
+
+
+def cut_tail(raw: bytes, size: int) -> bytes:
+    """The last `size` bytes, begun with a line if that keeps half of them, else a character."""
+    raw = raw[-size:] if size else b""
+    start = raw.find(b"\n") + 1
+    if 0 < start <= len(raw) // 2:
+        return raw[start:]
+    skip = 0
+    while skip < min(3, len(raw)) and raw[skip] & 0xC0 == 0x80:
+        skip += 1
+    return raw[skip:]
+
+
+def fit(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) -> bytes:
+    """As much of one end of `raw` as decodes into `budget` bytes of UTF-8."""
+    while len(decode(cut(raw, size)).encode()) > budget:
+        size = size * 2 // 3
+    return cut(raw, size)
+
+
+def preview(head: bytes, tail: bytes, size: int, lines: int) -> str:
+    """All of an output, or its head and tail with the cut marked: at most 4,096 bytes.
+
+    `head` and `tail` are its first and last 4,096 bytes, `size` and `lines` count all of it.
+    """
+    if size <= PREVIEW and len(decode(head).encode()) <= PREVIEW:
+        return decode(head)
+    room = PREVIEW - 96
+    top = fit(head, room // 3, min(room // 3, size), cut_head)
+    rest = min(room - room // 3, size - len(top))
+    bottom = fit(tail, room - room // 3, rest, cut_tail)
+    skipped = size - len(top) - len(bottom)
+    missing = lines - top.count(b"\n") - bottom.count(b"\n")
+    gap = "" if top.endswith(b"\n") or not top else "\n"
+    mark = f"{gap}[… {skipped:,} bytes, {missing:,} lines not shown …]\n"
+    return decode(top) + mark + decode(bottom)

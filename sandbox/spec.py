@@ -1,0 +1,122 @@
+"""What a container is made of: its limits, its hardening, its caps."""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from docker import APIClient
+from docker.types import LogConfig, Ulimit
+
+COMMAND_USER = "10001:10001"
+KEEPER_USER = "10002:10002"
+"""The main process has another uid, so that killing all of the commands' uid leaves it alive."""
+
+SESSION_LABEL = "sandpiper.session"
+CREATED_LABEL = "sandpiper.created"
+
+RUNNER = ["python3", "-E", "-s", "-S", "/opt/sandpiper/runner.py"]
+
+_KEEP = "umask 0; mkdir -p /tmp/_out /tmp/data; exec sleep infinity"
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_LEAST_HEADROOM = 32 << 20
+
+
+def parse_size(text: str) -> int:
+    """Bytes of "512m", "2g", "1024". Raises ValueError."""
+    match = re.fullmatch(r"(\d+)([bkmg]?)", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text!r} is not a size: write a number and k, m or g, such as 512m")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """One kind of sandbox.
+
+    `memory` holds processes *and* files, because files in a tmpfs are memory: the workspace gets
+    `disk`, but never the last eighth of `memory`, so that a full disk is a full disk and not a
+    dead container. The defaults give a workspace of 1.75 GB.
+
+    The caps are in bytes, the times in seconds. `grace` is what a command's report may be late.
+    """
+
+    image: str = "sandpiper-sandbox:latest"
+    runtime: str = "runc"
+    memory: str = "2g"
+    cpus: float = 1.0
+    pids: int = 256
+    disk: str = "2g"
+    output_cap: int = 64 << 20
+    put_cap: int = 256 << 20
+    archive_cap: int = 512 << 20
+    unpacked_cap: int = 1 << 30
+    members_cap: int = 50_000
+    ratio_cap: int = 200
+    transfer_timeout: float = 300.0
+    grace: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.workspace < _LEAST_HEADROOM:
+            raise ValueError(f"memory {self.memory} and disk {self.disk} leave no room to work")
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of the writable tmpfs."""
+        memory = parse_size(self.memory)
+        return min(parse_size(self.disk), memory - max(memory // 8, _LEAST_HEADROOM))
+
+    @property
+    def archive_caps(self) -> dict[str, int | float]:
+        """What packing and unpacking are held to inside the container."""
+        return {
+            "packed": self.archive_cap,
+            "raw": self.unpacked_cap,
+            "file": self.put_cap,
+            "members": self.members_cap,
+            "ratio": self.ratio_cap,
+            "timeout": self.transfer_timeout,
+        }
+
+
+def create(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
+    """Ask for the hardened container (wire-misc 1.4). Returns the engine's Id and Warnings."""
+    created: dict[str, Any] = api.create_container(
+        image=spec.image,
+        entrypoint=["/bin/sh", "-c", _KEEP],
+        command=[],
+        user=KEEPER_USER,
+        hostname="sandbox",
+        working_dir="/tmp",
+        network_disabled=True,
+        labels={SESSION_LABEL: session, CREATED_LABEL: str(int(time.time()))},
+        host_config=_host_config(api, spec),
+        use_config_proxy=False,
+    )
+    return created
+
+
+def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
+    memory = parse_size(spec.memory)
+    tmpfs = f"rw,exec,nosuid,nodev,mode=1777,nr_inodes=262144,size={spec.workspace}"
+    return api.create_host_config(
+        network_mode="none",
+        read_only=True,
+        tmpfs={"/tmp": tmpfs},
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges:true"],
+        mem_limit=memory,
+        memswap_limit=memory,
+        nano_cpus=int(spec.cpus * 1_000_000_000),
+        pids_limit=spec.pids,
+        ulimits=[
+            Ulimit(name="core", soft=0, hard=0),
+            Ulimit(name="nofile", soft=4096, hard=4096),
+        ],
+        shm_size=16 << 20,
+        init=True,
+        ipc_mode="private",
+        cgroupns="private",
+        log_config=LogConfig(type="none"),
+        runtime=spec.runtime,
+    )

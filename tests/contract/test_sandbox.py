@@ -1,0 +1,273 @@
+"""Commands: what every sandbox does, whatever it is made of. Files are in test_sandbox_files.py."""
+
+import re
+import threading
+import time
+import tracemalloc
+
+import pytest
+
+from sandbox.base import DATA, OUT, Driver, ExecResult, Sandbox, SandboxGone, SandboxLimit
+
+PREVIEW = 4096
+
+
+def run(sandbox: Sandbox, command: str, timeout: float = 20, number: int = 1) -> ExecResult:
+    """One command, in /tmp."""
+    return sandbox.exec(command, timeout=timeout, number=number)
+
+
+def processes(sandbox: Sandbox) -> str:
+    """The command lines of what runs under the commands' uid, the asking ones aside."""
+    return run(sandbox, "pgrep -u 10001 -a | grep -v -e grep -e runner[.]py").stdout.preview
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "stdout", "stderr"),
+    [
+        ("echo out; echo err >&2", 0, "out\n", "err\n"),
+        ("true", 0, "", ""),
+        ("exit 3", 3, "", ""),
+        ("printf no-newline", 0, "no-newline", ""),
+        ("printf 'grün ✓ 漢字 🐦'", 0, "grün ✓ 漢字 🐦", ""),
+        (r"printf 'a\xffb\xc3'", 0, "a\ufffdb\ufffd", ""),
+        ('echo "it\'s" \'"quoted"\' $((6*7)) `echo sub`', 0, 'it\'s "quoted" 42 sub\n', ""),
+        ("cat <<'E'\n$HOME\n\tE\nE", 0, "$HOME\n\tE\n", ""),
+        ("kill -9 $$", 137, "", ""),
+        ("kill -TERM $$", 143, "", ""),
+        ("exit 137", 137, "", ""),
+        ("cat", 0, "", ""),
+        ("for i in 1 2 3; do echo $i; echo $i >&2; done", 0, "1\n2\n3\n", "1\n2\n3\n"),
+        ("[[ abc =~ b ]] && a=(1 2) && echo ${a[1]}", 0, "2\n", ""),
+        ("echo early; exec >&- 2>&-; sleep 0.1", 0, "early\n", ""),
+    ],
+)
+def test_a_command_gives_its_streams_and_its_exit_code(
+    sandbox: Sandbox, command: str, exit_code: int, stdout: str, stderr: str
+) -> None:
+    result = run(sandbox, command)
+    assert (result.exit_code, result.timed_out) == (exit_code, False)
+    assert (result.stdout.preview, result.stderr.preview) == (stdout, stderr)
+    assert (result.stdout.path, result.stderr.path) == (None, None)
+
+
+def test_an_unknown_command_is_a_value(sandbox: Sandbox) -> None:
+    result = run(sandbox, "no-such-tool --flag")
+    assert result.exit_code == 127
+    assert "no-such-tool: command not found" in result.stderr.preview
+
+
+@pytest.mark.parametrize("command", ["echo 'open", "a\0b", "\ud800", ""])
+def test_a_broken_command_is_a_value(sandbox: Sandbox, command: str) -> None:
+    assert isinstance(run(sandbox, command).exit_code, int)
+
+
+def test_the_working_directory_is_the_one_asked_for(sandbox: Sandbox) -> None:
+    assert sandbox.exec("pwd", timeout=9, number=1, cwd="/usr/bin").stdout.preview == "/usr/bin\n"
+    assert run(sandbox, "pwd").stdout.preview == "/tmp\n"
+
+
+def test_a_missing_working_directory_is_a_value(sandbox: Sandbox) -> None:
+    result = sandbox.exec("pwd", timeout=9, number=1, cwd="/tmp/none")
+    assert result.exit_code == 126
+    assert result.stderr.preview == "/tmp/none: No such file or directory\n"
+
+
+def test_the_environment_is_clean(sandbox: Sandbox) -> None:
+    names = set(run(sandbox, "compgen -e").stdout.preview.split())
+    assert names <= {"HOME", "LANG", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+    assert run(sandbox, "echo $HOME $LANG").stdout.preview == "/tmp C.UTF-8\n"
+
+
+def test_a_command_may_be_longer_than_an_argument(sandbox: Sandbox) -> None:
+    result = run(sandbox, f"echo {'x' * 300_000} | wc -c")
+    assert result.stdout.preview == "300001\n"
+
+
+def test_a_command_of_megabytes_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxLimit, match="longer than 1,048,576 bytes"):
+        run(sandbox, "#" * (1 << 20) + "#")
+
+
+def test_state_on_disk_is_kept_between_commands(sandbox: Sandbox) -> None:
+    run(sandbox, "mkdir d && cd d && echo kept > file")
+    assert run(sandbox, "cat d/file").stdout.preview == "kept\n"
+
+
+def test_large_output_is_spilled_and_shown_in_part(sandbox: Sandbox) -> None:
+    out = run(sandbox, "seq 1 100000", number=7).stdout
+    assert (out.size, out.lines, out.kept, out.path) == (588_895, 100_000, 588_895, f"{OUT}/7.txt")
+    assert len(out.preview.encode()) <= PREVIEW
+    assert out.preview.startswith("1\n2\n3\n")
+    assert out.preview.endswith("99999\n100000\n")
+    mark = re.search(r"\n\[… ([\d,]+) bytes, ([\d,]+) lines not shown …\]\n", out.preview)
+    assert mark is not None
+    shown = out.preview.replace(mark[0], "\n")
+    assert int(mark[1].replace(",", "")) == out.size - len(shown)
+    assert int(mark[2].replace(",", "")) == out.lines - shown.count("\n")
+
+
+def test_a_spilled_output_is_whole_for_a_later_command(sandbox: Sandbox) -> None:
+    run(sandbox, "seq 1 100000 >&2", number=3)
+    result = run(sandbox, f"seq 1 100000 | cmp - {OUT}/3.err.txt && echo same", number=4)
+    assert result.stdout.preview == "same\n"
+
+
+@pytest.mark.parametrize(("size", "spilled"), [(4096, False), (4097, True)])
+def test_output_is_spilled_above_4096_bytes(sandbox: Sandbox, size: int, spilled: bool) -> None:
+    out = run(sandbox, f"head -c {size} /dev/zero | tr '\\0' x").stdout
+    assert (out.path is not None, out.size) == (spilled, size)
+    assert ("not shown" in out.preview) == spilled
+    listed = run(sandbox, f"ls {OUT}", number=2).stdout.preview
+    assert listed == ("1.txt\n" if spilled else "")
+
+
+def test_a_used_number_is_used_again(sandbox: Sandbox) -> None:
+    run(sandbox, "seq 1 100000")
+    run(sandbox, "echo little")
+    assert run(sandbox, f"ls {OUT}").stdout.preview == ""
+
+
+def test_binary_output_is_named_and_kept(sandbox: Sandbox) -> None:
+    out = run(sandbox, "head -c 1000 /dev/zero").stdout
+    assert (out.preview, out.binary, out.kept) == ("binary data, 1,000 bytes", True, 1000)
+    assert sandbox.get(out.path or "", limit=2000) == bytes(1000)
+
+
+def test_a_gigabyte_of_output_ends_and_costs_the_host_little(sandbox: Sandbox) -> None:
+    tracemalloc.start()
+    try:
+        out = run(sandbox, "yes | head -c 1G", timeout=60).stdout
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (out.size, out.lines, out.kept) == (1 << 30, 1 << 29, 64 << 20)
+    assert peak < 1 << 20
+
+
+def test_a_full_disk_is_the_command_s_trouble(sandbox: Sandbox) -> None:
+    result = run(sandbox, "head -c 2G /dev/zero > big; yes | head -c 1M", timeout=60)
+    assert "No space left on device" in result.stderr.preview
+    assert result.exit_code == 0
+    assert (result.stdout.size, result.stdout.kept) == (1 << 20, 0)
+    assert run(sandbox, "rm big; echo fine").stdout.preview == "fine\n"
+
+
+def test_a_command_that_needs_too_much_memory_is_killed(sandbox: Sandbox) -> None:
+    result = run(sandbox, "python3 -c 'x = b\"x\" * (1 << 30)'", timeout=60)
+    assert result.exit_code == 137
+    assert run(sandbox, "echo alive").stdout.preview == "alive\n"
+
+
+def test_the_deadline_kills_the_whole_group(sandbox: Sandbox) -> None:
+    began = time.monotonic()
+    result = run(sandbox, "sleep 61 & echo begun; (sleep 62; true)", timeout=0.5)
+    assert (result.exit_code, result.timed_out) == (None, True)
+    assert result.stdout.preview == "begun\n"
+    assert 0.5 <= result.seconds <= time.monotonic() - began < 5
+    assert processes(sandbox) == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 60 & echo begun",
+        "setsid sleep 60 & echo begun",
+        "(setsid setsid sleep 60 >/dev/null 2>&1 &); echo begun",
+        "nohup sh -c 'trap \"\" TERM HUP; sleep 60' & echo begun",
+        "yes > /dev/null & disown; echo begun",
+    ],
+)
+def test_what_stays_in_the_background_is_killed_and_not_waited_for(
+    sandbox: Sandbox, command: str
+) -> None:
+    result = run(sandbox, command)
+    assert (result.exit_code, result.stdout.preview) == (0, "begun\n")
+    assert result.seconds < 5
+    assert processes(sandbox) == ""
+
+
+def test_a_process_substitution_may_finish(sandbox: Sandbox) -> None:
+    assert run(sandbox, "echo text | tee >(tr a-z A-Z) >/dev/null").stdout.preview == "TEXT\n"
+
+
+def test_a_fork_bomb_is_ended(sandbox: Sandbox) -> None:
+    run(sandbox, 'f() { setsid bash -c "$(declare -f f); f & f" & f & }; f; sleep 9', timeout=1)
+    assert run(sandbox, "echo alive").stdout.preview == "alive\n"
+    assert processes(sandbox) == ""
+
+
+@pytest.mark.parametrize("command", ["kill -9 $PPID; sleep 60", "kill -9 -1"])
+def test_a_command_that_kills_everything_loses_its_output_only(
+    sandbox: Sandbox, command: str
+) -> None:
+    result = run(sandbox, command)
+    assert result.exit_code == 137
+    assert "the output is lost" in result.stderr.preview
+    assert processes(sandbox) == ""
+
+
+def test_pkill_python_spares_what_keeps_the_output(sandbox: Sandbox) -> None:
+    result = run(sandbox, "pkill python3; pkill -TERM -f runner[.]py; echo still here")
+    assert result.stdout.preview == "still here\n"
+
+
+def test_a_command_that_stops_its_keeper_runs_into_the_deadline(sandbox: Sandbox) -> None:
+    result = run(sandbox, "kill -STOP $PPID; sleep 60", timeout=0.3)
+    assert (result.exit_code, result.timed_out) == (None, True)
+    assert processes(sandbox) == ""
+
+
+def test_a_command_cannot_write_the_report(sandbox: Sandbox) -> None:
+    result = run(sandbox, "echo '{}' > /proc/$PPID/fd/1; ls /proc/$PPID/fd; echo $?")
+    assert result.stdout.preview == "2\n"
+    assert result.stderr.preview.count("Permission denied") == 2
+
+
+def test_commands_may_run_at_the_same_time(sandbox: Sandbox) -> None:
+    meet = "touch {}; until [ -e {} ]; do sleep 0.02; done; echo met"
+    results: list[ExecResult] = []
+    other = threading.Thread(
+        target=lambda: results.append(run(sandbox, meet.format("b", "a"), number=2))
+    )
+    other.start()
+    results.append(run(sandbox, meet.format("a", "b")))
+    other.join(30)
+    assert [result.stdout.preview for result in results] == ["met\n", "met\n"]
+
+
+def test_the_folders_are_restored_if_a_command_removes_them(sandbox: Sandbox) -> None:
+    run(sandbox, f"rm -rf {OUT} {DATA}; ln -sfn /etc {OUT}; rm -rf /tmp/*")
+    out = run(sandbox, "seq 1 100000").stdout
+    assert (out.path, out.kept) == (f"{OUT}/1.txt", out.size)
+
+
+def test_an_output_file_in_the_way_does_not_block(sandbox: Sandbox) -> None:
+    run(sandbox, f"mkfifo {OUT}/5.txt; ln -s /etc/passwd {OUT}/6.txt; mkdir {OUT}/7.txt")
+    for number, kept in ((5, 588_895), (6, 588_895), (7, 0)):
+        out = run(sandbox, "seq 1 100000", number=number).stdout
+        assert (out.size, out.kept) == (588_895, kept)
+
+
+def test_two_sandboxes_do_not_see_each_other(driver: Driver) -> None:
+    first, second = driver.start("one"), driver.start("two")
+    try:
+        run(first, "echo mine > data/secret; echo mine > /dev/shm/secret")
+        seen = run(second, "cat data/secret /dev/shm/secret; pgrep -c sleep")
+        assert seen.stdout.preview == "1\n"
+    finally:
+        first.close()
+        second.close()
+
+
+def test_a_closed_sandbox_is_gone(sandbox: Sandbox) -> None:
+    sandbox.close()
+    sandbox.close()
+    for use in (
+        lambda: run(sandbox, "true"),
+        lambda: sandbox.put("/tmp/x", [b"x"]),
+        lambda: sandbox.get("/tmp/x", limit=1),
+        lambda: list(sandbox.export()),
+    ):
+        with pytest.raises(SandboxGone, match="closed"):
+            use()

@@ -1,0 +1,115 @@
+"""What is shown of an output."""
+
+import random
+import re
+
+import pytest
+
+from sandbox.image.preview import PREVIEW, cut_head, cut_tail, is_binary, preview
+
+
+def of(output: bytes) -> str:
+    """The preview of a whole output, as the runner makes it."""
+    return preview(output[:PREVIEW], output[-PREVIEW:], len(output), output.count(b"\n"))
+
+
+@pytest.mark.parametrize("output", [b"", b"x", b"line\n", "ü✓🐦\n".encode(), b"x" * PREVIEW])
+def test_a_short_output_is_shown_whole(output: bytes) -> None:
+    assert of(output) == output.decode()
+
+
+def test_head_and_tail_end_on_lines() -> None:
+    output = b"".join(b"line %06d\n" % n for n in range(10_000))
+    shown = of(output)
+    head, mark, tail = re.split(r"(\[….*…\]\n)", shown)
+    assert output.startswith(head.encode())
+    assert output.endswith(tail.encode())
+    assert head.endswith("\n")
+    assert tail.startswith("line ")
+    hidden = len(output) - len(head) - len(tail)
+    assert mark == f"[… {hidden:,} bytes, {hidden // 12:,} lines not shown …]\n"
+    assert PREVIEW - 200 < len(shown.encode()) <= PREVIEW
+
+
+def test_one_long_line_is_cut_between_characters() -> None:
+    shown = of("🐦".encode() * 5000)
+    assert "\ufffd" not in shown
+    assert ", 0 lines not shown" in shown
+    assert PREVIEW - 200 < len(shown.encode()) <= PREVIEW
+
+
+def test_a_short_first_line_does_not_hide_a_long_second() -> None:
+    shown = of(b"short\n" + b"x" * 100_000 + b"\nlast\n")
+    assert shown.startswith("short\nxxxx")
+    assert shown.endswith("xxxx\nlast\n")
+
+
+def test_bytes_that_grow_when_they_are_replaced_still_fit() -> None:
+    for output in (b"\xff" * PREVIEW, b"\xff" * 100_000, b"a\xff" * 2048, b"\xff" * 1400):
+        assert len(of(output).encode()) <= PREVIEW
+
+
+def test_the_count_of_hidden_bytes_is_right_for_any_output() -> None:
+    chance = random.Random(7)
+    letters = [b"a", b"\n", "ü".encode(), "🐦".encode(), b"\xff", b"word "]
+    for size in (4000, 4096, 4097, 4500, 9000, 50_000):
+        output = b"".join(chance.choices(letters, k=size))
+        shown = of(output)
+        assert len(shown.encode()) <= PREVIEW
+        mark = re.search(r"\n?\[… ([\d,]+) bytes, ([\d,]+) lines not shown …\]\n", shown)
+        if mark is None:
+            assert shown == output.decode("utf-8", "replace")
+            continue
+        hidden = int(mark[1].replace(",", ""))
+        assert 0 < hidden < len(output)
+
+
+@pytest.mark.parametrize(
+    ("raw", "size", "head"),
+    [
+        (b"ab\ncd\nef", 7, b"ab\ncd\n"),
+        (b"a\nbcdefgh", 6, b"a\nbcde"),
+        ("aü".encode(), 2, b"a"),
+        ("aü".encode(), 3, "aü".encode()),
+        ("a🐦".encode(), 4, b"a"),
+        ("a🐦".encode(), 5, "a🐦".encode()),
+        (b"a\x80\x80\x80\x80", 5, b"a\x80\x80\x80\x80"),
+        (b"", 5, b""),
+    ],
+)
+def test_a_head_is_cut_on_a_line_or_a_character(raw: bytes, size: int, head: bytes) -> None:
+    assert cut_head(raw, size) == head
+
+
+@pytest.mark.parametrize(
+    ("raw", "size", "tail"),
+    [
+        (b"ab\ncd\nef", 6, b"cd\nef"),
+        (b"abcdef\ng", 6, b"cdef\ng"),
+        ("üa".encode(), 2, b"a"),
+        ("🐦a".encode(), 4, b"a"),
+        (b"abc", 0, b""),
+        (b"", 5, b""),
+    ],
+)
+def test_a_tail_is_cut_on_a_line_or_a_character(raw: bytes, size: int, tail: bytes) -> None:
+    assert cut_tail(raw, size) == tail
+
+
+@pytest.mark.parametrize(
+    ("sample", "binary"),
+    [
+        (b"", False),
+        (b"text\n", False),
+        (b"\x1b[31mred\x1b[0m\r\n" * 20, False),
+        ("日本語".encode() * 50, False),
+        ("äöü".encode("latin-1") * 50, True),
+        ("für viele Leute".encode("latin-1") * 50, False),
+        (b"a\0b", True),
+        (b"\xff\xfe", False),
+        (bytes(range(1, 256)), True),
+        (random.Random(1).randbytes(4000), True),
+    ],
+)
+def test_binary_is_told_from_text(sample: bytes, binary: bool) -> None:
+    assert is_binary(sample) == binary

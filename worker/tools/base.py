@@ -39,12 +39,14 @@ class ToolDef(Generic[A]):
 
     `run` gets the parsed arguments, the bench, and the call's number in the session, which names
     its spill file. It raises ArgumentError or SourceError for what the model should read.
+    `ordered` tools see what earlier calls did and wait for them; others may run side by side.
     """
 
     name: str
     description: str
     args: type[A]
     run: Callable[[A, Bench, int], Made]
+    ordered: bool = False
 
     @property
     def spec(self) -> ToolSpec:

@@ -1,6 +1,7 @@
 """`fetch_to_sandbox` and `fetch_batch_to_sandbox`: documents of sources as files."""
 
 import json
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from worker.core.ports import Source
 from worker.errors import ArgumentError, SourceError
 from worker.tools import documents
 from worker.tools.base import Bench, Made, ToolDef
+from worker.tools.parallel import in_order
 
 MAX_BATCH = 20
 
@@ -36,7 +38,8 @@ def run_one(args: One, bench: Bench, number: int) -> Made:
 def run_batch(args: Batch, bench: Bench, number: int) -> Made:
     """Fetch several; one that fails says so beside the others."""
     limit = documents.INLINE // len(args.requests)
-    made = [_guarded(request, bench, limit) for request in args.requests]
+    jobs = [partial(_guarded, request, bench, limit) for request in args.requests]
+    made = list(in_order(jobs))
     return Made(
         {"results": [one.content for one in made]},
         sum(one.size for one in made),

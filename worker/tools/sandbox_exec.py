@@ -58,4 +58,5 @@ TOOL = ToolDef(
     ),
     args=Args,
     run=run,
+    ordered=True,
 )

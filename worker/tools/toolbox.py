@@ -4,14 +4,18 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import groupby
 
 from sandbox.base import SandboxError, SandboxGone
 from worker.arguments import parse
 from worker.core.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
+from worker.core.spelling import meant
 from worker.errors import ArgumentError, SandboxLost, SourceError
 from worker.tools import documents
 from worker.tools.base import Bench, Made
+from worker.tools.parallel import in_order
 from worker.tools.table import TOOLS
 
 
@@ -35,13 +39,28 @@ class WorkflowToolbox:
         return offered(self._sources, lambda name: name in self._tools or name in self._sources)
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
-        """Answer the calls in order. Raises only SandboxLost."""
-        for number, call in enumerate(calls, first):
-            started = time.monotonic()
-            made = self._answer(call, number)
-            content = json.dumps(made.content, ensure_ascii=False)
-            result = ToolResult(call.id, call.name, content, made.is_error)
-            yield Ran(result, made.size, time.monotonic() - started)
+        """Answer the calls, commands in order, neighbours that only read side by side.
+
+        Results come in call order. Raises only SandboxLost.
+        """
+        numbered = enumerate(calls, first)
+        for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):
+            jobs = [partial(self._ran, call, number) for number, call in group]
+            if ordered:
+                yield from (job() for job in jobs)
+            else:
+                yield from in_order(jobs)
+
+    def _is_ordered(self, call: ToolCall) -> bool:
+        tool = self._tools.get(self._real_name(call.name) or "")
+        return tool is not None and tool.ordered
+
+    def _ran(self, call: ToolCall, number: int) -> Ran:
+        started = time.monotonic()
+        made = self._answer(call, number)
+        content = json.dumps(made.content, ensure_ascii=False)
+        result = ToolResult(call.id, call.name, content, made.is_error)
+        return Ran(result, made.size, time.monotonic() - started)
 
     def _answer(self, call: ToolCall, number: int) -> Made:
         try:
@@ -54,12 +73,21 @@ class WorkflowToolbox:
             return Made({"error": self._bench.redact(str(error))}, 0, is_error=True)
 
     def _dispatch(self, call: ToolCall, number: int) -> Made:
-        if tool := self._tools.get(call.name):
-            return tool.run(parse(tool.args, call.arguments), self._bench, number)
-        if source := self._sources.get(call.name):
-            return self._inline(source, call, number)
-        known = ", ".join([*self._tools, *self._sources])
-        raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
+        name = self._real_name(call.name)
+        if name is None:
+            known = ", ".join([*self._tools, *self._sources])
+            raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
+        made = self._run(name, call.arguments, number)
+        if name == call.name:
+            return made
+        hint = f"there is no tool {call.name!r}; this is what {name} gave"
+        return replace(made, content={"hint": hint, **made.content})
 
-    def _inline(self, source: Source, call: ToolCall, number: int) -> Made:
-        return documents.inline(source.fetch(call.arguments), self._bench, number)
+    def _run(self, name: str, arguments: str, number: int) -> Made:
+        if tool := self._tools.get(name):
+            return tool.run(parse(tool.args, arguments), self._bench, number)
+        return documents.inline(self._sources[name].fetch(arguments), self._bench, number)
+
+    def _real_name(self, name: str) -> str | None:
+        known = [*self._tools, *self._sources]
+        return name if name in known else meant(name, known)

@@ -1,4 +1,5 @@
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -172,3 +173,52 @@ def test_calls_are_answered_in_order_and_numbered_on() -> None:
     assert [one.result.call_id for one in ran] == ["a", "b"]
     assert "/tmp/_out/5.txt" in room.sandbox.files
     assert room.sandbox.commands[0][2] == 6
+
+
+def test_a_misspelt_name_near_exactly_one_tool_is_run_as_that_tool_with_a_hint() -> None:
+    content, result = Room().run("sandbox_exce", {"command": "x"})
+    assert content["exit_code"] == 0
+    assert "sandbox_exec" in content["hint"]
+    assert result.name == "sandbox_exce"
+    content, _ = Room().run("gitlab_get_thinng", {})
+    assert content["result"] == {"title": "x"}
+
+
+def test_calls_that_only_read_run_side_by_side_and_answer_in_call_order() -> None:
+    together = threading.Barrier(3, timeout=5)
+
+    class Meeting(FixedSource):
+        def fetch(self, arguments: str) -> Document:
+            together.wait()
+            return super().fetch(arguments)
+
+    room = Room()
+    bench = Bench(room.sandbox, {SPEC.name: Meeting(SPEC, SMALL)}, 120.0, lambda text: text)
+    toolbox = WorkflowToolbox(bench, lambda name: True)
+    ran = list(toolbox.run([call(id, SPEC.name) for id in "abc"], 0))
+    assert [one.result.call_id for one in ran] == ["a", "b", "c"]
+    assert not any(one.result.is_error for one in ran)
+
+
+def test_a_command_waits_for_the_calls_before_it_and_later_ones_wait_for_it() -> None:
+    room, order = Room(), list[str]()
+
+    class Noting(FixedSource):
+        def fetch(self, arguments: str) -> Document:
+            order.append(arguments)
+            return SMALL
+
+    def noting(command: str) -> ExecResult:
+        order.append(command)
+        return ExecResult(0, EMPTY, EMPTY, 0.0)
+
+    room.sandbox.answer = noting
+    bench = Bench(room.sandbox, {SPEC.name: Noting(SPEC, SMALL)}, 120.0, lambda text: text)
+    calls = [
+        call("a", SPEC.name, "1"),
+        call("b", "sandbox_exec", '{"command": "2"}'),
+        call("c", "sandbox_exec", '{"command": "3"}'),
+        call("d", SPEC.name, "4"),
+    ]
+    list(WorkflowToolbox(bench, lambda name: True).run(calls, 0))
+    assert order == ["1", "2", "3", "4"]

@@ -1,0 +1,30 @@
+from tests.contexts import answered, call
+from worker.core.messages import Assistant, Message, ToolResult, User
+from worker.core.repeats import repeats
+
+
+def rounds(*arguments: str) -> list[Message]:
+    messages: list[Message] = [User("event")]
+    for number, each in enumerate(arguments):
+        made = call(f"c{number}", "look", each)
+        messages += [Assistant("", (made,)), ToolResult(made.id, "look", "{}")]
+    return messages
+
+
+def test_the_same_calls_in_a_row_are_counted_whatever_their_ids() -> None:
+    assert repeats(rounds("1")) == 1
+    assert repeats(rounds("1", "1", "1")) == 3
+    assert repeats(rounds("1", "2", "2")) == 2
+    assert repeats(rounds("2", "1", "2")) == 1
+
+
+def test_a_batch_still_open_counts_and_other_batches_do_not() -> None:
+    assert repeats(rounds("1", "1")[:-1]) == 2
+    assert repeats([User("event"), *answered("a", "b"), *answered("a", "b")]) == 2
+    assert repeats([User("event"), *answered("a", "b"), *answered("a")]) == 1
+
+
+def test_a_human_or_a_plain_answer_breaks_the_row() -> None:
+    assert repeats([*rounds("1", "1"), User("go on"), *rounds("1")[1:]]) == 1
+    assert repeats([User("event"), Assistant("done")]) == 0
+    assert repeats([User("event")]) == 0

@@ -1,0 +1,27 @@
+"""Waiting for several things at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WORKERS = 8
+
+
+def in_order(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
+    """Run the jobs on threads and yield their results in the order of the jobs.
+
+    The first exception in that order is raised; jobs that have not begun are dropped then.
+    """
+    if len(jobs) == 1:
+        yield jobs[0]()
+        return
+    with ThreadPoolExecutor(min(len(jobs), WORKERS), thread_name_prefix="tool") as pool:
+        futures = [pool.submit(job) for job in jobs]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()

@@ -8,7 +8,16 @@ from sandbox.base import Driver, Sandbox
 from worker.core.context import Subject
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
-from worker.core.ports import Clock, Desk, Forge, LogLines, Model, SessionStore, Toolbox
+from worker.core.ports import (
+    Clock,
+    Desk,
+    FailedJob,
+    Forge,
+    LogLines,
+    Model,
+    SessionStore,
+    Toolbox,
+)
 from worker.playbook import Playbook, Workflow
 
 
@@ -28,6 +37,10 @@ class Kit(Protocol):
     @property
     def lines(self) -> LogLines:
         """Captured logs, to prove quotes by."""
+        ...
+
+    def failures(self) -> tuple[FailedJob, ...]:
+        """What can be told of the failure without a model. Raises nothing."""
         ...
 
     def open(self, sandbox: Sandbox) -> Toolbox:

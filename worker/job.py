@@ -100,7 +100,7 @@ def answer(
         stored = history.load(deps.store.read_context(key, latest))
         if reply and reply.note_id in stored.answered:
             return Skipped(f"note {reply.note_id} is answered already")
-        said = prompts.continuation(text, files=_has_files(key, latest, deps))
+        said = _continuation(text, stored, key, deps)
         context = _unfinished(key, latest + 1, deps) or _resumed(stored, said, reply, deps)
         return _finish(Turn(key, context, files_of=latest), deps, watch)
 
@@ -194,6 +194,15 @@ def _resumed(stored: Context, said: str, reply: Replied | None, deps: Deps) -> C
         outcome=None,
     )
     return context.add(User(said))
+
+
+def _continuation(text: str, stored: Context, key: SessionKey, deps: Deps) -> str:
+    return prompts.continuation(
+        text,
+        files=_has_files(key, stored.turn, deps),
+        seconds=deps.clock.now() - stored.spent.started_at,
+        changes=[deps.redact(line) for line in deps.desk.since(stored.subject)],
+    )
 
 
 def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:

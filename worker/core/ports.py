@@ -32,7 +32,8 @@ class Request:
     """One model call.
 
     `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
-    a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it.
+    a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it. `session`
+    is the same for all requests of a session: providers route by it to a warm cache.
     """
 
     system: str
@@ -42,6 +43,7 @@ class Request:
     tools_allowed: bool = True
     marks: tuple[int, ...] = ()
     deadline: float | None = None
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class Model(Protocol):
     @property
     def binds_thinking(self) -> bool:
         """Whether signed thinking is bound to the exact prefix (wire-models 1.6)."""
+        ...
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """Whether a request with the tools switched off still reads the cached messages."""
         ...
 
     def reply(self, request: Request) -> Reply:
@@ -157,6 +164,17 @@ class LogLines(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A failed job and the lines of its log that most likely explain it."""
+
+    job_id: int
+    name: str
+    reason: str
+    url: str
+    excerpt: str
+
+
 # ---------------------------------------------------------------------------------------- GitLab
 
 
@@ -188,6 +206,10 @@ class Desk(Protocol):
 
     def may_command(self, project_id: int, user_id: int) -> bool:
         """Whether the user is a member of the project at or above `reply_min_access`."""
+        ...
+
+    def since(self, subject: Subject) -> Sequence[str]:
+        """What has changed on the merge request since, one line each. Raises nothing."""
         ...
 
 

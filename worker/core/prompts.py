@@ -3,6 +3,8 @@
 Warnings and nudges ride at the tail of one request and are not stored (design, section 5).
 """
 
+from collections.abc import Sequence
+
 from worker.core.decide import Ask
 from worker.core.limits import Dimension
 
@@ -30,7 +32,8 @@ _CONTINUATION = """\
 (This is a follow-up in the same session: your earlier analysis and tool calls are above. {files}
 Don't run the whole workflow again. Answer the message below, look further with your tools where
 needed, refer to what you found before, and keep to what was asked. Earlier notices about budgets
-no longer count. Write a short plain answer in Markdown, without the sections of the first note.)
+no longer count. Write a short plain answer in Markdown, without the sections of the first note.
+{changes})
 
 {text}
 """
@@ -51,6 +54,7 @@ _FINAL = {
 }
 _EMPTY = "Your last answer was empty. Go on with a tool call, or write your final answer now."
 _WRAP_UP = "Start wrapping up: only the calls you still need, then your final answer."
+_NOT_RUN = "Your last answer held only tool calls. None of them was run."
 _LAST = (
     "Tools are switched off for this answer. Write your final answer now from what you have, "
     "and say what you could not check."
@@ -60,7 +64,8 @@ _LAST = (
 def notice(ask: Ask) -> str:
     """The ephemeral text that goes with one request, or ""."""
     if ask.final:
-        return "\n".join([*(_FINAL[name] for name in ask.final), _LAST])
+        insisting = [_NOT_RUN] if ask.insist else []
+        return "\n".join([*(_FINAL[name] for name in ask.final), *insisting, _LAST])
     lines = [_SOFT[name] for name in ask.soft]
     if lines:
         lines.append(_WRAP_UP)
@@ -69,6 +74,19 @@ def notice(ask: Ask) -> str:
     return "\n".join(lines)
 
 
-def continuation(text: str, *, files: bool) -> str:
-    """The user message of a reply. `files` says whether the sandbox's files are back."""
-    return _CONTINUATION.format(files=_RESTORED if files else _LOST, text=text)
+def continuation(text: str, *, files: bool, seconds: float, changes: Sequence[str]) -> str:
+    """The user message of a reply.
+
+    `files` says whether the sandbox's files are back, `seconds` how long ago the last turn was,
+    `changes` what is different on GitLab since.
+    """
+    ago = f"The last turn was {_duration(seconds)} ago."
+    told = "\n".join([ago, *(changes or ["Nothing has changed on the merge request since."])])
+    return _CONTINUATION.format(files=_RESTORED if files else _LOST, changes=told, text=text)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} seconds"

@@ -11,6 +11,7 @@ from worker.core.ports import ThreadNote
 from worker.core.triggers import PipelineFailed
 from worker.sources import wire
 from worker.sources.client import NotFound, ReadClient
+from worker.sources.delta import since
 
 log = logging.getLogger("sandpiper.desk")
 
@@ -90,6 +91,10 @@ class GitLabDesk:
         except NotFound:
             return False
         return member.state == "active" and member.access_level >= self._min_access
+
+    def since(self, subject: Subject) -> Sequence[str]:
+        """What has changed since `subject` was looked at, one line each. Raises nothing."""
+        return since(self._client, subject)
 
     def _pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline:
         path = f"/projects/{project_id}/pipelines/{pipeline_id}"

@@ -1,0 +1,78 @@
+"""What a resumed session is told of the time between."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from worker.core.context import Subject
+from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return failing_merge_request(sim)
+
+
+@pytest.fixture
+def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+    return GitLabDesk(ReadClient(sim.url, scene.read_token), sim.url, (), 30)
+
+
+@pytest.fixture
+def subject(scene: Scene, desk: GitLabDesk) -> Subject:
+    found = desk.find(scene.project.path, scene.mr.iid, None)
+    assert isinstance(found, Subject)
+    return found
+
+
+def test_nothing_is_said_when_nothing_changed(desk: GitLabDesk, subject: Subject) -> None:
+    assert list(desk.since(subject)) == []
+
+
+def test_new_commits_and_the_newest_pipeline_are_named(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, subject: Subject
+) -> None:
+    sim.push(scene.mr, {"a": b"1"}, "First fix")
+    sim.push(scene.mr, {"a": b"2"}, "Second fix")
+    newest = sim.run_pipeline(scene.mr, status="running")
+    commits, pipeline = desk.since(subject)
+    assert commits.startswith("2 new commits since")
+    assert commits.index("Second fix") < commits.index("First fix")
+    assert pipeline == f"The newest pipeline is {newest.id}, on {scene.mr.sha[:8]}: running."
+
+
+def test_a_rewritten_branch_is_said_to_be_one(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, subject: Subject
+) -> None:
+    scene.mr.commits.clear()
+    sim.push(scene.mr, {"a": b"1"}, "All anew")
+    (line,) = [line for line in desk.since(subject) if "head" in line]
+    assert "not among its newest commits" in line
+
+
+def test_a_retried_pipeline_and_a_merged_request_are_said(
+    scene: Scene, desk: GitLabDesk, subject: Subject
+) -> None:
+    scene.pipeline.status = "success"
+    scene.mr.state = "merged"
+    assert list(desk.since(subject)) == [
+        "The merge request is merged now.",
+        "The pipeline is success now.",
+    ]
+
+
+def test_a_gitlab_that_does_not_answer_is_a_line_and_no_error(
+    sim: GitLabSim, desk: GitLabDesk, subject: Subject
+) -> None:
+    sim.fail_next("GET", "/merge_requests/", 403, times=10)
+    (line,) = desk.since(subject)
+    assert line.startswith("What has changed on GitLab since is not known")

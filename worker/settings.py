@@ -62,16 +62,18 @@ class ProviderSettings(_Part):
 
 
 class ModelSettings(_Part):
-    """`models:`."""
+    """`models:`. `fallback` are tried in order when `default` does not answer."""
 
     default: str = "anthropic/claude-sonnet-5-5"
+    fallback: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = {}
 
-    @field_validator("default")
+    @field_validator("default", "fallback")
     @classmethod
-    def _slash(cls, value: str) -> str:
-        if not all(value.partition("/")):
-            raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
+    def _slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for name in [value] if isinstance(value, str) else value:
+            if not all(name.partition("/")):
+                raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
         return value
 
     def provider(self, name: str) -> ProviderSettings:

@@ -18,7 +18,7 @@ from worker import settings as settings_module
 from worker.core.context import Subject
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
-from worker.core.ports import Forge, LogLines, Source, Toolbox
+from worker.core.ports import FailedJob, Forge, LogLines, Source, Toolbox
 from worker.core.redact import Redactor
 from worker.core.triggers import Trigger
 from worker.deps import Deps, Kit
@@ -26,6 +26,7 @@ from worker.errors import ConfigError, SandpiperError
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import GitLabForge
 from worker.models.client import HttpModel
+from worker.models.fallback import FallbackModel
 from worker.models.table import build
 from worker.playbook import Workflow
 from worker.sessions.store import Store
@@ -33,6 +34,7 @@ from worker.sessions.table import open_store
 from worker.settings import ACCESS_LEVELS, Settings
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
+from worker.sources.failures import failed_jobs
 from worker.sources.reader import Reader
 from worker.sources.table import bind, notes
 from worker.tools.base import Bench
@@ -81,6 +83,10 @@ class _Kit:
         """The logs the sources have read."""
         return self.reader.logs
 
+    def failures(self) -> tuple[FailedJob, ...]:
+        """The failed jobs and what their logs show."""
+        return failed_jobs(self.reader)
+
     def open(self, sandbox: Sandbox) -> Toolbox:
         """The toolbox over a running sandbox."""
         bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact)
@@ -119,7 +125,8 @@ def require_worker(settings: Settings) -> None:
             "GITLAB_WRITE_TOKEN (scope api)"
         )
     playbook.load(settings.workflows)
-    model(settings).close()
+    for each in models(settings):
+        each.close()
     store(settings).probe()
     try:
         _driver(settings).check()
@@ -132,12 +139,15 @@ def store(settings: Settings) -> Store:
     return open_store(settings.store, settings.s3_endpoint or None)
 
 
-def model(settings: Settings) -> HttpModel:
-    """The configured model. Raises ConfigError."""
-    name = settings.models.default
-    provider = name.partition("/")[0]
-    configured = settings.models.provider(provider)
-    return build(name, configured.base_url, configured.key, clock=SystemClock())
+def models(settings: Settings) -> list[HttpModel]:
+    """The configured model and those to fall back to, in order. Raises ConfigError."""
+    chosen = settings.models
+    return [_model(name, settings) for name in (chosen.default, *chosen.fallback)]
+
+
+def _model(name: str, settings: Settings) -> HttpModel:
+    provider = settings.models.provider(name.partition("/")[0])
+    return build(name, provider.base_url, provider.key, clock=SystemClock())
 
 
 def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps:
@@ -145,7 +155,7 @@ def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps
     gitlab = settings.gitlab
     redactor = Redactor(settings.secrets())
     client = ReadClient(gitlab.url, gitlab.read_token)
-    one_model = model(settings)
+    all_models = models(settings)
     return Deps(
         desk=GitLabDesk(
             client, gitlab.url, gitlab.projects, ACCESS_LEVELS[gitlab.reply_min_access]
@@ -153,7 +163,7 @@ def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps
         forge=forge or GitLabForge(gitlab.url, gitlab.write_token),
         store=store(settings),
         sandboxes=_driver(settings),
-        model=lambda: one_model,
+        model=lambda: FallbackModel(all_models),
         kit=lambda subject, workflow: _kit(settings, client, redactor, subject, workflow),
         playbook=playbook.load(settings.workflows),
         limits=Limits(**settings.limits.model_dump()),

@@ -1,0 +1,60 @@
+"""Several models in order: when one does not answer, the session goes on under the next."""
+
+import logging
+from collections.abc import Sequence
+
+from worker.core.ports import Model, Reply, Request
+from worker.errors import ModelError
+
+_log = logging.getLogger(__name__)
+
+
+class FallbackModel:
+    """A `core.ports.Model` for one run. Not safe to share: it remembers who did not answer.
+
+    `models` must not be empty. The history is canonical, so that the next model takes it over as
+    it stands; only the prompt cache starts anew.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = models
+        self._at = 0
+
+    @property
+    def name(self) -> str:
+        """The model that answers now."""
+        return self._models[self._at].name
+
+    @property
+    def context_tokens(self) -> int:
+        """The smallest of all windows: any of them may have to take the session over."""
+        return min(model.context_tokens for model in self._models)
+
+    @property
+    def binds_thinking(self) -> bool:
+        """As the model that answers now."""
+        return self._models[self._at].binds_thinking
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """As the model that answers now."""
+        return self._models[self._at].keeps_cache_without_tools
+
+    def reply(self, request: Request) -> Reply:
+        """The first answer there is. Raises the last model's error, naming the others'."""
+        failures: list[str] = []
+        while True:
+            try:
+                return self._models[self._at].reply(request)
+            except ModelError as error:
+                failures.append(str(error))
+                if self._at + 1 == len(self._models):
+                    raise _all(failures, error) from error
+                self._at += 1
+                _log.warning("%s; going on with %s", error, self.name)
+
+
+def _all(failures: list[str], last: ModelError) -> ModelError:
+    if len(failures) == 1:
+        return last
+    return ModelError("; ".join(failures), transient=last.transient, retry_after=last.retry_after)

@@ -1,0 +1,217 @@
+"""The lines of a cleaned log are those that GitLab's job page shows and numbers."""
+
+import random
+import time
+from itertools import pairwise
+
+import pytest
+
+from worker.core import logs
+
+STAMP = "2025-03-01T10:00:00.000001Z 01O"
+
+
+def stamped(*lines: str) -> bytes:
+    return "".join(f"{STAMP} {line}\n" for line in lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        pytest.param(b"one\ntwo\n", ["one", "two"], id="plain lines stay"),
+        pytest.param(b"one\n\n\ntwo", ["one", "two"], id="empty lines are not numbered"),
+        pytest.param(b"one\n  \ntwo", ["one", "  ", "two"], id="a line of blanks is"),
+        pytest.param(b"one\r\ntwo\r\r\n", ["one", "two"], id="line ends of Windows"),
+        pytest.param(b" 10%\r 50%\r100%\n", ["100%"], id="progress shows its end"),
+        pytest.param(b"gone\r\nkept\rover\n", ["gone", "over"], id="overwritten text is gone"),
+        pytest.param(b"gone\r\x1b[K\nnext\n", ["next"], id="a cleared line is no line"),
+        pytest.param(b"\x1b[31;1mred\x1b[0m text\n", ["red text"], id="colours"),
+        pytest.param(b"\x1b[0;m\n\x1b[32mok\x1b[0m\n", ["ok"], id="a line of colours is no line"),
+        pytest.param(b"\x1b]0;title\x07text\n", ["text"], id="a window title"),
+        pytest.param(b"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b\n", ["alinkb"], id="hyperlinks"),
+        pytest.param(b"a\x00b\x07c\x7fd\te\n", ["abcd\te"], id="control characters but the tab"),
+        pytest.param(b"caf\xc3\xa9 \xff\n", ["caf\xe9 \ufffd"], id="what is not UTF-8"),
+        pytest.param("a\u200bb\u202ec\U000e0041d\n".encode(), ["abcd"], id="unseen characters"),
+        pytest.param("a\u2028b\x85c\n".encode(), ["a b c"], id="other line ends are blanks"),
+        pytest.param(b"", [], id="nothing"),
+        pytest.param(b"\n\r\n\x1b[0m\n", [], id="nothing to see"),
+    ],
+)
+def test_a_trace_is_cleaned_as_the_job_page_shows_it(raw: bytes, lines: list[str]) -> None:
+    assert logs.split(logs.clean(raw)) == lines
+
+
+def test_a_section_keeps_its_header_and_breaks_the_line_it_begins_on() -> None:
+    raw = (
+        b"before\n\x1b[0Ksection_start:1700000000:get_sources[collapsed=true]\r\x1b[0K"
+        b"\x1b[0K\x1b[36;1mGetting source\x1b[0;m\nFetching\n"
+        b"\x1b[0Ksection_end:1700000001:get_sources\r\x1b[0K"
+        b"\x1b[0Ksection_start:1700000001:step_script\r\x1b[0K\x1b[0KExecuting\n$ make\n"
+        b"inline section_end:1700000002:step_script\r\x1b[0Kafter\n"
+    )
+    assert logs.split(logs.clean(raw)) == [
+        "before",
+        "Getting source",
+        "Fetching",
+        "Executing",
+        "$ make",
+        "inline ",
+        "after",
+    ]
+
+
+def test_the_end_of_a_section_that_never_began_breaks_nothing() -> None:
+    raw = b"Hello section_end:1700000002:nobody\r\x1b[0Kworld\n"
+    assert logs.split(logs.clean(raw)) == ["Hello world"]
+
+
+def test_timestamps_go_and_continued_lines_are_joined() -> None:
+    raw = stamped("Running", "half of", "", "last") + f"{STAMP}+ and more\n".encode()
+    assert logs.split(logs.clean(raw)) == ["Running", "half of", "last and more"]
+
+
+def test_a_timestamp_the_job_wrote_itself_stays_where_the_runner_wrote_none() -> None:
+    raw = f"Running\n{STAMP} mine\n".encode()
+    assert logs.split(logs.clean(raw)) == ["Running", f"{STAMP} mine"]
+
+
+def test_a_very_long_line_is_cut_and_says_so() -> None:
+    line = logs.split(logs.clean(b"x" * 20_000 + b"\nnext\n"))[0]
+    assert len(line) <= logs.MAX_LINE
+    assert line.endswith("characters cut]")
+    cut = int(line.split("[")[1].split()[0])
+    assert cut + line.count("x") == 20_000
+
+
+def test_cleaning_twice_changes_nothing() -> None:
+    seeded = random.Random(5)
+    bits = [
+        b"\x1b[0m",
+        b"\r",
+        b"\n",
+        b"word",
+        b"\xff",
+        b"section_start:1:a\r\x1b[0K",
+        b" ",
+    ]
+    for _ in range(300):
+        once = logs.clean(b"".join(seeded.choices(bits, k=40)))
+        assert logs.clean(once) == once
+
+
+def test_the_page_of_a_short_trace_hides_no_line() -> None:
+    assert logs.hidden_lines(b"one\n" * 100) == 0
+
+
+def test_the_page_of_a_long_trace_numbers_only_the_lines_it_shows() -> None:
+    raw = b"".join(b"line %06d\n\n" % number for number in range(60_000))
+    hidden = logs.hidden_lines(raw)
+    shown = raw[-logs.PAGE_BYTES :].split(b"\n", 1)[1].lstrip(b"\n")
+    assert logs.split(logs.clean(raw))[hidden].encode() == shown.split(b"\n", 1)[0]
+
+
+def test_cleaning_takes_linear_time_for_hostile_traces() -> None:
+    hostile = [
+        b"\r" * 2_000_000,
+        b"\x1b[" * 1_000_000,
+        b"\x1b]" * 1_000_000,
+        b"section_start:1:" * 120_000,
+        b"a" * 2_000_000,
+        b"\n" * 2_000_000,
+    ]
+    started = time.monotonic()
+    for raw in hostile:
+        logs.clean(raw)
+    assert time.monotonic() - started < 10
+
+
+# ----------------------------------------------------------------------------------- preview
+
+
+def log_of(before: int, *middle: str, after: int = 0) -> bytes:
+    quiet = [f"step {number} of the build compiles file_{number}.c" for number in range(before)]
+    more = [f"uploading part {number}" for number in range(after)]
+    return "\n".join([*quiet, *middle, *more, ""]).encode()
+
+
+def test_a_log_that_fits_is_shown_whole_with_line_numbers() -> None:
+    assert logs.preview(b"one\ntwo\n") == "1: one\n2: two"
+
+
+def test_the_error_in_the_middle_of_a_long_log_is_in_its_preview() -> None:
+    cleaned = log_of(
+        3_000, "main.c:41:7: error: 'total' undeclared", "   41 | total = 3;", after=900
+    )
+    shown = logs.preview(cleaned).split("\n")
+    assert "3001: main.c:41:7: error: 'total' undeclared" in shown
+    assert "3002:    41 | total = 3;" in shown
+
+
+def test_a_traceback_stays_whole() -> None:
+    trace = [
+        "Traceback (most recent call last):",
+        '  File "app.py", line 3, in <module>',
+        "    main()",
+        '  File "app.py", line 2, in main',
+        "    return 1 / 0",
+        "ZeroDivisionError: division by zero",
+    ]
+    shown = logs.preview(log_of(2_000, *trace, after=300))
+    assert "\n".join(f"{2001 + at}: {line}" for at, line in enumerate(trace)) in shown
+
+
+def test_repeated_lines_do_not_crowd_out_the_one_that_differs() -> None:
+    noise = [f"ERROR: retry {number} of request {number * 7} failed" for number in range(500)]
+    cleaned = log_of(500, *noise[:250], "FAIL: totals do not add up: 107.0 != 119.0", *noise[250:])
+    assert "751: FAIL: totals do not add up: 107.0 != 119.0" in logs.preview(cleaned)
+
+
+def test_the_last_lines_of_the_script_are_shown_before_those_of_the_runner() -> None:
+    runner = [
+        "Running after_script",
+        "$ ./collect.sh",
+        "Uploading artifacts for failed job",
+        *[f"found {number} matching files" for number in range(200)],
+        "ERROR: Job failed: exit code 1",
+    ]
+    script = 'Executing "step_script" stage of the job script'
+    cleaned = log_of(2_000, script, *[f"quiet {n}" for n in range(900)], "the end", *runner)
+    assert "2902: the end" in logs.preview(cleaned)
+
+
+def test_summaries_without_failures_do_not_count_as_failures() -> None:
+    calm = [f"suite {number}: 12 passed, 0 failed, 0 errors" for number in range(400)]
+    cleaned = log_of(10, *calm[:200], "suite 7b: cannot open port 80", *calm[200:], after=400)
+    assert "suite 7b: cannot open port 80" in logs.preview(cleaned)
+
+
+def test_gaps_are_marked_and_lines_stay_in_order() -> None:
+    shown = logs.preview(log_of(1_000, "error: first", after=1_000)).split("\n")
+    numbers = [int(line.split(":")[0]) for line in shown if line != "…"]
+    assert numbers == sorted(numbers)
+    for line, following in pairwise(shown):
+        if "…" not in (line, following):
+            assert int(following.split(":")[0]) == int(line.split(":")[0]) + 1
+
+
+@pytest.mark.parametrize("limit", [200, 1_000, 4_096])
+def test_a_preview_keeps_to_its_limit_whatever_the_log(limit: int) -> None:
+    seeded = random.Random(limit)
+    words = ["error", "é" * 50, "failed", "x" * 3_000, "warning", "ok", "", "…", "Traceback"]
+    for _ in range(40):
+        lines = [" ".join(seeded.choices(words, k=4)) for _ in range(300)]
+        cleaned = logs.clean("\n".join(lines).encode())
+        assert len(logs.preview(cleaned, limit).encode()) <= limit
+
+
+def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
+    hostile = [
+        b"error\n" * 400_000,
+        b"error " + b"*** [ " * 20_000,
+        (b"error " + b"x" * 900 + b"\n") * 2_000,
+        (b"error " + b"a.b" * 300 + b"\n") * 2_000,
+    ]
+    started = time.monotonic()
+    for cleaned in hostile:
+        logs.preview(cleaned)
+    assert time.monotonic() - started < 15

@@ -116,7 +116,8 @@ def _sandbox(turn: Turn, deps: Deps, watch: Watcher) -> Sandbox:
 
 def _driven(last: _Last, kit: Kit, sandbox: Sandbox, deps: Deps, watch: Watcher) -> Context:
     model = deps.model()
-    last.context = replace(last.context, model=model.name)
+    first = model.name
+    last.context = replace(last.context, model=first)
     parts = Parts(
         model=model,
         toolbox=kit.open(sandbox),
@@ -124,7 +125,9 @@ def _driven(last: _Last, kit: Kit, sandbox: Sandbox, deps: Deps, watch: Watcher)
         checkpoint=last.checkpoint,
         watch=watch,
     )
-    last.context = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
+    ended = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
+    gave_way = first if model.name != first else ""
+    last.context = replace(ended, model=model.name, gave_way=gave_way)
     return last.context
 
 
@@ -153,9 +156,11 @@ def _body(marker: Marker, context: Context, kit: Kit, deps: Deps, seconds: float
         cost_usd=context.spent.cost_usd,
         seconds=seconds,
         missing=unavailable(context),
+        gave_way=context.gave_way,
     )
     if outcome.status is Status.FAILED:
-        return note.failure(marker, context.subject, outcome.reason, footer)
+        jobs = kit.failures() if context.turn == 0 else ()
+        return note.failure(marker, context.subject, outcome.reason, footer, jobs)
     text = deps.redact(outcome.text)
     if context.turn > 0:
         return note.answer(marker, context.subject, text, outcome, footer, deps.hosts)

@@ -182,8 +182,27 @@ def test_a_model_that_is_down_ends_in_a_plain_reason_on_the_note(told: Product) 
     (note,) = told.notes()
     assert "ANTHROPIC_API_KEY" in note.body
     assert KEY not in note.body
+    # Partial over nothing: what the logs show is there all the same.
+    assert "found without a model" in note.body
+    assert "1658: E       AssertionError: assert [] == ['23:50']" in note.body
     (stored,) = told.objects("context.json")
     assert json.loads(stored.read_bytes())["outcome"]["status"] == "failed"
+
+
+def test_when_one_model_is_down_the_next_goes_on_and_the_footer_says_so(told: Product) -> None:
+    (told.folder / "sandpiper.yaml").write_text(
+        "models: {fallback: [anthropic/claude-haiku-5-5]}\n"
+    )
+    with told.serve() as serve:
+        told.model.fail_next(404)
+        told.pipeline_failed()
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+    (note,) = told.notes()
+    assert "Caused by this change" in note.body
+    assert (
+        "`anthropic/claude-haiku-5-5` (instead of `anthropic/claude-sonnet-5-5`, "
+        "which did not answer)" in note.body
+    )
 
 
 def test_hostile_words_of_the_model_are_harmless_and_false_quotes_are_dropped(

@@ -81,6 +81,7 @@ def _head(context: Context) -> dict[str, Any]:
         "turn_start": context.turn_start,
         "workflow": context.workflow,
         "model": context.model,
+        "gave_way": context.gave_way,
         "subject": asdict(context.subject),
         "outcome": asdict(context.outcome) if context.outcome else None,
         "note": asdict(context.note) if context.note else None,
@@ -126,6 +127,7 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
         usage=Usage(**fields["usage"]),
         cost_usd=fields["cost_usd"],
         outcome=_outcome_in(fields["outcome"]),
+        gave_way=str(fields.get("gave_way", "")),
     )
 
 

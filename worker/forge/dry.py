@@ -21,6 +21,10 @@ class DryForge:
         """No user of GitLab has this id."""
         return 0
 
+    def handle(self) -> str:
+        """Nobody can mention a dry run."""
+        return ""
+
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """The note that begins with `marker`, of those kept here."""
         for ref in self._refs.get(_place(subject, discussion_id), []):
@@ -40,6 +44,12 @@ class DryForge:
         if note.note_id not in self._bodies:
             raise ForgeError(f"note {note.note_id}: not found among the notes of this dry run")
         self._keep(note, body)
+
+    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Nothing is written, and nobody waits for a sign."""
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """There is nothing to take back."""
 
     def body(self, note: NoteRef) -> str:
         """A note's body as it stands."""

@@ -23,6 +23,9 @@ SETTLE = 1.0
 MAX_ANSWER = 128 * 1024 * 1024
 """Bytes of one answer: a page of the longest notes that GitLab lets people write."""
 
+EYES = "eyes"
+"""The emoji that says "seen"."""
+
 Json = dict[str, Any]
 
 
@@ -38,13 +41,15 @@ class GitLabForge:
     ) -> None:
         self._connections = Connections(url, token, timeout)
         self._sleep = sleep
-        self._me: int | None = None
+        self._me: tuple[int, str] | None = None
 
     def me(self) -> int:
         """The write token's user, asked for once."""
-        if self._me is None:
-            self._me = _number(self._get("/user", "the write token's user"), "id")
-        return self._me
+        return self._user()[0]
+
+    def handle(self) -> str:
+        """Its user name."""
+        return self._user()[1]
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """Our own note that begins with `marker`: text in other people's notes is not believed."""
@@ -74,6 +79,45 @@ class GitLabForge:
             self._connections.get().http_put(
                 path, post_data={"body": body}, retry_transient_errors=True, max_retries=RETRIES
             )
+
+    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """A pair of eyes on the note. GitLab's 404 for a second one is a success."""
+        place, me = _awards(project_id, mr_iid, note_id), self.me()
+        what = f"a reaction to note {note_id}"
+        try:
+            with _writing(what):
+                self._connections.get().http_post(
+                    place,
+                    post_data={"name": EYES},
+                    retry_transient_errors=False,
+                    max_retries=RETRIES,
+                )
+        except ForgeError:
+            if not any(self._eyes(place, me)):
+                raise
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Take our pair of eyes off the note."""
+        place, me = _awards(project_id, mr_iid, note_id), self.me()
+        for number in list(self._eyes(place, me)):
+            with _writing(f"the reaction to note {note_id}"):
+                self._connections.get().http_delete(
+                    f"{place}/{number}", retry_transient_errors=True, max_retries=RETRIES
+                )
+
+    def _eyes(self, place: str, me: int) -> Iterator[int]:
+        found = self._get(place, "the reactions to a note", {"per_page": 100})
+        for award in _objects({"reactions": found}, "reactions"):
+            user = award.get("user")
+            ours = isinstance(user, dict) and user.get("id") == me
+            if ours and award.get("name") == EYES:
+                yield _number(award, "id")
+
+    def _user(self) -> tuple[int, str]:
+        if self._me is None:
+            found = self._get("/user", "the write token's user")
+            self._me = _number(found, "id"), str(found.get("username", ""))
+        return self._me
 
     def _create(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
         place = f"{_path(subject)}/notes"
@@ -128,6 +172,10 @@ def _writing(what: str) -> Iterator[None]:
 
 def _path(subject: Subject) -> str:
     return f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+
+
+def _awards(project_id: int, mr_iid: int, note_id: int) -> str:
+    return f"/projects/{project_id}/merge_requests/{mr_iid}/notes/{note_id}/award_emoji"
 
 
 def _ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:

@@ -6,7 +6,7 @@ process's own secrets before; well-known token shapes are taken out here once mo
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -17,8 +17,9 @@ from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.hostile import visible
 from worker.core.identity import Marker
 from worker.core.messages import Usage
+from worker.core.ports import FailedJob
 from worker.core.redact import Redactor
-from worker.forge.code import code_line
+from worker.forge.code import code_block, code_line
 from worker.forge.neutralise import inline, neutralise
 from worker.forge.spans import plain_url
 
@@ -45,7 +46,8 @@ _SHAPES = Redactor()
 class Footer:
     """What a turn took. `cost_usd` is None where a price is unknown.
 
-    `missing` names sources that had nothing to give, each with its reason.
+    `missing` names sources that had nothing to give, each with its reason. `gave_way` is the model
+    that did not answer, if another took the turn over.
     """
 
     model: str
@@ -54,6 +56,7 @@ class Footer:
     cost_usd: float | None
     seconds: float
     missing: tuple[str, ...] = ()
+    gave_way: str = ""
 
 
 def placeholder(marker: Marker, subject: Subject, resumed: bool) -> str:
@@ -122,11 +125,21 @@ def answer(
     )
 
 
-def failure(marker: Marker, subject: Subject, reason: str, footer: Footer | None) -> str:
-    """Why there is no finding or answer, in plain words, and what to do."""
+def failure(
+    marker: Marker,
+    subject: Subject,
+    reason: str,
+    footer: Footer | None,
+    jobs: Sequence[FailedJob] = (),
+) -> str:
+    """Why there is no finding or answer, in plain words, and what to do.
+
+    `jobs` is what was found without a model: partial over nothing (law 8).
+    """
     return _render(
         "failure",
         marker=marker.text(),
+        jobs=[(_job(job), code_block(_SHAPES.text(job.excerpt))) for job in jobs],
         headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
         reason=_sentence(_clean(reason, frozenset())),
         asides=_asides(footer, 0) if footer else [],
@@ -210,6 +223,13 @@ def _quote(evidence: Evidence) -> str:
     return f"{linked}: {code_line(cut)}"
 
 
+def _job(job: FailedJob) -> str:
+    name = f"job {job.job_id}"
+    linked = f"[{name}]({job.url})" if plain_url(job.url) else name
+    why = f": {code_line(job.reason)}" if job.reason else ""
+    return f"{code_line(job.name)} ({linked}){why}"
+
+
 def _headline(finding: Finding, outcome: Outcome) -> str:
     headline = _HEADLINES[finding.verdict]
     return headline if outcome.status is Status.DONE else f"Unfinished: {headline.lower()}"
@@ -236,10 +256,10 @@ def _asides(footer: Footer, unproven: int) -> list[str]:
 
 def _facts(footer: Footer) -> list[str]:
     usage = footer.usage
-    cost = "cost unknown" if footer.cost_usd is None else f"${footer.cost_usd:.2f}"
+    cost = "cost unknown" if footer.cost_usd is None else _dollars(footer.cost_usd)
     calls = "1 iteration" if footer.iterations == 1 else f"{footer.iterations} iterations"
     return [
-        code_line(footer.model) or "model unknown",
+        _model(footer),
         calls,
         f"{usage.input:,} tokens in, {usage.output:,} out",
         f"{usage.cached_share:.0%} cached",
@@ -247,6 +267,20 @@ def _facts(footer: Footer) -> list[str]:
         f"{footer.seconds:.0f} s",
         "Reply in this thread to ask more",
     ]
+
+
+def _dollars(amount: float) -> str:
+    """Two digits that say something: $0.0042, $0.31, $12.00."""
+    if 0 < amount < 0.01:
+        return f"${amount:.4f}"
+    return f"${amount:.2f}"
+
+
+def _model(footer: Footer) -> str:
+    name = code_line(footer.model) or "no model"
+    if not footer.gave_way:
+        return name
+    return f"{name} (instead of {code_line(footer.gave_way)}, which did not answer)"
 
 
 # ----------------------------------------------------------------------------------- templates

@@ -28,6 +28,12 @@ class GitLabSettings(_Part):
     url: str = "https://gitlab.com"
     projects: tuple[str, ...] = ()
     reply_min_access: Literal["guest", "reporter", "developer", "maintainer", "owner"] = "developer"
+    skip_labels: tuple[str, ...] = ()
+    skip_drafts: bool = False
+    skip_paths: tuple[str, ...] = ()
+    bot_merge_requests: bool = False
+    ci_audience: str = Field(default="sandpiper", min_length=1)
+    ci_issuer: str = ""
     read_token: str = Field(default="", exclude=True, repr=False)
     write_token: str = Field(default="", exclude=True, repr=False)
     webhook_secret: str = Field(default="", exclude=True, repr=False)
@@ -88,6 +94,47 @@ class LimitSettings(_Part):
     context_tokens: int = Field(default=200_000, ge=1000)
     wall_clock: float = Field(default=900.0, gt=0)
     cost_usd: float = Field(default=2.0, gt=0)
+    turns_per_day: int = Field(default=20, ge=1)
+
+
+_URL = r"^(https?://[^/?#@\s]+[^?#@\s]*)?$"
+
+
+class TenantSettings(_Part):
+    """One entry of `sources.konflux.projects:`. `repository` is the Repository object's name."""
+
+    namespace: str = Field(pattern=r"^[a-z0-9][-a-z0-9]{0,62}$")
+    repository: str = Field(default="", pattern=r"^[a-z0-9A-Z]?[-._a-z0-9A-Z]{0,62}$")
+
+
+class KonfluxSettings(_Part):
+    """`sources.konflux:`. Off without `url`; `archive_url` is KubeArchive's, if there is one."""
+
+    url: str = Field(default="", pattern=_URL)
+    archive_url: str = Field(default="", pattern=_URL)
+    ca_file: str = ""
+    projects: dict[str, TenantSettings] = {}
+    token: str = Field(default="", exclude=True, repr=False)
+
+
+class TestingFarmSettings(_Part):
+    """`sources.testing_farm:`. Off without `repositories`: git URL globs for each project."""
+
+    url: str = Field(default="https://api.testing-farm.io", pattern=_URL, min_length=1)
+    results_url: str = Field(
+        default="https://artifacts.dev.testing-farm.io", pattern=_URL, min_length=1
+    )
+    repositories: dict[str, tuple[str, ...]] = {}
+    token: str = Field(default="", exclude=True, repr=False)
+
+
+class SourceSettings(_Part):
+    """`sources:`. `also_read` are globs of the projects that every session may read besides its
+    own: their jobs are shown where they run downstream."""
+
+    also_read: tuple[str, ...] = ()
+    konflux: KonfluxSettings = KonfluxSettings()
+    testing_farm: TestingFarmSettings = TestingFarmSettings()
 
 
 class Settings(_Part):
@@ -100,6 +147,7 @@ class Settings(_Part):
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
     limits: LimitSettings = LimitSettings()
+    sources: SourceSettings = SourceSettings()
     workflows: str = ""
 
     @field_validator("broker")
@@ -121,6 +169,7 @@ class Settings(_Part):
         keys = [provider.key for provider in self.models.providers.values()]
         gitlab = self.gitlab
         own = [gitlab.read_token, gitlab.write_token, gitlab.webhook_secret, *keys]
+        own += [self.sources.konflux.token, self.sources.testing_farm.token]
         return tuple(dict.fromkeys(secret for secret in own if secret))
 
 
@@ -132,13 +181,30 @@ _OVERRIDES: Mapping[str, tuple[str, ...]] = {
     "SANDPIPER_MODEL": ("models", "default"),
     "AWS_ENDPOINT_URL_S3": ("s3_endpoint",),
     "ANTHROPIC_BASE_URL": ("models", "providers", "anthropic", "base_url"),
+    "GEMINI_BASE_URL": ("models", "providers", "gemini", "base_url"),
+    "OPENAI_BASE_URL": ("models", "providers", "openai", "base_url"),
+}
+# What the environment says where the file does not: place in the settings → variable.
+_DEFAULTS: Mapping[tuple[str, ...], str] = {
+    ("models", "providers", "openai-responses", "base_url"): "OPENAI_BASE_URL",
+    ("models", "providers", "openai-compatible", "base_url"): "OPENAI_BASE_URL",
+    ("models", "providers", "anthropic-vertex", "project"): "GOOGLE_CLOUD_PROJECT",
+    ("models", "providers", "anthropic-vertex", "location"): "GOOGLE_CLOUD_LOCATION",
+    ("models", "providers", "gemini-vertex", "project"): "GOOGLE_CLOUD_PROJECT",
+    ("models", "providers", "gemini-vertex", "location"): "GOOGLE_CLOUD_LOCATION",
 }
 # Secrets: first variable that is set wins. Each may also be given as X_FILE.
 _SECRETS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("gitlab", "read_token"): ("GITLAB_READ_TOKEN", "GITLAB_TOKEN"),
     ("gitlab", "write_token"): ("GITLAB_WRITE_TOKEN", "GITLAB_TOKEN"),
     ("gitlab", "webhook_secret"): ("GITLAB_WEBHOOK_SECRET",),
+    ("sources", "konflux", "token"): ("KONFLUX_TOKEN",),
+    ("sources", "testing_farm", "token"): ("TESTING_FARM_API_TOKEN",),
     ("models", "providers", "anthropic", "key"): ("ANTHROPIC_API_KEY",),
+    ("models", "providers", "gemini", "key"): ("GEMINI_API_KEY",),
+    ("models", "providers", "openai", "key"): ("OPENAI_API_KEY",),
+    ("models", "providers", "openai-responses", "key"): ("OPENAI_API_KEY",),
+    ("models", "providers", "openai-compatible", "key"): ("OPENAI_API_KEY",),
 }
 _ENVIRONMENT_ONLY = (*_SECRETS, ("s3_endpoint",))
 
@@ -154,6 +220,9 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
     _refuse_secrets(tree, file)
     for variable, place in _OVERRIDES.items():
         if env.get(variable):
+            _set(tree, place, env[variable])
+    for place, variable in _DEFAULTS.items():
+        if env.get(variable) and _get(tree, place) is None:
             _set(tree, place, env[variable])
     for place, variables in _SECRETS.items():
         if value := _secret(env, variables):
@@ -184,14 +253,18 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
     for place in _ENVIRONMENT_ONLY:
-        node: Any = tree
-        for part in place:
-            node = node.get(part) if isinstance(node, dict) else None
-        if node is not None:
+        if _get(tree, place) is not None:
             variable = _SECRETS.get(place, ("AWS_ENDPOINT_URL_S3",))[0]
             raise ConfigError(
                 f"{file}: {'.'.join(place)} does not belong in the file: set ${variable}"
             )
+
+
+def _get(tree: Mapping[str, Any], place: tuple[str, ...]) -> Any:
+    node: Any = tree
+    for part in place:
+        node = node.get(part) if isinstance(node, dict) else None
+    return node
 
 
 def _set(tree: dict[str, Any], place: tuple[str, ...], value: str) -> None:

@@ -5,24 +5,26 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 
+from sandbox import docker
 from sandbox.base import Sandbox, SandboxUnavailable
 from sandbox.docker import DockerDriver
 from sandbox.spec import ContainerSpec
 from worker import log, playbook
 from worker import settings as settings_module
-from worker.core.context import Subject
+from worker.conversation import CLAIM_MARGIN
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
 from worker.core.ports import FailedJob, Forge, LogLines, Source, Toolbox
 from worker.core.redact import Redactor
 from worker.core.triggers import Trigger
 from worker.deps import Deps, Kit
-from worker.errors import ConfigError, SandpiperError
+from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import GitLabForge
 from worker.models.client import HttpModel
@@ -35,11 +37,16 @@ from worker.settings import ACCESS_LEVELS, Settings
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 from worker.sources.failures import failed_jobs
+from worker.sources.konflux import Tenant, open_konflux
+from worker.sources.plugins import installed
+from worker.sources.policy import Policy
 from worker.sources.reader import Reader
-from worker.sources.table import bind, notes
+from worker.sources.table import Rows, bind, joined, notes
+from worker.sources.testing_farm import open_testing_farm
 from worker.tools.base import Bench
 from worker.tools.toolbox import WorkflowToolbox, offered
 from worker.webhook import http
+from worker.webhook.tokens import GitLabKeys, TokenReader
 
 
 class SystemClock:
@@ -63,6 +70,7 @@ class _Kit:
     """The tools and sources of one workflow over one subject. Satisfies deps.Kit."""
 
     reader: Reader
+    rows: Rows
     sources: Mapping[str, Source]
     workflow: Workflow
     exec_timeout: float
@@ -76,7 +84,7 @@ class _Kit:
     @property
     def notes(self) -> str:
         """The sources' part of the system prompt."""
-        return notes(name for name in self.sources if self.workflow.allows(name))
+        return notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
 
     @property
     def lines(self) -> LogLines:
@@ -147,7 +155,14 @@ def models(settings: Settings) -> list[HttpModel]:
 
 def _model(name: str, settings: Settings) -> HttpModel:
     provider = settings.models.provider(name.partition("/")[0])
-    return build(name, provider.base_url, provider.key, clock=SystemClock())
+    return build(
+        name,
+        provider.base_url,
+        provider.key,
+        clock=SystemClock(),
+        project=provider.project,
+        location=provider.location,
+    )
 
 
 def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps:
@@ -156,23 +171,35 @@ def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps
     redactor = Redactor(settings.secrets())
     client = ReadClient(gitlab.url, gitlab.read_token)
     all_models = models(settings)
+    writer = forge or GitLabForge(gitlab.url, gitlab.write_token)
+    seen = settings.sources.also_read
+    opened = partial(Reader.open, client, also=seen, own=partial(_own, writer))
+    rows = sources(settings)
     return Deps(
         desk=GitLabDesk(
-            client, gitlab.url, gitlab.projects, ACCESS_LEVELS[gitlab.reply_min_access]
+            client,
+            gitlab.url,
+            gitlab.projects,
+            ACCESS_LEVELS[gitlab.reply_min_access],
+            _policy(settings),
         ),
-        forge=forge or GitLabForge(gitlab.url, gitlab.write_token),
+        forge=writer,
         store=store(settings),
         sandboxes=_driver(settings),
         model=lambda: FallbackModel(all_models),
-        kit=lambda subject, workflow: _kit(settings, client, redactor, subject, workflow),
+        kit=lambda subject, workflow: _kit(
+            settings, opened(subject, redactor.data), rows, redactor, workflow
+        ),
         playbook=playbook.load(settings.workflows),
-        limits=Limits(**settings.limits.model_dump()),
+        limits=Limits(**settings.limits.model_dump(exclude={"turns_per_day"})),
         clock=SystemClock(),
         redact=redactor.text,
         gitlab_url=gitlab.url,
         hosts=frozenset({urlsplit(gitlab.url).netloc}),
         owner=f"{socket.gethostname()}:{os.getpid()}",
         salt=salt,
+        choices={model.name: partial(FallbackModel, [model]) for model in all_models},
+        turns_per_day=settings.limits.turns_per_day,
     )
 
 
@@ -188,7 +215,29 @@ def door(
 ) -> Starlette:
     """The webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
-    return http.build(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready)
+    issuer = gitlab.ci_issuer or gitlab.url
+    tokens = TokenReader(GitLabKeys(gitlab.url), issuer, gitlab.ci_audience, time.time)
+    return http.build(
+        gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready, tokens=tokens
+    )
+
+
+def reap(settings: Settings) -> list[str]:
+    """Remove sandboxes that no run can own any more; their sessions. Raises SandpiperError."""
+    try:
+        return docker.reap(None, 2 * (settings.limits.wall_clock + CLAIM_MARGIN))
+    except SandboxUnavailable as error:
+        raise SandpiperError(str(error)) from error
+
+
+def _policy(settings: Settings) -> Policy:
+    gitlab = settings.gitlab
+    return Policy(
+        skip_labels=gitlab.skip_labels,
+        skip_drafts=gitlab.skip_drafts,
+        skip_paths=gitlab.skip_paths,
+        bot_merge_requests=gitlab.bot_merge_requests,
+    )
 
 
 def _driver(settings: Settings) -> DockerDriver:
@@ -208,11 +257,28 @@ def _driver(settings: Settings) -> DockerDriver:
 
 
 def _kit(
-    settings: Settings,
-    client: ReadClient,
-    redactor: Redactor,
-    subject: Subject,
-    workflow: Workflow,
+    settings: Settings, reader: Reader, rows: Rows, redactor: Redactor, workflow: Workflow
 ) -> Kit:
-    reader = Reader.open(client, subject, redactor.data)
-    return _Kit(reader, bind(reader), workflow, settings.sandbox.exec_timeout, redactor.text)
+    timeout = settings.sandbox.exec_timeout
+    return _Kit(reader, rows, bind(reader, rows), workflow, timeout, redactor.text)
+
+
+def sources(settings: Settings) -> Rows:
+    """GitLab's sources, the configured others, and the plug-ins'. Raises ConfigError."""
+    cluster, farm = settings.sources.konflux, settings.sources.testing_farm
+    tenants = {
+        project: Tenant(each.namespace, each.repository)
+        for project, each in cluster.projects.items()
+    }
+    return joined(
+        open_konflux(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
+        open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
+        installed(),
+    )
+
+
+def _own(forge: Forge) -> frozenset[int]:
+    try:
+        return frozenset({forge.me()})
+    except ForgeError:
+        return frozenset()

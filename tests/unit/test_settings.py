@@ -68,6 +68,34 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert loaded.s3_endpoint == "http://127.0.0.1:3"
 
 
+def test_every_provider_finds_its_variables_and_the_file_wins_where_it_should(
+    tmp_path: Path,
+) -> None:
+    env = {
+        "GEMINI_API_KEY": "gemini-key",
+        "GEMINI_BASE_URL": "http://127.0.0.1:4",
+        "OPENAI_API_KEY": "openai-key",
+        "OPENAI_BASE_URL": "http://127.0.0.1:5",
+        "GOOGLE_CLOUD_PROJECT": "env-project",
+        "GOOGLE_CLOUD_LOCATION": "eu",
+    }
+    text = """
+models:
+  providers:
+    openai-compatible: {base_url: "http://llm:8000/v1"}
+    gemini-vertex: {project: file-project}
+"""
+    models = load(write(tmp_path, text), env).models
+    assert models.provider("gemini").base_url == "http://127.0.0.1:4"
+    assert models.provider("gemini").key == "gemini-key"
+    assert models.provider("openai").base_url == "http://127.0.0.1:5"
+    assert models.provider("openai-compatible").base_url == "http://llm:8000/v1"
+    assert models.provider("openai-compatible").key == "openai-key"
+    assert models.provider("gemini-vertex").project == "file-project"
+    assert models.provider("gemini-vertex").location == "eu"
+    assert models.provider("anthropic-vertex").project == "env-project"
+
+
 def test_one_token_serves_both_purposes_and_two_are_kept_apart(tmp_path: Path) -> None:
     both = load(write(tmp_path, ""), {"GITLAB_TOKEN": "glpat-one"}).gitlab
     assert (both.read_token, both.write_token) == ("glpat-one", "glpat-one")

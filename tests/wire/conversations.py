@@ -14,6 +14,7 @@ from worker.core.messages import (
     groups,
 )
 from worker.core.ports import Request
+from worker.demo.openai.sealed import seal
 
 SYSTEM = "You find out why a pipeline failed."
 LOOK = ToolSpec(
@@ -42,15 +43,46 @@ def found(call_id: str, content: str = '{"found":true}', *, is_error: bool = Fal
     return ToolResult(call_id, "look", content, is_error)
 
 
-def own_thinking(origin: str) -> Assistant:
-    """An answer with signed thinking, as `origin` sent it: odd spaces, escapes, number forms."""
-    content = (
+_OWN = {
+    "anthropic": (
         f'[ {{"type":"thinking","thinking":"","signature":"sig_{"0123456789" * 4}"}},'
         '\n {"type": "text", "text": "caf\\u00e9 \\/ look"},'
         ' {"type":"tool_use","id":"toolu_1","name":"look","input":{"z":1.0,"at":"1e3"}} ]'
-    )
+    ),
+    "gemini": (
+        '[ {"text": "caf\\u00e9 \\/ look"},\n {"functionCall" : {"id":"toolu_1","name":"look",'
+        '"args":{"z":1.0,"at":"1e3"}} ,"thoughtSignature":"c2lnbmVk/+0="} ]'
+    ),
+    "openai-compatible": (
+        '{"content": "caf\\u00e9 \\/ look","tool_calls":[ {"id":"toolu_1","type" : "function",'
+        '"function":{"name":"look","arguments":"{\\"z\\":1.0,\\"at\\":\\"1e3\\"}"}} ],'
+        '"reasoning_content":"hm"}'
+    ),
+}
+"""Answers with signed thinking as they came in, by wire."""
+
+
+def own_thinking(origin: str) -> Assistant:
+    """An answer with signed thinking, as `origin` sent it: odd spaces, escapes, number forms."""
+    who, _, model = origin.partition("/")
+    content = _OWN.get(who.removesuffix("-vertex"), _OWN["anthropic"])
+    if who in {"openai", "openai-responses"}:
+        content = _items(model)
     made = ToolCall("toolu_1", "look", '{"z":1.0,"at":"1e3"}')
     return Assistant("café / look", (made,), WireForm(origin, content))
+
+
+def _items(model: str) -> str:
+    """An answer of the Responses API; only `model` can read its reasoning."""
+    sealed = seal(model, "rs_r1")
+    return (
+        f'[ {{"id":"rs_r1","type":"reasoning","summary":[],"encrypted_content":"{sealed}"}},'
+        '\n {"id":"msg_r1","type":"message","status":"completed","role":"assistant",'
+        '"phase":"commentary","content" : [{"type":"output_text","annotations":[],'
+        '"text":"caf\\u00e9 \\/ look"}]},'
+        ' {"id":"fc_r1","type":"function_call","status":"completed","call_id":"toolu_1",'
+        '"name":"look","arguments":"{\\"z\\":1.0,\\"at\\":\\"1e3\\"}"} ]'
+    )
 
 
 FOREIGN = WireForm("gemini/gemini-4-argon", '[{"text":"secret","thoughtSignature":"c2ln"}]')
@@ -87,6 +119,7 @@ def conversations(origin: str) -> dict[str, Request]:
         ),
         "notice": asks(*two, notice=NOTICE, marks=(0, 1)),
         "notice_first": asks(EVENT, notice=NOTICE),
+        "truncated": asks(EVENT, Assistant("The job died of a miss"), User("Go on."), marks=(0, 2)),
         "kept_notice": asks(*two, User(NOTICE), calls("c"), found("c"), marks=(2, 4)),
         "final_turn": asks(*two, notice="Write your final answer now.", tools_allowed=False),
         "reply_after_cut": asks(*two, User("Look again."), marks=(2,)),

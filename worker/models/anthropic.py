@@ -7,13 +7,13 @@ is encoded once; a request joins bytes and splices the cache marks in.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from worker.core.messages import Assistant, Message, ToolResult, ToolSpec, User, groups
 from worker.core.ports import Request
 from worker.models import anthropic_answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
+from worker.models.growing import Growing
 from worker.models.slices import Slice, dumps, elements, loads
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -21,8 +21,9 @@ _MAX_MARKS = 4
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
-_REMEMBERED = 4096
-"""Messages whose bytes are kept: a few dozen sessions at a few kilobytes a message."""
+_USER = b'{"role":"user","content":['
+_MODEL = b'{"role":"assistant","content":['
+_END = b"]}"
 
 
 class AnthropicMessages:
@@ -33,14 +34,15 @@ class AnthropicMessages:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._fragment = lru_cache(maxsize=_REMEMBERED)(self._encode_message)
-        self._opening: tuple[str, tuple[ToolSpec, ...], bytes] | None = None
+        self._sides = Growing(self._side)
+        self._opening: tuple[str, tuple[ToolSpec, ...], tuple[bytes, bytes]] | None = None
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """The body: head, tools, system, messages, in the order of the cached prefix."""
-        parts = [self._head(request.system, tuple(request.tools)), b',"messages":[']
-        parts.append(b",".join(self._messages(request, bare)))
-        parts.append(b"]")
+        marks = sorted(request.marks)[-_MAX_MARKS:]
+        # The mark at the end of the system text serves other sessions: a slot that is left over.
+        head = self._head(request.system, tuple(request.tools))[len(marks) < _MAX_MARKS]
+        parts = [head, b',"messages":[', b",".join(self._messages(request, marks, bare)), b"]"]
         if request.tools and not request.tools_allowed:
             parts.append(b',"tool_choice":{"type":"none"}')
         return b"".join([*parts, b"}"])
@@ -53,35 +55,53 @@ class AnthropicMessages:
         """See `base.Codec`."""
         return anthropic_answers.classify(status, body)
 
-    def _head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
+        """Everything before the messages, without and with a mark at its end."""
         known = self._opening
         if known is None or known[0] != system or known[1] != tools:
             known = (system, tools, self._encode_head(system, tools))
             self._opening = known
         return known[2]
 
-    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
         fields: dict[str, Any] = {**self._target.head, "max_tokens": self._target.max_tokens}
+        if self._target.info.effort:
+            fields["output_config"] = {"effort": self._target.info.effort}
         if tools:
             fields["tools"] = [_tool(spec) for spec in tools]
-        if system:
-            mark = {"type": "ephemeral"}
-            fields["system"] = [{"type": "text", "text": system, "cache_control": mark}]
-        return dumps(fields)[:-1]
+        opening = dumps(fields)[:-1]
+        if not system:
+            return opening, opening
+        opening += b',"system":[' + dumps({"type": "text", "text": system})[:-1]
+        return opening + b"}]", opening + _MARK + b"}]"
 
-    def _messages(self, request: Request, bare: bool) -> Iterable[bytes]:
-        sides = groups(request.messages)
-        marked = set(sorted(request.marks)[-(_MAX_MARKS - 1) :])
-        notice = _text(request.notice) if request.notice.strip() else None
-        for position, side in enumerate(sides):
-            ours = not isinstance(side[0], Assistant)
-            fragments = [self._fragment(message, bare) for message in _ordered(side)]
-            blocks = _join(fragments, mark=position in marked)
-            if notice and ours and position == len(sides) - 1:
-                blocks, notice = blocks + b"," + notice, None
-            yield _message("user" if ours else "assistant", blocks)
-        if notice:
-            yield _message("user", notice)
+    def _messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
+        if bare:
+            sides: Sequence[Fragment] = [
+                self._side(side, True) for side in groups(request.messages)
+            ]
+        else:
+            sides = self._sides.fragments(request.messages)
+        found = [side.json for side in sides]
+        for position in marks:
+            if position < len(sides):
+                found[position] = _marked(sides[position])
+        if request.notice.strip():
+            ours = not isinstance(request.messages[-1], Assistant)
+            before = [found.pop()[len(_USER) : -len(_END)]] if ours else []
+            found.append(_message(_USER, [*before, _text(request.notice)]))
+        return found
+
+    def _side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
+        """A whole message of the body."""
+        opening = _MODEL if isinstance(side[0], Assistant) else _USER
+        fragments = [self._encode_message(message, bare) for message in _ordered(side)]
+        mark_at, end = None, len(opening)
+        for fragment in fragments:
+            if fragment.mark_at is not None:
+                mark_at = end + fragment.mark_at
+            end += len(fragment.json) + 1
+        return Fragment(_message(opening, [fragment.json for fragment in fragments]), mark_at)
 
     def _encode_message(self, message: Message, bare: bool) -> Fragment:
         if isinstance(message, Assistant):
@@ -143,14 +163,10 @@ def _values(blocks: Sequence[bytes]) -> Fragment:
     return Fragment(joined, len(joined) - 1)
 
 
-def _join(fragments: Sequence[Fragment], *, mark: bool) -> bytes:
-    parts = [fragment.json for fragment in fragments]
-    able = [number for number, fragment in enumerate(fragments) if fragment.mark_at is not None]
-    if mark and able:
-        last = able[-1]
-        at = fragments[last].mark_at
-        parts[last] = parts[last][:at] + _MARK + parts[last][at:]
-    return b",".join(parts)
+def _marked(side: Fragment) -> bytes:
+    """A message with a mark on its last block that can carry one."""
+    at = side.mark_at
+    return side.json if at is None else side.json[:at] + _MARK + side.json[at:]
 
 
 def _ordered(side: Sequence[Message]) -> Sequence[Message]:
@@ -160,8 +176,8 @@ def _ordered(side: Sequence[Message]) -> Sequence[Message]:
     return sorted(side, key=lambda message: isinstance(message, User))
 
 
-def _message(role: str, blocks: bytes) -> bytes:
-    return b'{"role":"%s","content":[%s]}' % (role.encode(), blocks)
+def _message(opening: bytes, blocks: Sequence[bytes]) -> bytes:
+    return opening + b",".join(blocks) + _END
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

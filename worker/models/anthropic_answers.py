@@ -6,6 +6,7 @@ from typing import Any
 
 from worker.core.messages import ToolCall, Usage
 from worker.core.ports import StopReason
+from worker.models import google_errors
 from worker.models.base import Cause, Decoded, Failure
 from worker.models.slices import Slice, clean, dumps, elements, loads, members
 
@@ -138,6 +139,8 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 def classify(status: int, body: bytes) -> Failure:
     """By status, then by error code; wording decides only where nothing else does."""
+    if google_errors.is_googles(body):  # Vertex AI answers for itself (wire-models 2)
+        return google_errors.classify(status, body)
     reason, code = _error(body)
     if code in _SPEND_LIMITS:
         return Failure(Cause.SPEND_LIMIT, reason)

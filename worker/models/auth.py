@@ -24,3 +24,21 @@ class KeyHeader(httpx.Auth):
 def x_api_key(key: str) -> httpx.Auth:
     """Anthropic's own header (wire-models 1.1)."""
     return KeyHeader("x-api-key", key)
+
+
+def bearer(key: str) -> httpx.Auth:
+    """What most servers take (wire-models 4.1); without a key nothing is sent."""
+    return KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
+
+
+def x_goog_api_key(key: str) -> httpx.Auth:
+    """Gemini's own header; a key in the URL would end in logs (wire-models 3.1)."""
+    return KeyHeader("x-goog-api-key", key)
+
+
+def google(key: str) -> httpx.Auth:
+    """Tokens by google-auth's default chain; there is no key (wire-models 2)."""
+    # Loading google-auth and its cryptography takes longer than everything else at start.
+    from worker.models.vertex import GoogleAuth
+
+    return GoogleAuth()

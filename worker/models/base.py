@@ -13,10 +13,25 @@ import httpx
 
 from worker.core.messages import ToolCall, Usage
 from worker.core.ports import Request, StopReason
+from worker.models.catalogue import ModelInfo
 
 MAX_TOKENS = 21_000
 """The longest answer asked for without streaming: above it an idle connection is cut before the
 answer comes (wire-models 1.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one server's Chat Completions differ from another's (wire-models 4.2).
+
+    `limit` names the field that caps the answer. `reasoning` names the field in which an answer's
+    reasoning goes back with it; "" where the server refuses that. `call_id` is the pattern of the
+    call ids the server takes when it did not make them.
+    """
+
+    limit: str = "max_tokens"
+    reasoning: str = ""
+    call_id: str = "[a-zA-Z0-9_-]{1,40}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,7 @@ class Endpoint:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     head: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect = field(default_factory=Dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,8 @@ class Target:
     origin: str
     max_tokens: int
     head: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect = field(default_factory=Dialect)
+    info: ModelInfo = field(default_factory=ModelInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,10 @@ class Decoded:
     """An answer in canonical form. `wire` is the JSON text of its content, to be sent back.
 
     `dropped` counts calls that were cut off; `thought` says that `wire` holds signed thinking.
+    `tries` is how many more times the same request is worth sending after an answer that came out
+    broken. With `bound` the model stumbled over a verbatim part: a bare request may be answered.
+    `more` are the top-level fields with which the same request gives the rest of an answer whose
+    generation was interrupted; `wire` is then a JSON array.
     """
 
     text: str
@@ -67,6 +89,9 @@ class Decoded:
     detail: str = ""
     dropped: int = 0
     thought: bool = False
+    tries: int = 0
+    bound: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Cause(Enum):
@@ -79,6 +104,8 @@ class Cause(Enum):
     TOO_LARGE = auto()
     OVERFLOW = auto()
     SPEND_LIMIT = auto()
+    QUOTA = auto()
+    """A quota that comes back too late to wait for, like one of a day."""
     RATE_LIMIT = auto()
     OVERLOADED = auto()
     INVALID = auto()
@@ -117,7 +144,13 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row of the table. `key_env` and `url_env` are names for messages and for settings."""
+    """One row of the table. `key_env` and `url_env` are names for messages and for settings.
+
+    With `key_optional` the server may need no key. A `base_url` of "" must be configured.
+    `keeps_cache_without_tools`: see `core.ports.Model`. `locate` makes the base URL of what is
+    configured ("" if nothing), a project and a location. `advice` says what a refusal means here
+    and what to do, where that is not the usual.
+    """
 
     codec: Callable[[Target], Codec]
     endpoint: Callable[[str, str], Endpoint]
@@ -125,3 +158,7 @@ class Provider:
     base_url: str
     key_env: str
     url_env: str
+    key_optional: bool = False
+    keeps_cache_without_tools: bool = True
+    locate: Callable[[str, str, str], str] | None = None
+    advice: Mapping[Cause, tuple[str, str]] = field(default_factory=dict)

@@ -11,10 +11,12 @@ from functools import cache
 
 import httpx
 
+from worker.core.messages import Usage
 from worker.core.ports import Clock, Reply, Request
 from worker.errors import ConfigError, ModelError
-from worker.models import catalogue, retry
-from worker.models.base import MAX_TOKENS, Cause, Decoded, Endpoint, Provider, Target
+from worker.models import hops, retry
+from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Endpoint, Provider, Target
+from worker.models.catalogue import BUILT_IN, Catalogue
 from worker.models.refusals import BoundElsewhere, Spokesman
 
 _log = logging.getLogger(__name__)
@@ -24,7 +26,10 @@ READ_TIMEOUT = 600.0
 WRITE_TIMEOUT = 60.0
 MAX_ATTEMPTS = 6
 MAX_ANSWER = 32 * 1024 * 1024
-_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.OVERFLOW, Cause.BOUND})
+BYTES_PER_TOKEN = 4
+MAX_HOPS = 16
+"""Parts an answer may come in: many times what the longest one needs."""
+_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND})
 
 
 @cache
@@ -37,6 +42,7 @@ class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
     `timeout` is the longest silence of the provider in seconds; `jitter` gives values in [0, 1).
+    `dialect` replaces the endpoint's own; `known` says what the model can and costs.
     """
 
     def __init__(
@@ -51,14 +57,26 @@ class HttpModel:
         timeout: float = READ_TIMEOUT,
         max_attempts: int = MAX_ATTEMPTS,
         jitter: Callable[[], float] = random.random,
+        dialect: Dialect | None = None,
+        known: Catalogue = BUILT_IN,
     ) -> None:
         self._name = name
-        who, _, self._model = name.partition("/")
+        who, _, model = name.partition("/")
         key = _checked(who, key, provider)
-        self._info = catalogue.info(self._model)
+        self._known = known
+        self._info = known.info(name)
+        self._keeps_cache_without_tools = provider.keeps_cache_without_tools
         self._max_tokens = min(MAX_TOKENS, self._info.max_output)
-        self._endpoint = provider.endpoint(base_url, self._model)
-        self._codec = provider.codec(Target(name, self._max_tokens, self._endpoint.head))
+        self._endpoint = provider.endpoint(base_url, model)
+        self._codec = provider.codec(
+            Target(
+                origin=name,
+                max_tokens=self._max_tokens,
+                head=self._endpoint.head,
+                dialect=dialect or self._endpoint.dialect,
+                info=self._info,
+            )
+        )
         self._says = Spokesman(name, provider, _host(who, base_url, provider), key)
         self._clock = clock
         self._timeout = timeout
@@ -81,18 +99,53 @@ class HttpModel:
         """Whether signed thinking is bound to the exact prefix (wire-models 1.6)."""
         return self._info.binds_thinking
 
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """Whether a request with the tools switched off still reads the cached messages."""
+        return self._keeps_cache_without_tools
+
     def reply(self, request: Request) -> Reply:
         """Ask once, retrying what is transient. Raises ModelError or ContextOverflow."""
         try:
-            found = self._ask(self._codec.encode(request), request.deadline)
+            return self._answer(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
             _log.warning("%s; asking again without the verbatim parts", error)
-            found = self._ask(self._codec.encode(request, bare=True), request.deadline)
-        return self._priced(found)
+            return self._answer(self._codec.encode(request, bare=True), request.deadline)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _answer(self, body: bytes, deadline: float | None) -> Reply:
+        """The answer; one that comes out broken is asked for again, and paid for all the same."""
+        cost: float | None = 0.0
+        tries = 0
+        while True:
+            found, paid = self._whole(body, deadline)
+            cost = _sum(cost, paid)
+            if tries >= found.tries:
+                return self._reply(found, cost)
+            tries += 1
+            told = self._says.quoted(found.detail)
+            _log.warning("%s: a broken answer (%s); asking again", self._name, told)
+
+    def _whole(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
+        """The answer with all its parts, and what they cost."""
+        found, cost = self._part(body, deadline)
+        for _ in range(MAX_HOPS):
+            if not found.more:
+                break
+            rest, paid = self._part(hops.extended(body, found.more), deadline)
+            found, cost = hops.joined(found, rest), _sum(cost, paid)
+        if found.more:
+            raise self._says.failed(f"more than {MAX_HOPS} parts in one answer", transient=False)
+        return found, cost
+
+    def _part(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
+        found = self._ask(body, deadline)
+        usage = _estimated(found, len(body))
+        day = datetime.fromtimestamp(self._clock.now(), UTC).date()
+        return replace(found, usage=usage), self._known.price(self._name, usage, day)
 
     def _ask(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0
@@ -129,10 +182,13 @@ class HttpModel:
         if response.status_code != httpx.codes.OK:
             raise self._refused(response, received)
         try:
-            return self._codec.decode(received)
+            found = self._codec.decode(received)
         except ValueError as error:
             told = self._says.quoted(str(error))
             raise self._says.failed(f"the answer cannot be read: {told}") from error
+        if found.bound:
+            raise BoundElsewhere(f"{self._name}: {self._says.quoted(found.detail)}")
+        return found
 
     def _time_left(self, deadline: float | None) -> httpx.Timeout:
         left = self._timeout
@@ -177,19 +233,35 @@ class HttpModel:
             told = self._says.quoted(str(error)) or type(error).__name__
             raise self._says.failed(f"no answer from {self._says.host}: {told}") from error
 
-    def _priced(self, found: Decoded) -> Reply:
-        day = datetime.fromtimestamp(self._clock.now(), UTC).date()
+    def _reply(self, found: Decoded, cost: float | None) -> Reply:
         return Reply(
             text=found.text,
             calls=found.calls,
             wire=found.wire,
             stop=found.stop,
             usage=found.usage,
-            cost_usd=catalogue.price(self._model, found.usage, day),
+            cost_usd=cost,
             detail=self._says.quoted(found.detail),
             dropped=found.dropped,
             thought=found.thought,
         )
+
+
+def _sum(total: float | None, cost: float | None) -> float | None:
+    return None if total is None or cost is None else total + cost
+
+
+def _estimated(found: Decoded, asked: int) -> Usage:
+    """The usage as told, else as the bytes of question and answer suggest (wire-models 4.4).
+
+    Budgets are kept with it, so a server that counts no tokens gives none away.
+    """
+    usage = found.usage
+    if not usage.input:
+        usage = replace(usage, uncached=asked // BYTES_PER_TOKEN)
+    if not usage.output:
+        usage = replace(usage, output=len(found.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
+    return usage
 
 
 def _http_client(
@@ -212,7 +284,8 @@ def _http_client(
 
 def _host(who: str, base_url: str, provider: Provider) -> str:
     """Scheme and host of a base URL, to be shown. Raises ConfigError without showing the URL."""
-    wanted = f"models.providers.{who}.base_url (${provider.url_env}): expected http(s)://host"
+    variable = f" (${provider.url_env})" if provider.url_env else ""
+    wanted = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:
@@ -227,7 +300,7 @@ def _host(who: str, base_url: str, provider: Provider) -> str:
 def _checked(who: str, key: str, provider: Provider) -> str:
     """The key as a header can carry it. Raises ConfigError without showing the key."""
     stripped = key.strip()
-    if provider.key_env and not stripped:
+    if provider.key_env and not stripped and not provider.key_optional:
         raise ConfigError(f"{who}: no API key: set {provider.key_env}")
     if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
         raise ConfigError(f"{who}: {provider.key_env} holds characters no API key has")

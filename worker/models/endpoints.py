@@ -1,10 +1,22 @@
 """Where each provider listens: a base URL and a model id give an `Endpoint`."""
 
-from worker.models.base import Endpoint
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+from worker.errors import ConfigError
+from worker.models.base import Dialect, Endpoint
 
 ANTHROPIC_VERSION = "2023-06-01"
 """Accepted by the API and by the gateways in front of it. What we send is the same under
 2026-10-21, which only takes away fields that are never sent (wire-models 1.1)."""
+
+ANTHROPIC_VERTEX_VERSION = "2026-10-21"
+"""What Anthropic's own client sends in the body on Vertex AI (wire-models 2)."""
+
+_VERSION = re.compile(r"v\d+(?:(?:alpha|beta)\d*)?")
+_PLACE = re.compile(r"[a-z0-9](?:[a-z0-9.:-]{0,98}[a-z0-9])?")
+_MULTI_REGIONS = frozenset({"us", "eu"})
 
 
 def anthropic(base_url: str, model: str) -> Endpoint:
@@ -15,3 +27,67 @@ def anthropic(base_url: str, model: str) -> Endpoint:
         headers={"anthropic-version": ANTHROPIC_VERSION},
         head={"model": model},
     )
+
+
+def openai_responses(base_url: str, model: str) -> Endpoint:
+    """The Responses API under a base URL that ends in its version, as /v1 (wire-models 4.3)."""
+    return Endpoint(url=f"{base_url.rstrip('/')}/responses", head={"model": model})
+
+
+def openai_chat(base_url: str, model: str) -> Endpoint:
+    """Chat Completions of any server; OpenAI's own has a newer field for the limit."""
+    own = base_url.startswith("https://api.openai.com/")
+    return Endpoint(
+        url=f"{base_url.rstrip('/')}/chat/completions",
+        head={"model": model},
+        dialect=Dialect(limit="max_completion_tokens") if own else Dialect(),
+    )
+
+
+def gemini(base_url: str, model: str) -> Endpoint:
+    """The Gemini API with an API key. v1beta, unless the base URL ends in another version."""
+    name = quote(model, safe="")
+    return Endpoint(url=f"{_versioned(base_url, 'v1beta')}/models/{name}:generateContent")
+
+
+def vertex(version: str) -> Callable[[str, str, str], str]:
+    """Vertex AI under `version`: a row's `locate` (wire-models 2)."""
+
+    def locate(base_url: str, project: str, location: str) -> str:
+        location = location or "global"
+        for name, value in (("project", project), ("location", location)):
+            if not _PLACE.fullmatch(value):
+                told = f"found {value!r}" if value else "it is not set"
+                raise ConfigError(f"{name} ($GOOGLE_CLOUD_{name.upper()}): {told}")
+        root = _versioned(base_url or _vertex_host(location), version)
+        return f"{root}/projects/{project}/locations/{location}"
+
+    return locate
+
+
+def gemini_vertex(base_url: str, model: str) -> Endpoint:
+    """Gemini under the base URL of a project and location."""
+    name = quote(model, safe="@")
+    return Endpoint(url=f"{base_url}/publishers/google/models/{name}:generateContent")
+
+
+def anthropic_vertex(base_url: str, model: str) -> Endpoint:
+    """Claude under the base URL of a project and location: the model is in the URL only."""
+    name = quote(model, safe="@")
+    return Endpoint(
+        url=f"{base_url}/publishers/anthropic/models/{name}:rawPredict",
+        head={"anthropic_version": ANTHROPIC_VERTEX_VERSION},
+    )
+
+
+def _versioned(base_url: str, version: str) -> str:
+    root = base_url.rstrip("/")
+    return root if _VERSION.fullmatch(root.rpartition("/")[2]) else f"{root}/{version}"
+
+
+def _vertex_host(location: str) -> str:
+    if location == "global":
+        return "https://aiplatform.googleapis.com"
+    if location in _MULTI_REGIONS:
+        return f"https://aiplatform.{location}.rep.googleapis.com"
+    return f"https://{location}-aiplatform.googleapis.com"

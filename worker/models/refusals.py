@@ -11,6 +11,7 @@ from worker.models.base import Cause, Failure, Provider
 
 _MAX_REASON = 300
 _SHORTEST_KEY = 8
+_GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _ADVICE = {
@@ -21,11 +22,21 @@ _ADVICE = {
     Cause.TOO_LARGE: ("the request has more bytes than the API takes", "shorten the conversation"),
     Cause.OVERFLOW: ("the conversation is longer than the context window", "use a larger model"),
     Cause.SPEND_LIMIT: ("the spend limit is reached", "raise it, or wait for the next period"),
+    Cause.QUOTA: ("the quota is used up", "raise it, or wait until it is renewed"),
     Cause.RATE_LIMIT: ("too many requests", "try again later"),
     Cause.OVERLOADED: ("the API is overloaded or failing", "try again later"),
     Cause.INVALID: ("the request was refused", ""),
-    Cause.BOUND: ("signed thinking was refused", "start a new session"),
+    Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
 }
+
+
+def one_line(text: str, key: str = "") -> str:
+    """Foreign text in one line, printable, cut, without `key` and without Google's tokens."""
+    line = "".join(char for char in " ".join(text.split()) if char.isprintable())
+    if len(key) >= _SHORTEST_KEY:
+        line = line.replace(key, "[key]")
+    line = _GOOGLE_TOKEN.sub("[token]", line)
+    return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
 
 
 class BoundElsewhere(ModelError):
@@ -39,6 +50,7 @@ class Spokesman:
         self._who, _, model = name.partition("/")
         self.host = host
         self._key = key
+        self._advice = {**_ADVICE, **provider.advice}
         self._fields = {
             "model": model,
             "host": host,
@@ -50,7 +62,7 @@ class Spokesman:
         self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
     ) -> ModelError:
         """The error of an answer that is not 200."""
-        what, advice = (part.format(**self._fields) for part in _ADVICE[failure.cause])
+        what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
         text = f"{self._who}: {what} ({self._reference(status, headers)})"
         text += f": {advice}" if advice else ""
         # A refused key is often quoted in the answer, in part.
@@ -68,12 +80,9 @@ class Spokesman:
 
     def quoted(self, text: str) -> str:
         """Foreign text in one line, printable, cut, and without the key."""
-        line = "".join(char for char in " ".join(text.split()) if char.isprintable())
-        if len(self._key) >= _SHORTEST_KEY:
-            line = line.replace(self._key, "[key]")
-        return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
+        return one_line(text, self._key)
 
     @staticmethod
     def _reference(status: int, headers: Mapping[str, str]) -> str:
-        request_id = headers.get("request-id", "")
+        request_id = headers.get("request-id") or headers.get("x-request-id", "")
         return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

@@ -7,9 +7,25 @@ import httpx
 
 from worker.core.ports import Clock
 from worker.errors import ConfigError
-from worker.models import anthropic, auth, endpoints
-from worker.models.base import Provider
+from worker.models import anthropic, auth, endpoints, gemini, openai_chat, openai_responses
+from worker.models.base import Cause, Dialect, Provider
+from worker.models.catalogue import BUILT_IN, Catalogue
 from worker.models.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel
+
+_VERTEX_ADVICE = {
+    Cause.BAD_KEY: (
+        "Google's credentials were refused",
+        "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
+    ),
+    Cause.FORBIDDEN: (
+        "the account may not use {model} in this project",
+        "give it the role Vertex AI User, and enable the API",
+    ),
+    Cause.NOT_FOUND: (
+        "{model} is not served at {host}",
+        "enable it in Model Garden, and check the project, the location and the model's name",
+    ),
+}
 
 PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
@@ -19,6 +35,62 @@ PROVIDERS: dict[str, Provider] = {
         base_url="https://api.anthropic.com",
         key_env="ANTHROPIC_API_KEY",
         url_env="ANTHROPIC_BASE_URL",
+        keeps_cache_without_tools=False,
+    ),
+    "anthropic-vertex": Provider(
+        codec=anthropic.codec,
+        endpoint=endpoints.anthropic_vertex,
+        auth=auth.google,
+        base_url="",
+        key_env="",
+        url_env="",
+        keeps_cache_without_tools=False,
+        locate=endpoints.vertex("v1"),
+        advice=_VERTEX_ADVICE,
+    ),
+    "gemini": Provider(
+        codec=gemini.codec,
+        endpoint=endpoints.gemini,
+        auth=auth.x_goog_api_key,
+        base_url="https://generativelanguage.googleapis.com",
+        key_env="GEMINI_API_KEY",
+        url_env="GEMINI_BASE_URL",
+    ),
+    "gemini-vertex": Provider(
+        codec=gemini.codec,
+        endpoint=endpoints.gemini_vertex,
+        auth=auth.google,
+        base_url="",
+        key_env="",
+        url_env="",
+        locate=endpoints.vertex("v1beta1"),
+        advice=_VERTEX_ADVICE,
+    ),
+    "openai": Provider(
+        codec=openai_responses.codec,
+        endpoint=endpoints.openai_responses,
+        auth=auth.bearer,
+        base_url="https://api.openai.com/v1",
+        key_env="OPENAI_API_KEY",
+        url_env="OPENAI_BASE_URL",
+    ),
+    "openai-responses": Provider(
+        codec=openai_responses.plain,
+        endpoint=endpoints.openai_responses,
+        auth=auth.bearer,
+        base_url="",
+        key_env="OPENAI_API_KEY",
+        url_env="OPENAI_BASE_URL",
+        key_optional=True,
+    ),
+    "openai-compatible": Provider(
+        codec=openai_chat.codec,
+        endpoint=endpoints.openai_chat,
+        auth=auth.bearer,
+        base_url="",
+        key_env="OPENAI_API_KEY",
+        url_env="OPENAI_BASE_URL",
+        key_optional=True,
     ),
 }
 
@@ -29,13 +101,19 @@ def build(
     key: str,
     *,
     clock: Clock,
+    project: str = "",
+    location: str = "",
     transport: httpx.BaseTransport | None = None,
     timeout: float = READ_TIMEOUT,
     max_attempts: int = MAX_ATTEMPTS,
     jitter: Callable[[], float] = random.random,
+    dialect: Dialect | None = None,
+    catalogue: Catalogue = BUILT_IN,
 ) -> HttpModel:
     """The model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
+    `project` and `location` are Google Cloud's, for the rows of Vertex AI; "" is "global" there.
+    `dialect` replaces what is assumed of a server of "openai-compatible".
     Raises ConfigError for a spec, URL or key that cannot work.
     """
     who, _, model = spec.partition("/")
@@ -49,11 +127,24 @@ def build(
     return HttpModel(
         spec,
         provider,
-        base_url or provider.base_url,
+        _root(who, base_url, project, location),
         key,
         clock=clock,
         transport=transport,
         timeout=timeout,
         max_attempts=max_attempts,
         jitter=jitter,
+        dialect=dialect,
+        known=catalogue,
     )
+
+
+def _root(who: str, base_url: str, project: str, location: str) -> str:
+    """Where the provider is. Raises ConfigError."""
+    provider = PROVIDERS[who]
+    if provider.locate is None:
+        return base_url or provider.base_url
+    try:
+        return provider.locate(base_url or provider.base_url, project, location)
+    except ConfigError as error:
+        raise ConfigError(f"models.providers.{who}.{error}") from error

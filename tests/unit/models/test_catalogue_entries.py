@@ -1,0 +1,147 @@
+"""An operator's own models and prices."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+import yaml
+
+from worker.core.messages import Usage
+from worker.errors import ConfigError
+from worker.models.catalogue import BUILT_IN, ModelInfo
+from worker.models.catalogue_entries import extended
+
+MILLION = 1_000_000
+DAY = date(2026, 11, 21)
+
+
+def loaded(text: str) -> Mapping[str, Mapping[str, Any]]:
+    """What a YAML file says under `models.catalogue`."""
+    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
+    return found
+
+
+def test_a_model_is_added_with_its_sizes_prices_and_effort() -> None:
+    known = extended(
+        loaded("""
+qwen3:
+  window: 131072
+  max_output: 32768
+  min_cached: 16
+  input: 0.5
+  output: 1.5
+  cache_read: 0.05
+  cache_write: 0.6
+  cache_write_1h: 0.7
+  effort: low
+  binds_thinking: true
+""")
+    )
+    info = known.info("qwen3")
+
+    assert (info.window, info.max_output, info.min_cached) == (131_072, 32_768, 16)
+    assert (info.effort, info.binds_thinking, info.rates[0].write_1h) == ("low", True, 0.7)
+    usage = Usage(uncached=MILLION, cache_read=MILLION, cache_write=MILLION, output=MILLION)
+    assert known.price("qwen3", usage, DAY) == pytest.approx(0.5 + 0.05 + 0.6 + 1.5)
+
+
+def test_fields_not_stated_stay_those_of_the_listed_model() -> None:
+    known = extended({"claude-sonnet-5-5": {"window": 600_000, "effort": "max"}})
+    before, after = BUILT_IN.info("claude-sonnet-5-5"), known.info("claude-sonnet-5-5")
+
+    assert (after.window, after.effort) == (600_000, "max")
+    assert (after.rates, after.max_output) == (before.rates, before.max_output)
+    assert BUILT_IN.info("claude-sonnet-5-5") is before
+
+
+def test_with_a_small_window_alone_an_answer_gets_a_quarter_of_it() -> None:
+    known = extended({"small": {"window": 8192}, "large": {"window": 1_000_000}})
+
+    assert known.info("small").max_output == 2048
+    assert known.info("large").max_output == ModelInfo().max_output
+
+
+def test_stated_prices_replace_all_tiers_of_a_listed_model() -> None:
+    known = extended({"claude-haiku-5-5": {"input": 1, "output": 2}})
+
+    assert known.price("claude-haiku-5-5", Usage(uncached=MILLION), DAY) == pytest.approx(1)
+
+
+def test_an_unpriced_model_stays_unpriced_and_a_price_of_zero_is_one() -> None:
+    known = extended({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
+
+    assert known.price("free", Usage(uncached=MILLION, cache_read=5, output=7), DAY) == 0.0
+    assert known.price("unknown", Usage(uncached=1), DAY) is None
+
+
+def test_a_cached_token_costs_no_less_than_stated() -> None:
+    known = extended({"m": {"input": 2, "output": 4}})
+    usage = Usage(cache_read=MILLION, cache_write=MILLION)
+
+    assert known.price("m", usage, DAY) == pytest.approx(4)
+
+
+def test_tiers_hold_above_their_tokens_and_from_their_day_on() -> None:
+    known = extended(
+        loaded("""
+m:
+  input: 1
+  output: 10
+  tiers:
+    - {above: 1000, input: 2, output: 20}
+    - {since: 2027-01-01, input: 3, output: 30}
+    - {since: "2027-01-01", above: 1000, input: 4, output: 40}
+""")
+    )
+
+    def price(tokens: int, day: date) -> float | None:
+        found = known.price("m", Usage(uncached=tokens), day)
+        return None if found is None else round(found / tokens * MILLION, 6)
+
+    assert [price(1000, DAY), price(1001, DAY)] == [1, 2]
+    assert [price(1000, date(2027, 1, 1)), price(1001, date(2027, 1, 1))] == [3, 4]
+
+
+def test_a_model_may_be_listed_under_its_provider() -> None:
+    known = extended(
+        {"openai-compatible/org/qwen3": {"window": 50_000}, "qwen3": {"window": 60_000}}
+    )
+
+    assert known.info("openai-compatible/org/qwen3").window == 50_000
+    assert known.info("openai-compatible/qwen3").window == 60_000
+    assert known.info("anthropic/claude-haiku-4-5@20251001") is BUILT_IN.info("claude-haiku-4-5")
+    assert known.info("openai-compatible/unheard-of") == ModelInfo()
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"windows": 1}, "models.catalogue.m.windows: unknown field; known: window"),
+        ({"window": "big"}, "models.catalogue.m.window: expected a number of tokens; found 'big'"),
+        ({"window": True}, "expected a number of tokens"),
+        ({"max_output": -1}, "models.catalogue.m.max_output: expected a number of tokens"),
+        ({"window": 8000, "max_output": 8000}, "m.max_output: expected 1 to less than the window"),
+        ({"window": 3}, "m.max_output: expected 1 to less than the window of 3 tokens; found 0"),
+        ({"effort": "huge"}, "m.effort: expected one of none, minimal, low"),
+        ({"input": 1}, "m.output: missing: state input and output together"),
+        ({"cache_read": 1}, "m.input: missing"),
+        ({"input": -1, "output": 1}, "m.input: expected dollars per million tokens; found -1"),
+        ({"input": True, "output": 1}, "m.input: expected dollars"),
+        ({"input": float("nan"), "output": 1}, "m.input: expected dollars"),
+        ({"tiers": {"above": 1}}, "m.tiers: expected a list"),
+        ({"tiers": [1]}, "m.tiers.0: expected a mapping"),
+        ({"tiers": [{"input": 1, "output": 1, "window": 1}]}, "m.tiers.0.window: unknown field"),
+        (
+            {"tiers": [{"input": 1, "output": 1, "since": "soon"}]},
+            "m.tiers.0.since: expected a day",
+        ),
+        (
+            {"tiers": [{"input": 1, "output": 1, "above": "x"}]},
+            "m.tiers.0.above: expected a number",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        extended({"m": fields})

@@ -1,0 +1,66 @@
+"""Answers in several parts put together."""
+
+import json
+from typing import Any
+
+import pytest
+
+from worker.core.messages import ToolCall, Usage
+from worker.core.ports import StopReason
+from worker.models.base import Decoded
+from worker.models.hops import extended, joined
+
+A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
+
+
+def part(text: str, stop: StopReason, *calls: ToolCall, **fields: Any) -> Decoded:
+    usage = Usage(uncached=100, cache_read=10, output=5, reasoning=2)
+    return Decoded(text, calls, fields.pop("wire", f'[ "{text}" ]'), stop, usage, **fields)
+
+
+FIRST = part("one ", StopReason.PAUSED, A, more={"token": "x"}, thought=True)
+
+
+def test_the_parts_are_one_answer_that_ends_as_the_last() -> None:
+    found = joined(FIRST, part("two", StopReason.END))
+
+    assert found.text == "one two"
+    assert json.loads(found.wire) == ["one ", "two"]
+    assert (found.calls, found.stop, found.more) == ((A,), StopReason.TOOL_CALLS, {})
+    assert found.usage == Usage(uncached=100, cache_read=10, output=10, reasoning=4)
+    assert found.thought
+
+
+def test_a_third_part_is_put_to_the_first_two() -> None:
+    half = joined(FIRST, part("two ", StopReason.PAUSED, more={"token": "y"}))
+    found = joined(half, part("three", StopReason.TOOL_CALLS, B))
+
+    assert half.more == {"token": "y"}
+    assert (found.text, found.calls) == ("one two three", (A, B))
+    assert found.usage.output == 15
+
+
+def test_calls_of_an_answer_that_was_cut_in_the_end_are_not_run() -> None:
+    found = joined(FIRST, part("two", StopReason.TRUNCATED, dropped=1))
+
+    assert (found.text, found.calls, found.dropped) == ("one two", (), 2)
+    assert not found.thought
+
+
+@pytest.mark.parametrize("stop", [StopReason.MALFORMED, StopReason.BLOCKED, StopReason.REFUSED])
+def test_nothing_is_kept_of_an_answer_that_broke_in_the_end(stop: StopReason) -> None:
+    found = joined(FIRST, part("", stop, wire="[]"))
+
+    assert (found.text, found.calls, found.wire, found.dropped) == ("", (), "[]", 1)
+    assert found.usage.output == 10
+
+
+@pytest.mark.parametrize(("first", "rest"), [("[]", "[1]"), ("[1]", " [ ] "), ("[ ]", "[]")])
+def test_empty_parts_leave_no_comma(first: str, rest: str) -> None:
+    found = joined(part("", StopReason.PAUSED, wire=first), part("", StopReason.END, wire=rest))
+
+    assert json.loads(found.wire) == [*json.loads(first), *json.loads(rest)]
+
+
+def test_fields_are_put_at_the_end_of_a_body() -> None:
+    assert extended(b'{"a":1}', {"t": "é", "n": None}) == '{"a":1,"t":"é","n":null}'.encode()

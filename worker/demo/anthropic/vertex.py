@@ -1,0 +1,46 @@
+"""Claude on Vertex AI (wire-models 2): the Messages API under another path, behind a front end."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from worker.demo.anthropic.protocol import Json, Refused, invalid
+
+VERSIONS = frozenset({"2026-10-21", "vertex-2023-10-16"})
+_PATH = re.compile(
+    r"/v1/projects/[^/]+/locations/[^/]+/publishers/anthropic/models/([^/:]+):rawPredict"
+)
+
+
+class FrontEnd(Refused):
+    """An error of Google's front end, which wraps it in a list."""
+
+    def body(self, request_id: str) -> Any:
+        """The error body (wire-models 2)."""
+        return [{"error": {"code": self.status, "message": str(self), "status": self.kind}}]
+
+
+def model_of(path: str) -> str:
+    """The model of a path, or "" if it is none of Vertex AI's."""
+    found = _PATH.fullmatch(path)
+    return found[1] if found else ""
+
+
+def check_headers(headers: Mapping[str, str], key: str, revoked: Collection[str]) -> None:
+    """A bearer token that is taken, and JSON."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme != "Bearer" or not token or token in revoked or key not in {"", token}:
+        message = "Request had invalid authentication credentials."
+        raise FrontEnd(401, "UNAUTHENTICATED", message)
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise invalid("content-type: application/json is required")
+
+
+def unwrapped(body: Json, model: str) -> Json:
+    """The body as the direct API has it: the model comes from the path, the version goes."""
+    if body.get("anthropic_version") not in VERSIONS:
+        raise invalid("anthropic_version: Field required")
+    if "model" in body:
+        raise invalid("model: Extra inputs are not permitted")
+    plain = {name: value for name, value in body.items() if name != "anthropic_version"}
+    return {"model": model, **plain}

@@ -1,0 +1,114 @@
+"""A server on a loopback port, in a thread: what every simulated model API stands on."""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_START = 10.0
+_STOP = 10.0
+
+
+class Loopback:
+    """One endpoint for every path. `url` is set by `start`."""
+
+    def __init__(self, name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+        self.url = ""
+        self._name = name
+        self._endpoint = endpoint
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> str:
+        """Serve until `stop`; returns the URL once connections are taken."""
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._server = uvicorn.Server(self._config())
+        self._thread = threading.Thread(
+            target=_serve, args=(self._server, listener), name=self._name, daemon=True
+        )
+        self._thread.start()
+        self._await_start(self._server, self._thread, time.monotonic() + _START)
+        return self.url
+
+    def stop(self) -> None:
+        """Take no more connections, and wait for the thread."""
+        if self._server and self._thread:
+            self._server.should_exit = True
+            self._thread.join(timeout=_STOP)
+
+    def _config(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            Starlette(routes=[Route("/{path:path}", self._endpoint, methods=_METHODS)]),
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            http="h11",
+            ws="none",
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=1,
+        )
+
+    def _await_start(
+        self, server: uvicorn.Server, thread: threading.Thread, deadline: float
+    ) -> None:
+        while not server.started:
+            if time.monotonic() > deadline or not thread.is_alive():
+                raise RuntimeError(f"{self._name} did not start")
+            time.sleep(0.005)
+
+
+def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    with listener:
+        server.run(sockets=[listener])
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What spoils an answer. Status 0 cuts the connection in the middle of it."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Faults:
+    """The faults that are still to come, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Fault] = deque()
+
+    def add(self, fault: Fault, times: int) -> None:
+        """`fault` spoils the next `times` answers that no other fault does."""
+        self._waiting.extend([fault] * times)
+
+    def next(self) -> Response | None:
+        """The spoiled answer to the request at hand, or None."""
+        if not self._waiting:
+            return None
+        fault = self._waiting.popleft()
+        if not fault.status:
+            return _Cut()
+        headers = dict(fault.headers)
+        return Response(fault.body, fault.status, headers, media_type="application/json")
+
+
+class _Cut(Response):
+    """An answer that breaks off in its body: the connection is closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"id":"cut', "more_body": True})

@@ -1,0 +1,9 @@
+"""OpenAI's two wires as strict simulators over real HTTP (wire-models 4).
+
+What the APIs refuse is refused here in their own words, and kept in `unexpected`.
+"""
+
+from worker.demo.openai.chat import ChatSim
+from worker.demo.openai.responses import ResponsesSim
+
+__all__ = ["ChatSim", "ResponsesSim"]

@@ -6,9 +6,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 import docker
 import httpx
@@ -16,10 +17,25 @@ import httpx
 from worker.demo import case, stage
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Note, Receiver
+from worker.demo.script import Script
 
 SECRET = "flow-webhook-secret-0123456789"
 KEY = "sk-ant-flow-key-of-no-worth-at-all"
 DEADLINE = 60.0
+
+
+class ModelSim(Protocol):
+    """What the simulators of all model APIs have in common."""
+
+    url: str
+    requests: list[dict[str, Any]]
+    raw: list[bytes]
+    answers: list[dict[str, Any]]
+    unexpected: list[str]
+
+    def fail_next(self, status: int, *, times: int = 1) -> None:
+        """Answer the next requests with this status."""
+        ...
 
 
 @dataclass
@@ -27,7 +43,7 @@ class Product:
     """The world of one flow test: both simulators and the environment that names them."""
 
     gitlab: GitLabSim
-    model: AnthropicSim
+    model: ModelSim
     scene: stage.Stage
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -104,9 +120,15 @@ class Process:
 
 
 @contextmanager
-def product(folder: Path, script: Callable[..., object], broker: str) -> Iterator[Product]:
+def product(
+    folder: Path,
+    script: Script,
+    broker: str,
+    simulator: Callable[..., AbstractContextManager[Any]] = AnthropicSim,
+    key: str = KEY,
+) -> Iterator[Product]:
     """The bundled case behind both simulators, and the environment for the product."""
-    with GitLabSim() as gitlab, AnthropicSim(script, key=KEY) as model:  # type: ignore[arg-type]
+    with GitLabSim() as gitlab, simulator(script, key=key) as model:
         scene = stage.build(gitlab, case.load())
         made = Product(gitlab, model, scene, folder)
         made.env = _environment(made, broker)

@@ -199,7 +199,7 @@ def _first(text: str) -> tuple[str, bool]:
         "\n" + _MARK.sub("", line, 1) if _MARK.match(line) else " " + line.strip()
         for line in lines[:end]
     )
-    found = [item.strip().rstrip(".;") for item in items.split("\n") if item.strip()]
+    found = [item.strip().rstrip(".,;") for item in items.split("\n") if item.strip()]
     if not found:
         return "see the details below." if text else "", not text
     joined = "; ".join(found)
@@ -256,7 +256,7 @@ def _asides(footer: Footer, unproven: int) -> list[str]:
 
 def _facts(footer: Footer) -> list[str]:
     usage = footer.usage
-    cost = "cost unknown" if footer.cost_usd is None else _dollars(footer.cost_usd)
+    cost = "cost unknown" if footer.cost_usd is None else _price(footer.cost_usd)
     calls = "1 iteration" if footer.iterations == 1 else f"{footer.iterations} iterations"
     return [
         _model(footer),
@@ -269,11 +269,9 @@ def _facts(footer: Footer) -> list[str]:
     ]
 
 
-def _dollars(amount: float) -> str:
-    """Two digits that say something: $0.0042, $0.31, $12.00."""
-    if 0 < amount < 0.01:
-        return f"${amount:.4f}"
-    return f"${amount:.2f}"
+def _price(dollars: float) -> str:
+    """Two digits that say something: 0.0042, 0.31, 12.00. "$12" would link to a snippet."""
+    return f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"
 
 
 def _model(footer: Footer) -> str:

@@ -107,16 +107,16 @@ _TOKEN = re.compile(
             (?: [^\s<>()\U000f0000-\U000ffffd] | \([^\s<>()]{0,200}\) ){1,2000} ) >?
         (?: [ \t]+ ["'] [^"'()]{0,300} ["'] )? [ \t]* \) )
     | (?P<media> </?(?: img|image|video|audio|picture|source|track|iframe|object|embed|svg )\b
-        [^<>]{0,2000} >? )
+        (?: [^<>\\] | \\. ){0,2000}+ >? )
     | (?P<newline> <br[ ]?/?> )
     | (?P<auto> < (?P<address> [A-Za-z][A-Za-z0-9+.-]{1,31} : [^\s<>]{0,2000} ) > )
     | (?P<url> [\w./+-]*+ :// [^\s<>\U000f0000-\U000ffffd]*+ )
+    | (?P<placeholder> %\{ (?: [^{}\\] | \\. ){0,60}+ \}? )
     | (?P<reference> [\w./+-]*+ (?:
           @{1,20}+ \\? [\w.-] [\w./+:-]*+
         | [#!$&] \d \w*+
         | [%~]{1,20}+ \\? (?: "(?:[^"]{1,100}")? | [\w-] [\w.:-]*+ )
-        | \^alert\#\d+
-        | %\{ [^{}]{0,60} \}? ) )
+        | \^alert\#\d+ ) )
     | (?P<directive> \*iteration:\S* | ::include\b )
     | (?P<word> [\w./+-]+ )
     | (?P<other> . )
@@ -130,8 +130,6 @@ _OTHERS = {
     "[": "\\[",
     "]": "\\]",
     "$": "\\$",
-    "`": "\\`",  # left of an escape that a bounded token tore apart
-    "\\": "\\\\",
 }
 
 
@@ -145,12 +143,13 @@ class _Inline:
             "atom": lambda found: code_line(codes[ord(found[0]) - _ATOM]),
             "image": self._image,
             "link": self._link,
-            "media": lambda found: "" if found[0][1] == "/" else "(image removed)",
+            "media": lambda found: " " if found[0][1] == "/" else "(image removed)",
             "newline": lambda found: " ",
             "auto": lambda found: self._address(found["address"]),
             "url": lambda found: self._bare(found[0]),
             "double": lambda found: self._code(found[0]),
-            "reference": lambda found: self._code(found[0]),
+            "reference": self._reference,
+            "placeholder": lambda found: self._code(found[0]),
             "directive": lambda found: self._code(found[0]),
             "word": self._word,
             "other": lambda found: _OTHERS.get(found[0], found[0]),
@@ -162,7 +161,7 @@ class _Inline:
         for token in _TOKEN.finditer(plain):
             write = self._writers.get(token.lastgroup or "")
             piece = write(token) if write else token[0]
-            if _clash(last, piece):
+            if _clash(last, piece) or (token["link"] and _joins(last, piece)):
                 pieces.append(" ")
             if piece:
                 pieces.append(piece)
@@ -193,6 +192,10 @@ class _Inline:
         end = len(url.rstrip(_TRAILING))
         return self._address(url[:end]) + url[end:].replace("]", "\\]")
 
+    def _reference(self, found: re.Match[str]) -> str:
+        end = len(found[0].rstrip(".:/+-"))
+        return self._code(found[0][:end]) + found[0][end:]
+
     def _word(self, found: re.Match[str]) -> str:
         return self._code(found[0]) if "www." in found[0].lower() else found[0]
 
@@ -205,3 +208,11 @@ def _clash(left: str, right: str) -> bool:
     if right.startswith("["):
         return left.endswith("!")
     return left.endswith("`") and right.startswith("\\$")
+
+
+def _joins(left: str, label: str) -> bool:
+    """Whether the label of a link that is none any more would run into the text before it: "@" and
+    "all", "www" and ".example.com"."""
+    return (
+        bool(left) and not left.endswith((" ", "\t", "(", "*", "_", '"', "'")) and label[0] != "["
+    )

@@ -67,6 +67,7 @@ HOSTILE = [
     "a | `b\n---|---\n`c | @all` | `",
     "> | `x | @all` |\n> |---|---|",
     "| a | b |\n|---|---|\n| https://x.y/&#124;www.evil.com | %{&#124;@all} | `x\\\\| @all` |",
+    "@[all](https://evil.com) @</img>all @<br>all @![](x)all @[](x)all @[`x`](y)all",
     # references
     "#1 !2 %3 $4 &5 ~6 ^alert#7",
     "group/proj#1 group/proj!2 group&3 g/p$4 g/p%5 g/p~6 g/p@deadbeef",
@@ -98,6 +99,7 @@ HOSTILE = [
     "www.evil.com WWW.evil.com www\\.evil.com",
     "<https://evil.com/?q=1> <javascript:alert(1)> <mailto:x@y.z>",
     "[a](https://gitlab.example.com/x)`b`[c](https://evil.com/`y`)",
+    "#[1](x) www[.evil.com](x) https:[//evil.com](x) ~~~[bug](x) me@[evil.com](x)",
     # blocks that run or hide
     '```mermaid\ngraph TD; A-->B; click A "https://evil.com"\n```',
     "```plantuml\n!include https://evil.com\n```",

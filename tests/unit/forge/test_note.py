@@ -1,0 +1,228 @@
+"""Notes are short, honest, marked, and harmless."""
+
+import dataclasses
+
+import pytest
+
+from tests.unit.forge import rendering
+from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from worker.core.context import Outcome, Status, Subject
+from worker.core.finding import Evidence, Finding, Verdict, parse
+from worker.core.identity import Marker, find_marker
+from worker.core.messages import Usage
+from worker.forge import note
+
+MARKER = Marker("0123456789abcdef0123", 0)
+SUBJECT = Subject(
+    gitlab_url="https://gitlab.example.com",
+    project_id=7,
+    project="group/shop",
+    mr_iid=42,
+    pipeline_project_id=7,
+    pipeline_id=9001,
+    sha="3f2a9c1d" + "0" * 32,
+    web_url="https://gitlab.example.com/group/shop/-/merge_requests/42",
+)
+FOOTER = note.Footer(
+    model="anthropic/claude-sonnet-5-5",
+    iterations=7,
+    usage=Usage(uncached=2_000, cache_read=52_100, cache_write=6_000, output=1_834),
+    cost_usd=0.0871,
+    seconds=41.3,
+)
+JOB = "https://gitlab.example.com/group/shop/-/jobs/4711"
+FINDING = Finding(
+    verdict=Verdict.CHANGE,
+    failed="`unit-tests`: `tests/test_totals.py::test_vat`",
+    cause="`VAT` is 0.07 now, and `test_vat` expects 0.19. Ask @alice.",
+    evidence=(
+        Evidence(4711, 1843, "E   AssertionError: assert 107.0 == 119.0", f"{JOB}#L1843"),
+        Evidence(4711, 1850, "FAILED `test_vat`", f"{JOB}#L1850"),
+    ),
+    to_do="- Put the rate back to 0.19,\n- or change the expected total.",
+    details="```diff\n-VAT = 0.19\n+VAT = 0.07\n```",
+)
+DONE = Outcome(Status.DONE, "")
+PARTIAL = Outcome(Status.PARTIAL, "", "the iteration limit was reached")
+
+GOLDEN = """\
+<!-- sandpiper:session=0123456789abcdef0123 turn=0 -->
+
+**Caused by this change**
+
+**Failed:** `unit-tests`: `tests/test_totals.py::test_vat`
+
+**Cause:** `VAT` is 0.07 now, and `test_vat` expects 0.19. Ask `@alice`.
+
+- [job 4711, line 1843](https://gitlab.example.com/group/shop/-/jobs/4711#L1843): \
+`E   AssertionError: assert 107.0 == 119.0`
+- [job 4711, line 1850](https://gitlab.example.com/group/shop/-/jobs/4711#L1850): \
+`` FAILED `test_vat` ``
+
+**What to do:** Put the rate back to 0.19; or change the expected total.
+
+<details>
+<summary>Details</summary>
+
+ ```diff
+ -VAT = 0.19
+ +VAT = 0.07
+ ```
+
+</details>
+
+<sub>`anthropic/claude-sonnet-5-5` · 7 iterations · 60,100 tokens in, 1,834 out · 87% cached \
+· 0.09 USD · 41 s · Reply in this thread to ask more</sub>"""
+
+
+def written(finding: Finding = FINDING, outcome: Outcome = DONE, **footer: object) -> str:
+    changed = dataclasses.replace(FOOTER, **footer)  # type: ignore[arg-type]
+    return note.finding(MARKER, SUBJECT, finding, outcome, changed, HOSTS)
+
+
+def visible_lines(body: str) -> list[str]:
+    shown = body.split("\n<details>")[0].split("\n<sub>")[0]
+    return [line for line in shown.split("\n")[1:] if line.strip()]
+
+
+def test_a_finding_is_rendered_as_agreed() -> None:
+    assert written() == GOLDEN
+
+
+def test_every_body_begins_with_its_marker() -> None:
+    bodies = [
+        written(),
+        note.placeholder(MARKER, SUBJECT, resumed=False),
+        note.answer(MARKER, SUBJECT, "<!-- sandpiper:session=00 -->", DONE, FOOTER, HOSTS),
+        note.failure(MARKER, SUBJECT, "why", None),
+    ]
+    for body in bodies:
+        assert find_marker(body) == MARKER
+        assert body.count("<!--") == 1
+
+
+def test_a_placeholder_is_one_line_that_says_what_goes_on() -> None:
+    first = visible_lines(note.placeholder(MARKER, SUBJECT, resumed=False))
+    assert first == [
+        "Sandpiper is finding out why pipeline 9001 failed on `3f2a9c1d`; "
+        "the finding will replace this note."
+    ]
+    again = visible_lines(note.placeholder(MARKER, SUBJECT, resumed=True))
+    assert again == ["Sandpiper is looking into your question; the answer will replace this note."]
+
+
+def test_an_answer_is_shown_whole() -> None:
+    body = note.answer(MARKER, SUBJECT, "It timed out.\n\nSee #12.", DONE, FOOTER, HOSTS)
+    assert body.startswith(f"{MARKER.text()}\n\nIt timed out.\n\nSee `#12`.\n\n<sub>")
+
+
+@pytest.mark.parametrize(("turn", "headline"), [(0, "No analysis"), (3, "No answer")])
+def test_a_failure_says_why_and_what_to_do(turn: int, headline: str) -> None:
+    body = note.failure(Marker(MARKER.session_id, turn), SUBJECT, "the model is down", None)
+    assert visible_lines(body) == [
+        f"**{headline} this time.** The model is down.",
+        "Reply in this thread to try again.",
+    ]
+
+
+def test_an_unfinished_analysis_says_so_and_why() -> None:
+    lines = visible_lines(written(outcome=PARTIAL))
+    assert lines[0] == "**Unfinished: caused by this change**"
+    assert lines[1] == (
+        "This is what was found before it stopped: the iteration limit was reached."
+    )
+    answer = note.answer(MARKER, SUBJECT, "half", PARTIAL, FOOTER, HOSTS)
+    assert visible_lines(answer)[0] == lines[1]
+
+
+@pytest.mark.parametrize("outcome", [DONE, PARTIAL])
+def test_at_most_eight_lines_are_visible_and_nothing_is_lost(outcome: Outcome) -> None:
+    words = " ".join(f"word{number}" for number in range(400))
+    long = Finding(
+        verdict=Verdict.FLAKY,
+        failed=f"{words}\n\nfailed again",
+        cause=f"```\ncode first\n```\n{words}",
+        evidence=tuple(Evidence(1, n, f"log line number {n}", f"{JOB}#L{n}") for n in range(1, 9)),
+        to_do="\n".join(f"{n}. step {n}" for n in range(1, 30)) + "\n\nthen rest",
+        details=words,
+        unproven=2,
+    )
+    body = written(long, outcome)
+    assert len(visible_lines(body)) <= 8
+    for part in ("failed again", "code first", "step 29", "then rest", "log line number 8"):
+        assert part in body
+    assert "2 quotes could not be proven and were left out." in body
+
+
+def test_an_answer_without_sections_is_shown_in_brief_and_whole() -> None:
+    body = written(parse("The runner is gone.\n\nIt never came back."))
+    assert visible_lines(body) == [
+        "**Not clear whether this change is the cause**",
+        "**Cause:** The runner is gone.",
+    ]
+    assert "It never came back." in body.split("<details>")[1]
+
+
+def test_the_footer_is_honest_about_what_is_not_known() -> None:
+    body = written(cost_usd=None, missing=("gitlab_get_job_log 4712: the log was erased",))
+    assert "cost unknown" in body
+    assert "Not available: gitlab_get_job_log 4712: the log was erased." in body
+    assert "1 iteration ·" in written(iterations=1)
+
+
+def test_a_quote_without_a_safe_link_is_shown_without_one() -> None:
+    odd = Evidence(1, 2, "some text", "https://gitlab.example.com/x)](javascript:alert(1))")
+    assert "- job 1, line 2: `some text`" in written(Finding(cause="x", evidence=(odd,)))
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_part_of_a_note_does_anything(hostile: str) -> None:
+    finding = Finding(
+        failed=hostile,
+        cause=hostile,
+        evidence=(Evidence(1, 2, hostile, f"{JOB}#L2"),) * 5,
+        to_do=hostile,
+        details=hostile,
+    )
+    outcome = Outcome(Status.PARTIAL, "", hostile)
+    subject = dataclasses.replace(SUBJECT, sha=hostile)
+    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    ours = ("<!-- sandpiper:", "<details>\n", "</details>\n", "<sub>", "</sub>")
+    for body in (
+        note.finding(MARKER, subject, finding, outcome, footer, HOSTS),
+        note.answer(MARKER, subject, hostile, outcome, footer, HOSTS),
+        note.failure(MARKER, subject, hostile, footer),
+        note.placeholder(MARKER, subject, resumed=False),
+    ):
+        found = rendering.dangers(body, HOSTS)
+        assert [each for each in found if not each.startswith("html_")] == []
+        html = [token.content for token in rendering.tokens(body) if "html" in token.type]
+        assert all(content.startswith(ours) for content in html)
+        assert body.count("<details>\n") == body.count("\n</details>")
+
+
+def test_no_token_is_posted_whatever_the_model_does() -> None:
+    token = "glpat-" + "aB3" * 8
+    finding = Finding(
+        failed=token,
+        cause=f"see {token}",
+        evidence=(Evidence(1, 2, f"TOKEN={token}", JOB),),
+        to_do=f"`{token}`",
+        details=f"```\n{token}\n```",
+    )
+    bodies = [
+        written(finding, Outcome(Status.PARTIAL, "", token), missing=(token,)),
+        note.answer(MARKER, SUBJECT, token, DONE, FOOTER, HOSTS),
+        note.failure(MARKER, SUBJECT, token, None),
+    ]
+    for body in bodies:
+        assert token not in body
+        assert "[redacted: gitlab-token" in body.replace("\\", "")
+
+
+def test_a_body_is_capped() -> None:
+    huge = "<b> & @all [x] " * 20_000
+    finding = Finding(failed=huge, cause=huge, to_do=huge, details=huge)
+    assert len(written(finding)) <= note.MAX_BODY
+    answer = note.answer(MARKER, SUBJECT, huge, DONE, FOOTER, HOSTS)
+    assert 10_000 < len(answer) <= note.MAX_BODY

@@ -6,8 +6,9 @@ key and what was expected. The only module that reads the environment.
 
 import os
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -59,12 +60,52 @@ class SandboxSettings(_Part):
 
 
 class ProviderSettings(_Part):
-    """One entry of `models.providers:`. An unset field falls back to the built-in provider's."""
+    """One entry of `models.providers:`. An unset field falls back to the built-in provider's.
+
+    The last three are for `openai-compatible` servers: how they name the answer's limit, the field
+    in which they want thinking back, and what they take for a call's id (a regular expression).
+    """
 
     base_url: str = ""
     project: str = ""
     location: str = ""
+    max_tokens_field: Literal["", "max_tokens", "max_completion_tokens"] = ""
+    send_reasoning: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
+    call_id: str = ""
     key: str = Field(default="", exclude=True, repr=False)
+
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Dollars = Annotated[float, Field(ge=0)]
+
+
+class PriceSettings(_Part):
+    """Dollars per million tokens; an unstated cache price is that of plain input."""
+
+    input: Dollars | None = None
+    output: Dollars | None = None
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+
+
+class TierSettings(PriceSettings):
+    """Prices above so many tokens of prompt, or since a day."""
+
+    above: int = Field(default=0, ge=0)
+    since: date | None = None
+
+
+class CatalogueSettings(PriceSettings):
+    """One entry of `models.catalogue:`: a model that is not built in, or corrects one that is."""
+
+    window: int | None = Field(default=None, ge=1)
+    max_output: int | None = Field(default=None, ge=1)
+    min_cached: int | None = Field(default=None, ge=0)
+    binds_thinking: bool | None = None
+    effort: Effort | None = None
+    chat_effort: Effort | None = None
+    tiers: tuple[TierSettings, ...] | None = None
 
 
 class ModelSettings(_Part):
@@ -73,6 +114,7 @@ class ModelSettings(_Part):
     default: str = "anthropic/claude-sonnet-5-5"
     fallback: tuple[str, ...] = ()
     providers: dict[str, ProviderSettings] = {}
+    catalogue: dict[str, CatalogueSettings] = {}
 
     @field_validator("default", "fallback")
     @classmethod

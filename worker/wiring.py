@@ -27,13 +27,15 @@ from worker.deps import Deps, Kit
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import GitLabForge
+from worker.models.base import Dialect
+from worker.models.catalogue_entries import extended
 from worker.models.client import HttpModel
 from worker.models.fallback import FallbackModel
 from worker.models.table import build
 from worker.playbook import Workflow
 from worker.sessions.store import Store
 from worker.sessions.table import open_store
-from worker.settings import ACCESS_LEVELS, Settings
+from worker.settings import ACCESS_LEVELS, ProviderSettings, Settings
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 from worker.sources.failures import failed_jobs
@@ -162,7 +164,25 @@ def _model(name: str, settings: Settings) -> HttpModel:
         clock=SystemClock(),
         project=provider.project,
         location=provider.location,
+        dialect=_dialect(provider),
+        catalogue=extended(
+            {
+                model: entry.model_dump(exclude_unset=True)
+                for model, entry in settings.models.catalogue.items()
+            }
+        ),
     )
+
+
+def _dialect(provider: ProviderSettings) -> Dialect | None:
+    """What the operator says of a compatible server; None leaves it to the endpoint."""
+    said = {
+        "limit": provider.max_tokens_field,
+        "reasoning": provider.send_reasoning,
+        "call_id": provider.call_id,
+    }
+    stated = {name: value for name, value in said.items() if value}
+    return Dialect(**stated) if stated else None
 
 
 def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps:

@@ -21,7 +21,7 @@ PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
 STORY = (*PURE, "worker.deps", "worker.playbook", "sandbox.base")
 SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
-DESK = (*SERVICE, "worker.app")
+DESK = (*SERVICE, "worker.app", "worker.sweep")
 
 ROOMS = {
     "sandbox": Room(outside=("docker", "requests", "urllib3")),
@@ -34,22 +34,27 @@ ROOMS = {
     "worker.playbook": Room(PURE, ("pydantic", "yaml")),
     "worker.gitlab_client": Room(PURE, ("gitlab", "requests")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
-    "worker.webhook": Room(FLOOR, ("anyio", "pydantic", "starlette")),
-    "worker.models": Room(FLOOR, ("httpx",)),
+    "worker.webhook": Room(FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette")),
+    "worker.models": Room(FLOOR, ("google", "httpx")),
     "worker.tools": Room((*FLOOR, "sandbox.base"), ("pydantic",)),
-    "worker.sources": Room((*FLOOR, "worker.gitlab_client"), ("gitlab", "pydantic", "requests")),
+    "worker.sources": Room(
+        (*FLOOR, "worker.gitlab_client"), ("gitlab", "httpx", "pydantic", "requests")
+    ),
     "worker.forge": Room((*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "requests")),
     "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3")),
     # The story: it knows the ports and the note's pure text, no adapter.
     "worker.loop": Room(PURE),
     "worker.deps": Room((*PURE, "worker.playbook", "sandbox.base")),
     "worker.turn": Room((*STORY, "worker.loop", "worker.forge.note")),
-    "worker.job": Room((*STORY, "worker.turn", "worker.forge.note")),
+    "worker.conversation": Room((*STORY, "worker.turn")),
+    "worker.replies": Room((*STORY, "worker.conversation", "worker.forge.neutralise")),
+    "worker.job": Room((*STORY, "worker.conversation", "worker.replies")),
+    "worker.sweep": Room((*STORY, "worker.conversation")),
     "worker.app": Room(SERVICE, ("celery", "kombu")),
     # The one place that names concrete adapters.
     "worker.wiring": Room(
         (
-            *(*STORY, *SERVICE, "worker.app", "worker.turn", "sandbox"),
+            *(*STORY, *SERVICE, "worker.app", "worker.conversation", "worker.turn", "sandbox"),
             *("worker.forge", "worker.models", "worker.sessions"),
             *("worker.sources", "worker.tools", "worker.webhook"),
         ),
@@ -57,7 +62,7 @@ ROOMS = {
     ),
     "worker.cli": Room(DESK, ("click", "rich", "uvicorn")),
     "worker.cli.demo": Room((*DESK, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
-    "worker.demo": Room(PURE, ("httpx", "markdown_it", "starlette", "uvicorn")),
+    "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
 }
 
 IMPURE = {

@@ -96,6 +96,22 @@ models:
     assert models.provider("anthropic-vertex").project == "env-project"
 
 
+def test_a_model_of_ones_own_can_be_described(tmp_path: Path) -> None:
+    text = """
+models:
+  catalogue:
+    my-model:
+      {window: 64000, input: 0.5, output: 1.5, tiers: [{above: 32000, input: 1, output: 3}]}
+"""
+    entry = load(write(tmp_path, text), NOTHING).models.catalogue["my-model"]
+    assert entry.model_dump(exclude_unset=True) == {
+        "window": 64000,
+        "input": 0.5,
+        "output": 1.5,
+        "tiers": ({"above": 32000, "input": 1, "output": 3},),
+    }
+
+
 def test_one_token_serves_both_purposes_and_two_are_kept_apart(tmp_path: Path) -> None:
     both = load(write(tmp_path, ""), {"GITLAB_TOKEN": "glpat-one"}).gitlab
     assert (both.read_token, both.write_token) == ("glpat-one", "glpat-one")

@@ -1,9 +1,12 @@
 """Reading from GitLab: typed, capped, timed out, and every error a SourceError."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import requests
 from pydantic import BaseModel, ValidationError
@@ -14,6 +17,7 @@ from worker.gitlab_client import (
     RETRIES,
     TIMEOUT,
     Connections,
+    TooMuch,
     chunks,
     decoded,
     explain,
@@ -61,22 +65,41 @@ class ReadClient:
     """
 
     def __init__(
-        self, url: str, token: str, timeout: tuple[float, float] = TIMEOUT, retries: int = RETRIES
+        self,
+        url: str,
+        token: str,
+        timeout: tuple[float, float] = TIMEOUT,
+        retries: int = RETRIES,
+        deadline: float | None = None,
     ) -> None:
         self._connections = Connections(url, token, timeout)
+        self._schemes = {"https", urlsplit(url).scheme}
+        self._timeout = timeout
         self._retries = retries
+        self._deadline = deadline
 
-    def one(self, path: str, model: type[T], what: str) -> T:
+    def until(self, deadline: float) -> "ReadClient":
+        """The same client, that begins nothing and streams nothing past `deadline` (monotonic)."""
+        other = copy(self)
+        other._deadline = deadline
+        return other
+
+    def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """The object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
-        with _asking(what), self._get(path, {}) as response:
+        with _asking(what), self._get(path, query or {}) as response:
             return _parsed(model, decoded(response, MAX_JSON), what)
 
     def many(
         self, path: str, model: type[T], what: str, query: Query | None = None, pages: int = 10
     ) -> Listing[T]:
-        """The list at `path`, at most `pages` pages of 100. Raises SourceError."""
+        """The list at `path`, at most `pages` pages of 100, and what the deadline leaves of them.
+
+        Raises SourceError.
+        """
         items: list[T] = []
         for number in range(1, pages + 1):
+            if items and self._late():
+                break
             page = self.page(path, model, what, number, PER_PAGE, query)
             items += page.items
             if not page.more:
@@ -106,7 +129,24 @@ class ReadClient:
         with _asking(what), self._get(path, query or {}) as response:
             return keep_ends(chunks(response), cap)
 
+    def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
+        """The bytes at `path` as they come, from where GitLab keeps them. Raises SourceError.
+
+        So it does for more than `cap` bytes.
+        """
+        size = 0
+        with _asking(what), self._download(path, query or {}) as response:
+            for chunk in chunks(response):
+                size += len(chunk)
+                if size > cap:
+                    raise TooMuch(f"larger than {cap} bytes")
+                if self._late():
+                    raise TooMuch("still sending when the time for it was over")
+                yield chunk
+
     def _get(self, path: str, query: Query) -> requests.Response:
+        if self._late():
+            raise requests.Timeout
         return self._connections.get().http_request(
             "get",
             path,
@@ -115,6 +155,28 @@ class ReadClient:
             retry_transient_errors=True,
             max_retries=self._retries,
         )
+
+    def _download(self, path: str, query: Query) -> requests.Response:
+        """GitLab may keep large files in an object store and redirect there, once.
+
+        The token stays behind: a request of its own, without the session that holds it.
+        """
+        try:
+            return self._get(path, query)
+        except requests.TooManyRedirects as error:
+            target = (
+                error.response.headers.get("location", "") if error.response is not None else ""
+            )
+            if urlsplit(target).scheme not in self._schemes:
+                raise
+        response = requests.get(target, stream=True, timeout=self._timeout, allow_redirects=False)
+        if response.status_code != 200:
+            response.close()
+            raise TooMuch(f"the store it is kept in answers {response.status_code}")
+        return response
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
 
 
 @contextmanager

@@ -3,20 +3,26 @@
 import fnmatch
 import logging
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from worker.core.context import Subject
 from worker.core.ports import ThreadNote
 from worker.core.triggers import PipelineFailed
-from worker.sources import wire
+from worker.errors import SourceError
+from worker.sources import failing, policy, wire
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.delta import since
+from worker.sources.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.desk")
 
 # Merged-results pipelines and merge trains run on a commit that GitLab makes (wire-gitlab 3).
 _SYNTHETIC = re.compile(r"refs/merge-requests/\d+/(merge|train)$")
+_OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/")
 _PIPELINE_PAGES = 2
 
 
@@ -24,25 +30,34 @@ class GitLabDesk:
     """The Desk over GitLab.
 
     `projects` are globs of allowed project paths (`*` also crosses slashes; none allows all);
-    `min_access` is the access level (30 is Developer) from which a member may command.
+    `min_access` is the access level (30 is Developer) from which a member may command. `policy`
+    holds for what nobody asked for, not for `find`.
     """
 
     def __init__(
-        self, client: ReadClient, gitlab_url: str, projects: Sequence[str], min_access: int
+        self,
+        client: ReadClient,
+        gitlab_url: str,
+        projects: Sequence[str],
+        min_access: int,
+        policy: Policy = DEFAULT,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._url = gitlab_url.rstrip("/")
         self._globs = tuple(glob.lower() for glob in projects)
         self._min_access = min_access
+        self._policy = policy
+        self._sleep = sleep
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline that still matters, or the reason why not."""
         pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
-        if pipeline.status != "failed":
+        if pipeline.status != "failed" and not self._failing(trigger, pipeline):
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
         if pipeline.source == "parent_pipeline":
             return f"pipeline {pipeline.id} is a child pipeline: its parent is looked at instead"
-        mr = self._merge_request(trigger)
+        mr = self._merge_request(trigger, pipeline)
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
         project = self._project(str(mr.target_project_id))
@@ -50,6 +65,7 @@ class GitLabDesk:
             self._not_allowed(project)
             or _settled(mr)
             or _outdated(mr, pipeline)
+            or policy.unwanted(self._client, mr, self._policy)
             or self._bound(project, mr, pipeline, trigger.project_id)
         )
 
@@ -79,7 +95,14 @@ class GitLabDesk:
             path + quote(discussion_id, safe=""), wire.Discussion, f"discussion {discussion_id}"
         )
         return [
-            ThreadNote(note.id, note.author.id, note.body, note.system, note.internal)
+            ThreadNote(
+                note_id=note.id,
+                author_id=note.author.id,
+                body=note.body,
+                system=note.system,
+                internal=note.internal,
+                at=_epoch(note.created_at),
+            )
             for note in thread.notes
         ]
 
@@ -91,6 +114,39 @@ class GitLabDesk:
         except NotFound:
             return False
         return member.state == "active" and member.access_level >= self._min_access
+
+    def is_bot(self, user_id: int) -> bool:
+        """Whether GitLab says that the account is not a person's."""
+        return policy.is_bot(self._client, user_id)
+
+    def superseded(self, subject: Subject) -> str:
+        """Why the subject's pipeline does not matter any more, or ""."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+        try:
+            mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        except SourceError as error:
+            log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
+            return ""
+        return _settled(mr) or _overtaken(mr, subject)
+
+    def same_commit(self, subject: Subject) -> Sequence[int]:
+        """Other failed pipelines of the merge request on the same commit, newest first."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
+        what = f"the pipelines of !{subject.mr_iid}"
+        listed = self._client.many(path, wire.Pipeline, what, pages=_PIPELINE_PAGES)
+        found = [
+            each.id
+            for each in listed.items
+            if each.sha == subject.sha
+            and each.status == "failed"
+            and each.source != "parent_pipeline"
+            and each.id != subject.pipeline_id
+        ]
+        return sorted(found, reverse=True)
+
+    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+        """The head pipelines that failed, of open merge requests touched since."""
+        return failing.failing(self._client, self._globs, since, self._sleep)
 
     def since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
@@ -105,21 +161,46 @@ class GitLabDesk:
         path = f"/projects/{id_or_path}"
         return self._client.one(path, wire.Project, what or f"project {id_or_path}")
 
-    def _merge_request(self, trigger: PipelineFailed) -> wire.MergeRequest | None:
+    def _failing(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
+        """Whether one of its own jobs asks, while it runs, because another one has failed it."""
+        if not trigger.by_job or pipeline.status != "running":
+            return False
+        path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
+        what = f"the failed jobs of pipeline {pipeline.id}"
+        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _PIPELINE_PAGES)
+        return any(not job.allow_failure for job in listed.items)
+
+    def _merge_request(
+        self, trigger: PipelineFailed, pipeline: wire.Pipeline
+    ) -> wire.MergeRequest | None:
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
-            found = self._by_branch(trigger)
+            found = self._by_ref(trigger, pipeline) or self._by_branch(trigger)
             if found is None:
                 return None
             project, iid = found.target_project_id, found.iid
         path = f"/projects/{project}/merge_requests/{iid}"
         return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
+    def _by_ref(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> wire.MergeRequest | None:
+        """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
+        named = _OF_MR.match(pipeline.ref)
+        for project in self._family(trigger.project_id) if named else ():
+            path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
+            with suppress(NotFound):
+                mr = self._client.one(path, wire.MergeRequest, "the pipeline's merge request")
+                if mr.head_pipeline and mr.head_pipeline.id == pipeline.id:
+                    return mr
+        return None
+
+    def _family(self, project_id: int) -> list[int]:
+        """The project, and the one it is a fork of."""
+        parent = self._project(str(project_id)).forked_from_project
+        return [project_id, parent.id] if parent else [project_id]
+
     def _by_branch(self, trigger: PipelineFailed) -> wire.MergeRequest | None:
         """The open merge request of a branch pipeline; a fork's may go to the parent project."""
-        projects = [trigger.project_id]
-        if parent := self._project(str(trigger.project_id)).forked_from_project:
-            projects.append(parent.id)
+        projects = self._family(trigger.project_id)
         found = [mr for project in projects for mr in self._open(project, trigger)]
         if len(found) > 1:
             names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
@@ -172,6 +253,28 @@ def _outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
     if mr.sha != pipeline.sha:
         return f"merge request !{mr.iid} has moved on from {pipeline.sha} to {mr.sha}"
     return ""
+
+
+def _overtaken(mr: wire.MergeRequest, subject: Subject) -> str:
+    head = mr.head_pipeline
+    if head is not None and head.id > subject.pipeline_id:
+        if head.sha != subject.sha:
+            return f"superseded by pipeline {head.id}"
+        passed = head.status == "success"
+        return f"superseded by pipeline {head.id}, which passed" if passed else ""
+    synthetic = head is None or bool(_SYNTHETIC.match(head.ref))
+    if not synthetic and mr.sha and mr.sha != subject.sha:
+        return f"superseded by commit {mr.sha[:8]}"
+    return ""
+
+
+def _epoch(text: str | None) -> float:
+    """A time as GitLab writes it; 0.0 for one that is none."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _chosen(

@@ -4,6 +4,7 @@ exactly what the model was given (law 5)."""
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from worker.core import logs
@@ -11,7 +12,7 @@ from worker.core.context import Subject
 from worker.core.ports import Document, DocumentKind
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.client import Blob, ReadClient
+from worker.sources.client import Blob, NotFound, ReadClient
 
 MAX_LOG = 16 * 1024 * 1024
 """Bytes of one trace that are kept: its first quarter and the rest from its end."""
@@ -32,9 +33,10 @@ class _Log:
 
 
 class JobLogs:
-    """The logs of the jobs of one session's pipeline project: the log source, and LogLines.
+    """The logs of the jobs of one session's projects: the log source, and LogLines.
 
-    Safe to share by threads.
+    Those are the project the pipeline ran in and the merge request's; a job of another one is read
+    once it was adopted. Safe to share by threads.
     """
 
     def __init__(
@@ -51,7 +53,13 @@ class JobLogs:
         self._max_log = max_log
         self._max_kept = max_kept
         self._kept: OrderedDict[int, _Log] = OrderedDict()
+        self._adopted: dict[int, int] = {}
         self._lock = threading.Lock()
+
+    def adopt(self, job_id: int, project_id: int) -> None:
+        """Let the log of a job of another project be read: the operator allows that project."""
+        with self._lock:
+            self._adopted[job_id] = project_id
 
     def document(self, job_id: int) -> Document:
         """The log of a job, cleaned and redacted. Raises SourceError."""
@@ -86,15 +94,38 @@ class JobLogs:
 
     def _fetch(self, job_id: int) -> tuple[_Log, bool]:
         """The log, and whether it will stay as it is."""
-        path = f"/projects/{self._subject.pipeline_project_id}/jobs/{job_id}"
-        job = self._client.one(path, wire.Job, f"job {job_id}")
+        project, job = self.job(job_id)
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
-        trace = self._client.blob(f"{path}/trace", f"the log of job {job_id}", self._max_log)
+        path = f"/projects/{project}/jobs/{job_id}/trace"
+        trace = self._client.blob(path, f"the log of job {job_id}", self._max_log)
         cleaned, hidden = _cleaned(trace)
         missing = _missing(job, trace)
-        document = Document(self._redact(cleaned), DocumentKind.LOG, missing)
-        return _Log(document, job.web_url, hidden), job.status in ENDED and trace.size > 0
+        final = job.status in ENDED and trace.size > 0
+        document = Document(self._redact(cleaned), DocumentKind.LOG, missing, final=final)
+        return _Log(document, job.web_url, hidden), final
+
+    def job(self, job_id: int) -> tuple[int, wire.Job]:
+        """The id of the project a job is in, and the job. Raises SourceError."""
+        *first, last = self._projects(job_id)
+        for project in first:
+            with suppress(NotFound):
+                return project, self._read(project, job_id)
+        try:
+            return last, self._read(last, job_id)
+        except NotFound as error:
+            hint = "one of a downstream project is read once gitlab_list_pipeline_jobs has shown it"
+            raise NotFound(f"{error}; {hint}") from error
+
+    def _projects(self, job_id: int) -> list[int]:
+        if job_id in self._adopted:
+            return [self._adopted[job_id]]
+        subject = self._subject
+        return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
+
+    def _read(self, project: int, job_id: int) -> wire.Job:
+        path = f"/projects/{project}/jobs/{job_id}"
+        return self._client.one(path, wire.Job, f"job {job_id}")
 
     def _keep(self, job_id: int, log: _Log) -> None:
         with self._lock:

@@ -17,11 +17,11 @@ MAX_SIZE = 8 * 1024 * 1024
 def fetch(args: NoArguments, reader: Reader) -> Document:
     """A summary, a line for each file, then the diffs."""
     found = _files(reader)
-    shown, left_out = _fitting(found.items)
-    missing = [f"the diff of {each.new_path} ({_why(each)})" for each in left_out]
+    shown, cut = fitting(found.items)
+    missing = left_out(cut)
     if found.more:
         missing.append(f"all files after the first {len(found.items)}")
-    data = _text(found.items, shown).encode(errors="replace")
+    data = rendered(found.items, shown).encode(errors="replace")
     return Document(data, DocumentKind.TEXT, "; ".join(missing))
 
 
@@ -39,17 +39,23 @@ def _files(reader: Reader) -> Listing[wire.DiffFile]:
     return Listing(tuple(items), more=True)
 
 
-def _fitting(
+def fitting(
     files: tuple[wire.DiffFile, ...],
 ) -> tuple[list[wire.DiffFile], list[wire.DiffFile]]:
+    """The files whose diffs are there and fit in `MAX_SIZE`, and the others."""
     shown: list[wire.DiffFile] = []
-    left_out: list[wire.DiffFile] = []
+    others: list[wire.DiffFile] = []
     room = MAX_SIZE
     for each in files:
         room -= len(each.diff)
         fits = room >= 0 and not (each.too_large or (each.collapsed and not each.diff))
-        (shown if fits else left_out).append(each)
-    return shown, left_out
+        (shown if fits else others).append(each)
+    return shown, others
+
+
+def left_out(files: list[wire.DiffFile]) -> list[str]:
+    """The files whose diffs are not shown, and why."""
+    return [f"the diff of {each.new_path} ({_why(each)})" for each in files]
 
 
 def _why(file: wire.DiffFile) -> str:
@@ -58,7 +64,8 @@ def _why(file: wire.DiffFile) -> str:
     return "collapsed by GitLab" if file.collapsed else "over the size cap"
 
 
-def _text(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
+def rendered(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
+    """A summary of all `files`, then the diffs of the `shown` ones."""
     plural = "" if len(files) == 1 else "s"
     summary = [f"{len(files)} file{plural} changed", *map(_summary, files), ""]
     return "\n".join([*summary, *map(unified, shown)])

@@ -10,6 +10,9 @@ from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.sources import wire
 from worker.sources.base import SourceDef, present, to_json
+from worker.sources.client import Listing
+from worker.sources.downstream import Descent
+from worker.sources.matrix import dimensions
 from worker.sources.mr_details import pipeline_facts
 from worker.sources.reader import Reader
 
@@ -26,35 +29,48 @@ class PipelineJobs(Arguments):
 
 
 def fetch(args: PipelineJobs, reader: Reader) -> Document:
-    """The pipeline and its jobs as JSON."""
+    """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
-    path = f"{reader.pipeline_project}/pipelines/{number}"
-    pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
-    found = reader.client.many(
-        f"{path}/jobs",
-        wire.Job,
-        f"the jobs of pipeline {number}",
-        {"include_retried": "true"},
-        PAGES,
-    )
-    retried = retried_ids(found.items)
-    jobs = sorted(found.items, key=lambda job: (_rank(job, retried), job.id))
-    data = to_json(
-        {
-            "pipeline": pipeline_facts(pipeline),
-            "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
-            "jobs": [_facts(job, job.id in retried) for job in jobs],
-        }
-    )
-    missing = _missing(pipeline, found.items, found.more, retried)
-    return Document(data, missing=missing)
+    what = f"pipeline {number}"
+    project = reader.owner(f"/pipelines/{number}", what) if args.pipeline_id else ""
+    path = f"{project or reader.pipeline_project}/pipelines/{number}"
+    pipeline = reader.client.one(path, wire.Pipeline, what)
+    found = all_jobs(path, number, reader)
+    descent = Descent(reader)
+    downstream = descent.below(path, pipeline.id)
+    data = to_json(_told(pipeline, found.items) | present(downstream=downstream))
+    missing = [*_missing(pipeline, found, bool(downstream)), *descent.missing]
+    final = pipeline.status not in ("created", "pending", "running")
+    return Document(data, missing="; ".join(missing), final=final)
+
+
+def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
+    """The jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
+    what = f"the jobs of pipeline {number}"
+    return reader.client.many(f"{path}/jobs", wire.Job, what, {"include_retried": "true"}, PAGES)
+
+
+def _told(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
+    retried = retried_ids(found)
+    runs = _runs(found)
+    jobs = sorted(found, key=lambda job: (_rank(job, retried), job.id))
+    return {
+        "pipeline": pipeline_facts(pipeline),
+        "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
+        "jobs": [_facts(job, job.id in retried, runs[job.name]) for job in jobs],
+    }
+
+
+def _runs(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
+    runs: dict[str, list[int]] = {}
+    for job in sorted(jobs, key=lambda job: job.id):
+        runs.setdefault(job.name, []).append(job.id)
+    return runs
 
 
 def retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
     """The jobs that were run again: GitLab does not say so, but a newer one has their name."""
-    newest: dict[str, int] = {}
-    for job in jobs:
-        newest[job.name] = max(job.id, newest.get(job.name, 0))
+    newest = {name: ids[-1] for name, ids in _runs(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
 
 
@@ -64,40 +80,44 @@ def _rank(job: wire.Job, retried: frozenset[int]) -> int:
     return 2 if job.id in retried else int(job.allow_failure)
 
 
-def _facts(job: wire.Job, retried: bool) -> dict[str, Any]:
+def _facts(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
+    attempt = f"{runs.index(job.id) + 1} of {len(runs)}" if len(runs) > 1 else None
     return present(
         id=job.id,
         name=job.name,
+        **dimensions(job.name),
         stage=job.stage,
         status=job.status,
         failure_reason=job.failure_reason,
         allow_failure=job.allow_failure,
         retried=retried,
+        attempt=attempt,
         seconds=job.duration,
         started_at=job.started_at,
         finished_at=job.finished_at,
         runner=job.runner.description if job.runner else None,
         tags=list(job.tag_list),
+        artifacts=any(file.file_type == "archive" for file in job.artifacts),
         web_url=job.web_url,
     )
 
 
-def _missing(
-    pipeline: wire.Pipeline, jobs: Sequence[wire.Job], more: bool, retried: frozenset[int]
-) -> str:
-    if more:
-        return f"jobs older than the newest {len(jobs)}"
-    failed = [job for job in jobs if job.status == "failed" and job.id not in retried]
-    if pipeline.status == "failed" and not failed and not pipeline.yaml_errors:
-        return "the failed job: it may be in a child pipeline, whose jobs are not listed here"
-    return ""
+def _missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
+    if found.more:
+        return [f"jobs older than the newest {len(found.items)}"]
+    retried = retried_ids(found.items)
+    failed = [job for job in found.items if job.status == "failed" and job.id not in retried]
+    if pipeline.status != "failed" or failed or descended or pipeline.yaml_errors:
+        return []
+    return ["the failed job: GitLab shows none, nor a child pipeline that the read token may see"]
 
 
 PIPELINE_JOBS = SourceDef(
     name="gitlab_list_pipeline_jobs",
     description=(
         "A pipeline and its jobs with id, stage, status and failure reason: failed ones first, "
-        "earlier attempts of a retried job marked. Also shows errors in the CI configuration."
+        "every attempt of a retried job. Shows errors in the CI configuration, and under "
+        "`downstream` the child and triggered pipelines with their failed jobs."
     ),
     args=PipelineJobs,
     fetch=fetch,

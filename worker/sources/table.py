@@ -1,49 +1,126 @@
 """All sources, and how they are bound to a session."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from worker.arguments import parse, schema
+from worker.core.hostile import visible
 from worker.core.messages import ToolSpec
-from worker.core.ports import Document, Source
+from worker.core.ports import Document, DocumentKind, Source
+from worker.errors import ConfigError
+from worker.sources.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
 from worker.sources.base import SourceDef
+from worker.sources.branch_pipelines import BRANCH_PIPELINES
+from worker.sources.cache import Cache
+from worker.sources.ci_config import CI_CONFIG
+from worker.sources.compare import COMPARE
+from worker.sources.discussions import DISCUSSIONS
 from worker.sources.file import FILE
+from worker.sources.job_history import JOB_RUNS, LAST_GREEN_LOG
 from worker.sources.job_log import JOB_LOG
+from worker.sources.mr_commits import MR_COMMITS
 from worker.sources.mr_details import MR_DETAILS
 from worker.sources.mr_diff import MR_DIFF
 from worker.sources.pipeline_jobs import PIPELINE_JOBS
 from worker.sources.reader import Reader
+from worker.sources.revealed import revealed
+from worker.sources.search import SEARCH
+from worker.sources.source_archive import SOURCE_ARCHIVE
+from worker.sources.statuses import STATUSES
+from worker.sources.test_report import TEST_REPORT
+from worker.sources.tree import TREE
 
-SOURCES: tuple[SourceDef[Any], ...] = (MR_DETAILS, MR_DIFF, PIPELINE_JOBS, JOB_LOG, FILE)
+Rows = Sequence[SourceDef[Any]]
+
+SOURCES: tuple[SourceDef[Any], ...] = (
+    MR_DETAILS,
+    MR_DIFF,
+    MR_COMMITS,
+    DISCUSSIONS,
+    PIPELINE_JOBS,
+    JOB_LOG,
+    TEST_REPORT,
+    LIST_ARTIFACTS,
+    ARTIFACT,
+    ALL_ARTIFACTS,
+    FILE,
+    TREE,
+    SEARCH,
+    SOURCE_ARCHIVE,
+    COMPARE,
+    CI_CONFIG,
+    BRANCH_PIPELINES,
+    JOB_RUNS,
+    LAST_GREEN_LOG,
+    STATUSES,
+)
+"""GitLab's. Their order is the order of the tools."""
+
+MAX_MISSING = 2000
+"""Characters of what is said to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
     row: SourceDef[Any]
     reader: Reader
+    cache: Cache
     spec: ToolSpec
 
     def fetch(self, arguments: str) -> Document:
-        document = self.row.fetch(parse(self.row.args, arguments), self.reader)
-        if self.row.redacted:
-            return document
-        return replace(document, data=self.reader.redact(document.data))
+        args = parse(self.row.args, arguments)
+        key = (self.row.name, args.model_dump_json())
+        return self.cache.get(key, lambda: self._made(args))
+
+    def _made(self, args: Any) -> Document:
+        row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
+        document = row.fetch(args, reader)
+        data = document.data if row.redacted else reader.redact(document.data)
+        if document.kind is DocumentKind.TEXT:
+            data = revealed(data)
+        return capped(replace(document, data=data, missing=_said(document, reader)), row.cap)
 
 
-def bind(reader: Reader) -> dict[str, Source]:
+def _said(document: Document, reader: Reader) -> str:
+    """Names in it are other people's."""
+    return reader.redact(visible(document.missing)[:MAX_MISSING].encode()).decode()
+
+
+def capped(document: Document, cap: int) -> Document:
+    """The document, or its first `cap` bytes with what is missing said."""
+    over = len(document.data) - cap
+    if over <= 0:
+        return document
+    missing = "; ".join(filter(None, (document.missing, f"the last {over} bytes")))
+    return replace(document, data=document.data[:cap], missing=missing)
+
+
+def joined(*more: Rows) -> tuple[SourceDef[Any], ...]:
+    """GitLab's rows and others, in this order. Raises ConfigError for a name that is taken."""
+    rows = [*SOURCES, *(row for each in more for row in each)]
+    names = [row.name for row in rows]
+    if taken := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"two sources have the same name: {', '.join(taken)}")
+    return tuple(rows)
+
+
+def bind(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     """The sources of one session by name, in the order of the table.
 
-    Every document is redacted exactly once.
+    Every document is redacted exactly once, and kept: the same call gives the same bytes.
     """
+    cache = Cache()
     return {
-        row.name: _Bound(row, reader, ToolSpec(row.name, row.description, schema(row.args)))
-        for row in SOURCES
+        row.name: _Bound(row, reader, cache, ToolSpec(row.name, row.description, schema(row.args)))
+        for row in rows
+        if row.applies(reader.subject)
     }
 
 
-def notes(names: Iterable[str]) -> str:
+def notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
     """The part of the system prompt that tells of the named sources, in the table's order."""
     wanted = set(names)
-    lines = [f"- `{row.name}`: {row.note}." for row in SOURCES if row.name in wanted]
+    lines = [f"- `{row.name}`: {row.note}." for row in rows if row.name in wanted]
     return "\n".join(["## Data sources", *lines, ""]) if lines else ""

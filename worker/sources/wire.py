@@ -1,5 +1,7 @@
 """GitLab's answers as types: only what is used, everything else ignored (wire-gitlab 4)."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -69,8 +71,10 @@ class MergeRequest(_Wire):
 class Commit(_Wire):
     """A commit of a merge request."""
 
+    id: str = ""
     short_id: str = ""
     title: str = ""
+    message: str | None = None
     author_name: str = ""
     created_at: str | None = None
 
@@ -89,6 +93,25 @@ class DiffFile(_Wire):
     collapsed: bool | None = None
     too_large: bool | None = None
     diff: str = ""
+
+
+class Bridge(_Wire):
+    """A job that starts another pipeline: a child's, or one of another project."""
+
+    name: str = ""
+    stage: str = ""
+    status: str = ""
+    allow_failure: bool = False
+    failure_reason: str | None = None
+    downstream_pipeline: Pipeline | None = None
+
+
+class ArtifactFile(_Wire):
+    """One of the files a job has left: the archive, the log, a report."""
+
+    file_type: str = ""
+    size: int | None = None
+    filename: str | None = None
 
 
 class Runner(_Wire):
@@ -113,6 +136,107 @@ class Job(_Wire):
     web_url: str = ""
     runner: Runner | None = None
     tag_list: tuple[str, ...] = ()
+    artifacts: tuple[ArtifactFile, ...] = ()
+    artifacts_expire_at: str | None = None
+
+
+class RecentFailures(_Wire):
+    """How often a test failed on the default branch in the last fourteen days."""
+
+    count: int = 0
+    base_branch: str = ""
+
+
+class TestCase(_Wire):
+    """One test of a report."""
+
+    status: str = ""
+    name: str = ""
+    classname: str | None = None
+    file: str | None = None
+    execution_time: float | None = None
+    system_output: Any = None
+    stack_trace: str | None = None
+    recent_failures: RecentFailures | None = None
+
+
+class TestSuite(_Wire):
+    """The tests of one job, by its name; `suite_error` if its report cannot be read."""
+
+    name: str = ""
+    total_count: int = 0
+    success_count: int = 0
+    failed_count: int = 0
+    skipped_count: int = 0
+    error_count: int = 0
+    suite_error: str | None = None
+    test_cases: tuple[TestCase, ...] = ()
+
+
+class TestReport(_Wire):
+    """What the jobs of a pipeline have reported of their tests."""
+
+    total_time: float | None = None
+    total_count: int = 0
+    success_count: int = 0
+    failed_count: int = 0
+    skipped_count: int = 0
+    error_count: int = 0
+    test_suites: tuple[TestSuite, ...] = ()
+
+
+class TreeEntry(_Wire):
+    """A file or folder of a tree."""
+
+    path: str
+    type: str = "blob"
+
+
+class SearchHit(_Wire):
+    """A place in a file that a search has found; `data` holds lines from `startline` on."""
+
+    path: str
+    startline: int = 1
+    data: str = ""
+
+
+class Comparison(_Wire):
+    """What lies between two commits."""
+
+    commits: tuple[Commit, ...] = ()
+    diffs: tuple[DiffFile, ...] = ()
+    compare_timeout: bool = False
+
+
+class Lint(_Wire):
+    """The CI configuration with everything it includes, and what is wrong with it."""
+
+    valid: bool = False
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    merged_yaml: str | None = None
+
+
+class Status(_Wire):
+    """What a job or an outside system has reported on a commit."""
+
+    name: str = ""
+    status: str = ""
+    description: str | None = None
+    target_url: str | None = None
+    ref: str | None = None
+    allow_failure: bool = False
+    created_at: str | None = None
+    pipeline_id: int | None = None
+
+
+class Position(_Wire):
+    """Where in the diff a note stands."""
+
+    new_path: str | None = None
+    old_path: str | None = None
+    new_line: int | None = None
+    old_line: int | None = None
 
 
 class Note(_Wire):
@@ -123,11 +247,16 @@ class Note(_Wire):
     author: User
     system: bool = False
     internal: bool = False
+    created_at: str | None = None
+    resolvable: bool = False
+    resolved: bool = False
+    position: Position | None = None
 
 
 class Discussion(_Wire):
     """A thread with its notes, oldest first."""
 
+    id: str = ""
     notes: tuple[Note, ...]
 
 

@@ -16,27 +16,31 @@ INLINE = 4096
 
 def inline(document: Document, bench: Bench, number: int) -> Made:
     """The document itself if it is small, else a file in the sandbox and a preview."""
-    if len(document.data) <= INLINE:
-        content: dict[str, Any] = {"result": _value(document)}
-    else:
-        content = saved(document, bench, f"{OUT}/{number}.txt", INLINE)
-    return Made(content | _missing(document), len(document.data))
+    if document.chunks is None and len(document.data) <= INLINE:
+        return Made({"result": _value(document)} | _missing(document), len(document.data))
+    return fetched(document, bench, f"{OUT}/{number}.txt", INLINE)
 
 
 def fetched(document: Document, bench: Bench, path: str, limit: int) -> Made:
-    """The document as a file under /tmp/data, with a preview of at most `limit` bytes."""
+    """The document as a file at `path`, with a preview of at most `limit` bytes."""
     content = saved(document, bench, path, limit)
-    return Made(content | _missing(document), len(document.data))
+    return Made(content | _missing(document), content["bytes"])
 
 
 def saved(document: Document, bench: Bench, path: str, limit: int) -> dict[str, Any]:
-    """Write the document to `path`. Raises ArgumentError if it cannot be written there."""
+    """Write the document to `path`.
+
+    Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
+    """
     try:
-        size = bench.sandbox.put(path, [document.data])
+        size = bench.sandbox.put(path, document.chunks() if document.chunks else [document.data])
     except (ValueError, SandboxLimit) as error:
         raise ArgumentError(f"cannot save to {path!r}: {error}") from error
+    shown = preview(document, limit)
+    if document.chunks:
+        return {"saved_to": path, "bytes": size, "preview": shown}
     lines = document.data.count(b"\n")
-    return {"saved_to": path, "bytes": size, "lines": lines, "preview": preview(document, limit)}
+    return {"saved_to": path, "bytes": size, "lines": lines, "preview": shown}
 
 
 def preview(document: Document, limit: int) -> str:

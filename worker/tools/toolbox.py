@@ -68,7 +68,7 @@ class WorkflowToolbox:
         except SandboxGone as error:
             raise SandboxLost(str(error)) from error
         except SourceError as error:
-            return Made({"unavailable": str(error)}, 0, is_error=True)
+            return Made({"unavailable": self._bench.redact(str(error))}, 0, is_error=True)
         except (ArgumentError, SandboxError) as error:
             return Made({"error": self._bench.redact(str(error))}, 0, is_error=True)
 

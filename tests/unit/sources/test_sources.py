@@ -4,45 +4,69 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sources.conftest import subject_of
-from worker.core.ports import Document, DocumentKind
+from tests.unit.sources.conftest import fetch, subject_of, unpacked
+from worker.arguments import schema
+from worker.core.ports import DocumentKind
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
 from worker.sources import mr_diff, pipeline_jobs
-from worker.sources.base import to_json
+from worker.sources.base import SourceDef, to_json
 from worker.sources.client import ReadClient
 from worker.sources.reader import Reader
 from worker.sources.table import SOURCES, bind, notes
 
 
-def fetch(reader: Reader, name: str, **arguments: Any) -> Document:
-    return bind(reader)[name].fetch(json.dumps(arguments))
-
-
-def test_the_five_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -> None:
+def test_the_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -> None:
     assert list(bind(reader)) == [
         "gitlab_get_mr_details",
         "gitlab_get_mr_diff",
+        "gitlab_list_mr_commits",
+        "gitlab_list_mr_discussions",
         "gitlab_list_pipeline_jobs",
         "gitlab_get_job_log",
+        "gitlab_get_test_report",
+        "gitlab_list_artifacts",
+        "gitlab_get_artifact",
+        "gitlab_get_artifacts",
         "gitlab_get_file",
+        "gitlab_list_files",
+        "gitlab_search_code",
+        "gitlab_get_source_archive",
+        "gitlab_compare",
+        "gitlab_get_ci_config",
+        "gitlab_list_branch_pipelines",
+        "gitlab_list_job_runs",
+        "gitlab_get_last_green_log",
+        "gitlab_list_commit_statuses",
     ]
-    assert notes(["gitlab_get_file", "gitlab_get_mr_diff", "other"]).splitlines() == [
+    assert notes(["gitlab_list_commit_statuses", "gitlab_get_mr_diff", "other"]).splitlines() == [
         "## Data sources",
         "- `gitlab_get_mr_diff`: what the merge request changes, as a unified diff.",
-        f"- `gitlab_get_file`: {SOURCES[-1].note}.",
+        f"- `gitlab_list_commit_statuses`: {SOURCES[-1].note}.",
     ]
     assert notes([]) == ""
+
+
+@pytest.mark.parametrize("row", SOURCES, ids=lambda row: str(row.name))
+def test_every_source_tells_the_model_enough(row: SourceDef[Any]) -> None:
+    assert 20 < len(row.description) < 300
+    assert 10 < len(row.note) < 120
+    assert not row.note.endswith(".")
+    for name, field in schema(row.args)["properties"].items():
+        assert field.get("description"), f"{row.name}: {name}"
 
 
 def test_no_source_takes_a_project(reader: Reader) -> None:
     taken = {
         name for source in bind(reader).values() for name in source.spec.parameters["properties"]
     }
-    assert taken == {"pipeline_id", "job_id", "path", "ref"}
+    assert taken == {
+        *("pipeline_id", "job_id", "job_name", "path", "folder", "ref", "recursive", "text"),
+        *("old", "new", "straight", "branch", "sha"),
+    }
     for name, source in bind(reader).items():
         with pytest.raises(ArgumentError, match="project_id"):
-            source.fetch('{"project_id": 1, "job_id": 1, "path": "x"}')
+            source.fetch('{"project_id": 1}')
         assert source.spec.name == name
 
 
@@ -198,9 +222,8 @@ def test_a_pipeline_without_failed_jobs_says_where_else_to_look(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     bare = sim.run_pipeline(scene.mr)
-    assert (
-        "child pipeline" in fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=bare.id).missing
-    )
+    document = fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=bare.id)
+    assert "child pipeline" in document.missing
     broken = sim.run_pipeline(scene.mr, yaml_errors="jobs:a config key may not be used")
     document = fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=broken.id)
     assert document.missing == ""
@@ -281,31 +304,28 @@ def test_the_sources_of_a_forks_pipeline_read_the_fork(
 
 
 def test_reading_needs_no_more_than_the_read_token_and_never_writes(
-    sim: GitLabSim, scene: Scene, reader: Reader
+    sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
-    arguments = {"job_id": scene.job.id, "path": "app/sum.py"}
-    for source in bind(reader).values():
-        known = source.spec.parameters["properties"]
-        source.fetch(
-            json.dumps({name: value for name, value in arguments.items() if name in known})
-        )
+    for name, source in bind(bound).items():
+        document = source.fetch(json.dumps(plenty.get(name, {})))
+        assert list(document.chunks()) if document.chunks else document.data
     assert {(seen.method, seen.token, seen.status) for seen in sim.requests} == {
         ("GET", "read", 200)
     }
 
 
 def test_every_document_is_redacted_exactly_once(
-    sim: GitLabSim, scene: Scene, reader: Reader
+    sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
-    marked = Reader.open(reader.client, reader.subject, lambda data: b"<" + data + b">")
-    arguments = {"job_id": scene.job.id, "path": "app/sum.py"}
-    for source in bind(marked).values():
-        known = source.spec.parameters["properties"]
-        given = json.dumps({name: value for name, value in arguments.items() if name in known})
+    marked = Reader.open(bound.client, bound.subject, lambda data: b"<" + data + b">")
+    for name, source in bind(marked).items():
         for _ in range(2):
-            data = source.fetch(given).data
-            assert data.startswith(b"<")
-            assert not data.startswith(b"<<")
+            document = source.fetch(json.dumps(plenty.get(name, {})))
+            parts = unpacked(document) if document.chunks else [document.data]
+            assert parts
+            for data in parts:
+                assert data.startswith(b"<")
+                assert not data.startswith(b"<<")
 
 
 def test_a_stranger_to_the_project_sees_nothing(sim: GitLabSim, scene: Scene) -> None:

@@ -1,5 +1,6 @@
 import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -222,3 +223,38 @@ def test_a_command_waits_for_the_calls_before_it_and_later_ones_wait_for_it() ->
     ]
     list(WorkflowToolbox(bench, lambda name: True).run(calls, 0))
     assert order == ["1", "2", "3", "4"]
+
+
+def test_what_a_source_says_of_its_failure_is_redacted() -> None:
+    room = Room(SourceError("GitLab answered 500: token hunter22"))
+    content, _ = room.run(SPEC.name, {})
+    assert content == {"unavailable": "GitLab answered 500: token [redacted]"}
+    one = {"source": SPEC.name, "path": "/tmp/data/x"}
+    content, _ = room.run("fetch_batch_to_sandbox", {"requests": [one, one]})
+    assert "hunter22" not in json.dumps(content)
+
+
+def test_a_stream_goes_to_a_file_and_its_words_to_the_model() -> None:
+    told = Document(b"A tar.gz. Unpack it.\n", DocumentKind.TEXT, chunks=lambda: iter([b"a", b"b"]))
+    room = Room(told)
+    content, result = room.run(SPEC.name, {}, number=3)
+    assert content == {
+        "saved_to": "/tmp/_out/3.txt",
+        "bytes": 2,
+        "preview": "A tar.gz. Unpack it.\n",
+    }
+    assert not result.is_error
+    assert room.sandbox.files["/tmp/_out/3.txt"] == b"ab"
+    content, _ = room.run("fetch_to_sandbox", {"source": SPEC.name, "path": "/tmp/data/src.tar.gz"})
+    assert content["saved_to"] == "/tmp/data/src.tar.gz"
+    assert room.sandbox.files["/tmp/data/src.tar.gz"] == b"ab"
+
+
+def test_a_stream_that_breaks_off_is_told_to_the_model() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"a"
+        raise SourceError("the archive: GitLab did not answer in time")
+
+    content, result = Room(Document(b"", chunks=chunks)).run(SPEC.name, {})
+    assert content == {"unavailable": "the archive: GitLab did not answer in time"}
+    assert result.is_error

@@ -9,6 +9,7 @@ from worker.demo.gitlab.scene import Scene, failing_merge_request
 from worker.demo.gitlab.simulator import Delivery, GitLabSim, SeenRequest
 from worker.demo.gitlab.state import (
     Access,
+    Bridge,
     DiffFile,
     Discussion,
     Job,
@@ -17,12 +18,14 @@ from worker.demo.gitlab.state import (
     Pipeline,
     Project,
     QuickAction,
+    Status,
     Token,
     User,
 )
 
 __all__ = [
     "Access",
+    "Bridge",
     "Delivery",
     "DiffFile",
     "Discussion",
@@ -36,6 +39,7 @@ __all__ = [
     "Receiver",
     "Scene",
     "SeenRequest",
+    "Status",
     "Token",
     "User",
     "failing_merge_request",

@@ -59,7 +59,10 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One endpoint: what it takes and who answers. `:name` segments of `pattern` are parameters."""
+    """One endpoint: what it takes and who answers.
+
+    `:name` segments of `pattern` are parameters; a last one of `*name` takes all that follows.
+    """
 
     method: str
     pattern: str
@@ -70,6 +73,10 @@ class Route:
     def match(self, method: str, segments: Sequence[str]) -> dict[str, str] | None:
         """The parameters if the route fits."""
         parts = self.pattern.split("/")
+        if parts[-1].startswith("*") and len(segments) >= len(parts):
+            head = len(parts) - 1
+            segments = [*segments[:head], "/".join(segments[head:])]
+            parts[-1] = ":" + parts[-1][1:]
         if method != self.method or len(parts) != len(segments):
             return None
         pairs = list(zip(parts, segments, strict=True))

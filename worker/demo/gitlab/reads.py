@@ -1,6 +1,7 @@
 """The endpoints that read: what every source and the desk ask for."""
 
 import re
+from datetime import datetime
 
 from worker.demo.gitlab import views
 from worker.demo.gitlab.protocol import (
@@ -13,7 +14,7 @@ from worker.demo.gitlab.protocol import (
     paged,
     strange,
 )
-from worker.demo.gitlab.state import Access, Job
+from worker.demo.gitlab.state import Access, Job, MergeRequest
 
 _STATUSES = (
     "created waiting_for_resource preparing pending running success failed canceling canceled "
@@ -56,8 +57,28 @@ def merge_requests(call: Call) -> Answer:
         found = [mr for mr in found if mr.state == state]
     if branch := call.one("source_branch"):
         found = [mr for mr in found if mr.source_branch == branch]
-    newest_first = sorted(found, key=lambda mr: -mr.id)
-    return paged(call, [views.merge_request(mr) for mr in newest_first])
+    return paged(call, [views.merge_request(mr) for mr in _ordered(call, _touched(call, found))])
+
+
+def _touched(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+    if not (after := call.one("updated_after")):
+        return found
+    try:
+        moment = datetime.fromisoformat(after)
+    except ValueError:
+        strange(400, "updated_after is invalid")
+    return [mr for mr in found if datetime.fromisoformat(mr.updated_at or mr.created_at) >= moment]
+
+
+def _ordered(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+    field, order = call.one("order_by", "created_at"), call.one("sort", "desc")
+    if field not in {"created_at", "updated_at"} or order not in {"asc", "desc"}:
+        strange(400, "order_by or sort does not have a valid value")
+
+    def key(mr: MergeRequest) -> tuple[str, int]:
+        return (mr.updated_at or mr.created_at if field == "updated_at" else mr.created_at, mr.id)
+
+    return sorted(found, key=key, reverse=order == "desc")
 
 
 def merge_request(call: Call) -> Answer:
@@ -143,7 +164,12 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "personal_access_tokens/self", own_token),
     Route("GET", "projects/:id", project),
     Route("GET", "projects/:id/members/all/:user", member),
-    Route("GET", _MR, merge_requests, PAGING | {"source_branch", "state"}),
+    Route(
+        "GET",
+        _MR,
+        merge_requests,
+        PAGING | {"source_branch", "state", "updated_after", "order_by", "sort"},
+    ),
     Route("GET", _ONE, merge_request),
     Route("GET", f"{_ONE}/diffs", diffs, PAGING),
     Route("GET", f"{_ONE}/commits", commits, PAGING),

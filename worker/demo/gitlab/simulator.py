@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 import httpx
 import uvicorn
@@ -18,13 +19,13 @@ from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from worker.demo.gitlab import hooks, reads, writes
+from worker.demo.gitlab import evidence, hooks, oidc, people, reads, writes
 from worker.demo.gitlab.hooks import Event, Receiver
 from worker.demo.gitlab.protocol import Answer, Refused, Wire, admit, token_name
 from worker.demo.gitlab.state import Note, Pipeline
 from worker.demo.gitlab.world import World
 
-ROUTES = reads.ROUTES + writes.ROUTES
+ROUTES = people.ROUTES + reads.ROUTES + evidence.ROUTES + writes.ROUTES
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -78,6 +79,7 @@ class GitLabSim(World):
     def __init__(self) -> None:
         super().__init__()
         self.receiver: Receiver | None = None
+        self.issuer = oidc.Issuer()
         self.requests: list[SeenRequest] = []
         self.unexpected: list[str] = []
         self.deliveries: list[Delivery] = []
@@ -197,6 +199,8 @@ class GitLabSim(World):
         return Answer(fault.status, {"message": f"{fault.status} simulated"}, fault.headers)
 
     def _true_answer(self, wire: Wire) -> Answer:
+        if (wire.method, wire.path, wire.query) == ("GET", oidc.KEYS_PATH, ""):
+            return Answer(200, self.issuer.public())
         with self.lock:
             try:
                 route, call = admit(self, ROUTES, wire)
@@ -217,6 +221,10 @@ class GitLabSim(World):
         """Headers and body of a note's hook."""
         name = "Confidential Note Hook" if note.internal else "Note Hook"
         return hooks.delivery(name, self.url, hooks.note_payload(note, action), self.receiver)
+
+    def id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
+        """The id token of one of the pipeline's jobs; `claims` replace what it says."""
+        return self.issuer.token(self.url, pipeline, audience, **claims)
 
     def send(self, event: Event) -> httpx.Response:
         """Deliver to the receiver at once. Raises httpx.HTTPError if it cannot be reached."""

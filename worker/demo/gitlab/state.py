@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 
 class Access(IntEnum):
@@ -51,6 +52,20 @@ class Project:
     refs: dict[str, str] = field(default_factory=dict)
     parent: "Project | None" = None
     merge_requests: dict[int, "MergeRequest"] = field(default_factory=dict)
+    statuses: dict[str, list["Status"]] = field(default_factory=dict)
+    ci_errors: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Status:
+    """What an outside system has reported on a commit."""
+
+    name: str
+    state: str
+    created_at: str
+    description: str | None = None
+    target_url: str | None = None
+    allow_failure: bool = False
 
 
 @dataclass(slots=True)
@@ -94,6 +109,7 @@ class MergeRequest:
     sha: str
     base_sha: str
     created_at: str
+    updated_at: str = ""
     description: str = ""
     state: str = "opened"
     draft: bool = False
@@ -134,6 +150,8 @@ class Pipeline:
     mr: MergeRequest | None = None
     jobs: list["Job"] = field(default_factory=list)
     yaml_errors: str | None = None
+    bridges: list["Bridge"] = field(default_factory=list)
+    test_suites: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def web_url(self) -> str:
@@ -142,8 +160,21 @@ class Pipeline:
 
 
 @dataclass(slots=True)
+class Bridge:
+    """A trigger job; `downstream` is what it has started, if that began."""
+
+    id: int
+    name: str
+    status: str
+    downstream: Pipeline | None = None
+
+
+@dataclass(slots=True)
 class Job:
-    """A job; `trace` None stands for a log that is not there (yet), `erased` for one removed."""
+    """A job; `trace` None stands for a log that is not there (yet), `erased` for one removed.
+
+    `archive` is the zip of its artifacts, None where there are none (any more).
+    """
 
     id: int
     pipeline: Pipeline
@@ -157,6 +188,8 @@ class Job:
     trace: bytes | None = None
     erased: bool = False
     duration: float | None = 42.5
+    archive: bytes | None = None
+    artifacts_expire_at: str | None = None
 
     @property
     def web_url(self) -> str:

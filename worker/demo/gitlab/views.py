@@ -97,7 +97,7 @@ def merge_request(record: MergeRequest) -> Json:
         "description": record.description,
         "state": record.state,
         "created_at": record.created_at,
-        "updated_at": record.created_at,
+        "updated_at": record.updated_at or record.created_at,
         "merged_at": record.created_at if merged else None,
         "closed_at": record.created_at if record.state == "closed" else None,
         "target_branch": record.target_branch,
@@ -241,12 +241,19 @@ def job(record: Job) -> Json:
         },
         **reason,
         "web_url": record.web_url,
-        "artifacts": [],
+        "artifacts": _artifacts(record),
         "runner": {"id": 7, "description": "shared-runner-7", "runner_type": "instance_type"},
-        "artifacts_expire_at": None,
+        "artifacts_expire_at": record.artifacts_expire_at,
         "archived": False,
         "tag_list": [],
     }
+
+
+def _artifacts(record: Job) -> list[Json]:
+    if record.archive is None:
+        return []
+    named = {"file_type": "archive", "filename": "artifacts.zip", "file_format": "zip"}
+    return [named | {"size": len(record.archive)}]
 
 
 def note(record: Note) -> Json:

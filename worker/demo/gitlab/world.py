@@ -163,6 +163,7 @@ class World:
         """A new commit on the merge request's branch; returns its new head sha."""
         mr.sha = self.commit(mr.source_project, mr.source_branch, files)
         mr.commits.append(Commit(mr.sha, title, mr.author, self.now()))
+        mr.updated_at = self.now()
         return mr.sha
 
     def run_pipeline(

@@ -1,0 +1,270 @@
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.clusters import JSON, Cluster
+from worker.core.context import Subject
+from worker.core.ports import Document, DocumentKind, Source
+from worker.errors import ArgumentError, ConfigError, SourceError
+from worker.sources import konflux
+from worker.sources.client import ReadClient
+from worker.sources.konflux import Tenant, open_konflux
+from worker.sources.reader import Reader
+from worker.sources.table import bind, joined, notes
+
+SHA = "a" * 40
+SUBJECT = Subject("https://gitlab.example", 1, "Team/App", 7, 1, 9, SHA, "https://x")
+PAC, TEST = konflux.PREFIXES
+OURS = {f"{PAC}/sha": SHA, f"{PAC}/pull-request": "7", f"{PAC}/repository": "app"}
+FAILED = {"type": "Succeeded", "status": "False", "reason": "Failed", "message": "1 of 9\nfailed"}
+DONE = {"type": "Succeeded", "status": "True", "reason": "Completed"}
+TASK = {"tekton.dev/pipelineRun": "build-1", "tekton.dev/pipelineTask": "clair-scan"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster("team-tenant", token="sa-token-1") as running:
+        assert isinstance(running, Cluster)
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def archive() -> Iterator[Cluster]:
+    with Cluster("team-tenant", token="sa-token-1") as running:
+        assert isinstance(running, Cluster)
+        yield running
+        assert running.unexpected == []
+
+
+def sources(
+    cluster: Cluster,
+    archive: Cluster | None = None,
+    repository: str = "app",
+    subject: Subject = SUBJECT,
+    token: str = "sa-token-1",
+) -> dict[str, Source]:
+    tenants = {"team/app": Tenant("team-tenant", repository)}
+    rows = open_konflux(cluster.url, archive.url if archive else "", token, "", tenants)
+    reader = Reader.open(ReadClient("http://127.0.0.1:9", "t"), subject, bytes)
+    return bind(reader, rows)
+
+
+def fetch(bound: dict[str, Source], name: str, **arguments: Any) -> Document:
+    return bound[f"konflux_{name}"].fetch(json.dumps(arguments))
+
+
+def told(document: Document) -> list[dict[str, Any]]:
+    (found,) = json.loads(document.data).values()
+    return list(found)
+
+
+def test_it_is_off_unless_it_is_configured_and_for_other_projects(cluster: Cluster) -> None:
+    tenants = {"team/app": Tenant("team-tenant")}
+    assert open_konflux("", "", "", "", tenants) == ()
+    assert open_konflux(cluster.url, "", "", "", {}) == ()
+    other = Subject("https://gitlab.example", 2, "team/other", 7, 2, 9, SHA, "https://x")
+    assert sources(cluster, subject=other) == {}
+    assert list(sources(cluster)) == [
+        "konflux_list_pipelineruns", "konflux_list_taskruns", "konflux_get_pod_log"
+    ]  # fmt: skip
+
+
+def test_its_notes_stand_after_gitlabs(cluster: Cluster) -> None:
+    rows = open_konflux(cluster.url, "", "", "", {"a/b": Tenant("n")})
+    text = notes(["konflux_get_pod_log", "gitlab_get_file"], joined(rows))
+    assert text.index("gitlab_get_file") < text.index("konflux_get_pod_log")
+
+
+def test_a_ca_file_that_is_not_there_is_the_operators_mistake(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match=r"Konflux: the CA file /no/ca\.pem cannot be read"):
+        open_konflux(cluster.url, "", "", "/no/ca.pem", {"a/b": Tenant("n")})
+
+
+def test_only_runs_of_the_merge_request_are_listed(cluster: Cluster) -> None:
+    cluster.add("pipelineruns", "build-1", OURS, conditions=[FAILED], startTime="t0")
+    older = OURS | {f"{PAC}/sha": "b" * 40}
+    cluster.add("pipelineruns", "build-0", older, conditions=[DONE])
+    tested = {f"{TEST}/sha": SHA, "test.appstudio.openshift.io/scenario": "e2e"}
+    cluster.add("pipelineruns", "e2e-1", tested)
+    cluster.add("pipelineruns", "theirs", {f"{PAC}/sha": "c" * 40, f"{PAC}/pull-request": "7"})
+    document = fetch(sources(cluster), "list_pipelineruns")
+    assert told(document) == [
+        {"name": "e2e-1", "status": "running", "sha": SHA, "scenario": "e2e"},
+        {"name": "build-0", "status": "succeeded", "reason": "Completed", "sha": "b" * 40},
+        {
+            "name": "build-1",
+            "status": "failed",
+            "reason": "Failed",
+            "message": "1 of 9 failed",
+            "started_at": "t0",
+            "sha": SHA,
+        },
+    ]
+    assert document.missing == ""
+    by_commit = fetch(sources(cluster, repository=""), "list_pipelineruns")
+    assert [run["name"] for run in told(by_commit)] == ["e2e-1", "build-1"]
+
+
+def test_no_runs_are_said_to_be_none(cluster: Cluster) -> None:
+    document = fetch(sources(cluster), "list_pipelineruns")
+    assert (told(document), document.missing) == (
+        [],
+        "runs: the cluster has none for this merge request (any more)",
+    )
+
+
+def test_the_tasks_of_a_run_show_failed_ones_first(cluster: Cluster) -> None:
+    cluster.add("pipelineruns", "build-1", OURS)
+    cluster.add("taskruns", "ok", OURS | TASK, conditions=[DONE])
+    steps = [
+        {"name": "fetch", "container": "step-fetch", "terminated": {"exitCode": 0}},
+        {
+            "name": "scan",
+            "container": "step-scan",
+            "terminated": {"exitCode": 3, "reason": "Error"},
+        },
+    ]
+    cluster.add("taskruns", "scan", OURS | TASK, conditions=[FAILED], steps=steps, podName="p-1")
+    found = told(fetch(sources(cluster), "list_taskruns", pipeline_run="build-1"))
+    assert [run["name"] for run in found] == ["scan", "ok"]
+    assert found[0]["task"] == "clair-scan"
+    assert found[0]["steps"] == [
+        {"name": "fetch", "exit_code": 0},
+        {"name": "scan", "exit_code": 3, "reason": "Error"},
+    ]
+
+
+@pytest.mark.parametrize("labels", [{}, {f"{PAC}/pull-request": "7"}, {f"{PAC}/sha": "c" * 40}])
+def test_a_run_of_somebody_else_cannot_be_named(cluster: Cluster, labels: dict[str, str]) -> None:
+    cluster.add("pipelineruns", "theirs", labels)
+    cluster.add("taskruns", "their-task", labels, podName="p-9")
+    cluster.logs["p-9", "step-x"] = b"secret\n"
+    with pytest.raises(SourceError, match="pipelinerun theirs is not of this merge request"):
+        fetch(sources(cluster), "list_taskruns", pipeline_run="theirs")
+    with pytest.raises(SourceError, match="taskrun their-task is not of this merge request"):
+        fetch(sources(cluster), "get_pod_log", task_run="their-task")
+
+
+@pytest.mark.parametrize("name", ["../pods", "a/b", "", "A", "x" * 300, "a?limit=1"])
+def test_a_name_cannot_reach_another_path(cluster: Cluster, name: str) -> None:
+    for source, argument in (("list_taskruns", "pipeline_run"), ("get_pod_log", "task_run")):
+        with pytest.raises(ArgumentError, match=argument):
+            fetch(sources(cluster), source, **{argument: name})
+    assert cluster.asked == []
+
+
+def with_pod(where: Cluster) -> None:
+    steps = [
+        {"name": "fetch", "container": "step-fetch", "terminated": {"exitCode": 0}},
+        {"name": "scan", "container": "step-scan", "terminated": {"exitCode": 3}},
+    ]
+    where.add("taskruns", "scan", OURS | TASK, conditions=[FAILED], steps=steps, podName="p-1")
+    where.logs["p-1", "step-fetch"] = b"\x1b[32mfetched\x1b[0m\n"
+    where.logs["p-1", "step-scan"] = b"timeout\n"
+
+
+def test_the_log_of_a_task_has_its_steps_in_order(cluster: Cluster) -> None:
+    with_pod(cluster)
+    document = fetch(sources(cluster), "get_pod_log", task_run="scan")
+    assert (document.kind, document.missing) == (DocumentKind.LOG, "")
+    assert document.data.decode().splitlines() == [
+        "=== step fetch (exit code 0) ===",
+        "fetched",
+        "=== step scan (exit code 3) ===",
+        "timeout",
+    ]
+    one = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
+    assert one.data.endswith(b"===\ntimeout\n")
+    with pytest.raises(ArgumentError, match="'push' is not one of the steps: fetch, scan"):
+        fetch(sources(cluster), "get_pod_log", task_run="scan", step="push")
+
+
+def test_a_step_whose_log_is_gone_is_said_beside_the_others(cluster: Cluster) -> None:
+    with_pod(cluster)
+    del cluster.logs["p-1", "step-fetch"]
+    document = fetch(sources(cluster), "get_pod_log", task_run="scan")
+    assert b"timeout" in document.data
+    assert document.missing == "the log of step-fetch: Konflux does not have it (any more)"
+
+
+def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:
+    with_pod(cluster)
+    size = konflux.MAX_LOG + 1_000_000
+    cluster.logs["p-1", "step-scan"] = b"first\n" + b"x" * 99 + b"\n" + b"y\n" * (size // 2)
+    document = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
+    assert b"first" in document.data
+    assert re.match(r"\d+ bytes of the log of step-scan, cut from its middle", document.missing)
+
+
+def test_a_task_that_never_started_says_why(cluster: Cluster) -> None:
+    cluster.add("taskruns", "stuck", OURS, conditions=[FAILED | {"message": "quota exceeded"}])
+    with pytest.raises(SourceError, match="has no pod, it never started: quota exceeded"):
+        fetch(sources(cluster), "get_pod_log", task_run="stuck")
+
+
+def test_the_archive_gives_what_the_cluster_has_deleted(cluster: Cluster, archive: Cluster) -> None:
+    archive.add("pipelineruns", "build-0", OURS, conditions=[FAILED])
+    archive.add("pipelineruns", "build-1", OURS, conditions=[FAILED])
+    cluster.add("pipelineruns", "build-1", OURS, conditions=[DONE])
+    with_pod(archive)
+    bound = sources(cluster, archive)
+    runs = {run["name"]: run["status"] for run in told(fetch(bound, "list_pipelineruns"))}
+    assert runs == {"build-0": "failed", "build-1": "succeeded"}
+    assert b"timeout" in fetch(bound, "get_pod_log", task_run="scan").data
+
+
+def test_an_archive_that_is_down_is_missing_not_fatal(cluster: Cluster, archive: Cluster) -> None:
+    cluster.add("pipelineruns", "build-1", OURS)
+    archive.faults["/"] = (503, b"", {})
+    document = fetch(sources(cluster, archive), "list_pipelineruns")
+    assert [run["name"] for run in told(document)] == ["build-1"]
+    assert "the pipelineruns: the Konflux archive answered 503" in document.missing
+
+
+FAULTS = [
+    ((401, b"", {}), False, r"Konflux refuses the token; is \$KONFLUX_TOKEN right\?"),
+    ((403, b"", {}), False, "the token may not read this from Konflux"),
+    ((404, b"", {}), False, "Konflux does not have it"),
+    ((410, b"", {}), False, "Konflux has deleted it"),
+    ((429, b"", {}), True, "rate limit of Konflux"),
+    ((500, b"", {}), True, "Konflux answered 500"),
+    ((302, b"", {"Location": "http://127.0.0.1:9/"}), False, "redirects elsewhere, which is ref"),
+    ((200, b"<html>", {}), False, "the answer of Konflux is not as expected"),
+    ((200, b'{"items": 3}', JSON), False, "the answer of Konflux is not as expected"),
+    ((200, b"[" * 100_000, JSON), False, "the answer of Konflux is not as expected"),
+    ((200, b"{}", {"Content-Length": "100"}), True, "no connection to Konflux"),
+]
+
+
+@pytest.mark.parametrize(("fault", "transient", "said"), FAULTS)
+def test_every_refusal_is_a_source_error_that_says_why(
+    cluster: Cluster, fault: Any, transient: bool, said: str
+) -> None:
+    cluster.faults["/pipelineruns"] = fault
+    with pytest.raises(SourceError, match=said) as caught:
+        fetch(sources(cluster), "list_pipelineruns")
+    assert caught.value.transient is transient
+    assert "sa-token-1" not in str(caught.value)
+
+
+def test_a_wrong_token_is_refused_by_the_cluster(cluster: Cluster) -> None:
+    with pytest.raises(SourceError, match="refuses the token"):
+        fetch(sources(cluster, token="other"), "list_pipelineruns")
+
+
+def test_an_answer_over_the_cap_is_refused(cluster: Cluster) -> None:
+    cluster.faults["/pipelineruns"] = (200, b" " * (17 * 1024 * 1024), JSON)
+    with pytest.raises(SourceError, match="Konflux sends over 16777216 bytes"):
+        fetch(sources(cluster), "list_pipelineruns")
+
+
+def test_runs_past_the_limit_are_said_to_be_missing(cluster: Cluster) -> None:
+    for number in range(konflux.LIMIT + 1):
+        cluster.add("pipelineruns", f"build-{number}", OURS)
+    document = fetch(sources(cluster, repository=""), "list_pipelineruns")
+    assert len(told(document)) == konflux.LIMIT
+    assert document.missing == f"pipelineruns after the first {konflux.LIMIT}"

@@ -1,0 +1,153 @@
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from worker.core.ports import Document
+from worker.errors import ArgumentError, ConfigError, SourceError
+from worker.sources.base import NoArguments, SourceDef
+from worker.sources.plugins import GROUP, installed
+from worker.sources.reader import Reader
+from worker.sources.table import bind, joined, notes
+
+GOOD = """
+from pydantic import Field
+from worker.arguments import Arguments
+from worker.core.ports import Document
+from worker.errors import SourceError
+from worker.sources.base import NoArguments, SourceDef
+
+class Day(Arguments):
+    day: int = Field(ge=0, description="How many days ahead.")
+
+def fetch(args, reader):
+    if args.day == 1:
+        raise SourceError("no forecast: the key has expired")
+    if args.day == 2:
+        return {}["nothing"]
+    if args.day == 3:
+        return "sunny"
+    return Document(f"{reader.subject.project}: rain".encode())
+
+FORECAST = SourceDef("weather_get_forecast", "The forecast.", Day, fetch, "the weather")
+ROWS = [FORECAST]
+NOT_ROWS = [FORECAST, "weather"]
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An importable module with a good plug-in, and a broken one beside it."""
+    name = f"plugin_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GOOD)
+    (tmp_path / f"{name}_broken.py").write_text("import no_such_module_at_all")
+    (tmp_path / f"{name}_wrong.py").write_text("def half(:")
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def load(value: str, name: str = "weather") -> tuple[SourceDef[Any], ...]:
+    return installed([EntryPoint(name, value, GROUP)])
+
+
+@pytest.mark.parametrize("attribute", ["ROWS", "FORECAST"])
+def test_a_plug_ins_rows_stand_after_the_houses(
+    package: str, reader: Reader, attribute: str
+) -> None:
+    rows = joined(load(f"{package}:{attribute}"))
+    assert list(bind(reader, rows))[-1] == "weather_get_forecast"
+    assert notes(["weather_get_forecast"], rows).endswith("`weather_get_forecast`: the weather.\n")
+    source = bind(reader, rows)["weather_get_forecast"]
+    assert source.fetch('{"day": 0}').data == b"team/service: rain"
+    with pytest.raises(ArgumentError, match="day"):
+        source.fetch('{"day": -1}')
+
+
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [
+        (1, "no forecast: the key has expired"),
+        (2, "weather_get_forecast failed: KeyError: 'nothing'"),
+        (3, "weather_get_forecast failed: it gave str, not a Document"),
+    ],
+)
+def test_whatever_a_plug_in_raises_is_a_value_for_the_model(
+    package: str, reader: Reader, day: int, said: str
+) -> None:
+    source = bind(reader, load(f"{package}:ROWS"))["weather_get_forecast"]
+    with pytest.raises(SourceError, match=said):
+        source.fetch(f'{{"day": {day}}}')
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("{}:NOT_ROWS", "'weather' is not a SourceDef"),
+        ("{}:MISSING", "cannot be loaded: AttributeError"),
+        ("{}_broken:ROWS", "cannot be loaded: ModuleNotFoundError: .*no_such_module_at_all"),
+        ("{}_wrong:ROWS", "cannot be loaded: SyntaxError"),
+        ("{}_absent:ROWS", "cannot be loaded: ModuleNotFoundError"),
+    ],
+)
+def test_a_broken_plug_in_is_named_at_the_start(package: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"the plug-in 'weather' .*{package}.*{said}"):
+        load(value.format(package))
+
+
+class Given(EntryPoint):
+    """An entry point that is loaded already."""
+
+    def load(self) -> Any:
+        return ROWS[self.value]
+
+
+ROWS: dict[str, Any] = {}
+
+
+def given(name: str, row: Any) -> EntryPoint:
+    ROWS[f"{name}:row"] = row
+    return Given(name, f"{name}:row", GROUP)
+
+
+def made(**changes: Any) -> Any:
+    row = SourceDef("weather_get", "The weather.", NoArguments, lambda a, r: Document(b""), "it")
+    return replace(row, **changes)
+
+
+WRONG = [
+    ({"name": "Weather"}, "is not a name like"),
+    ({"name": "weather"}, "is not a name like"),
+    ({"name": "weather_" + "x" * 64}, "is not a name like"),
+    ({"name": "gitlab_get_weather"}, "begins with a word that is taken"),
+    ({"args": dict}, "not a subclass of worker.arguments.Arguments"),
+    ({"fetch": "no"}, "are not both functions"),
+    ({"note": ""}, "no description or no note"),
+    ({"timeout": 0}, "no time-out or no cap"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG)
+def test_a_row_that_breaks_the_contract_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        installed([given("weather", made(**changes))])
+
+
+def test_plug_ins_come_in_the_order_of_their_names() -> None:
+    points = [given(name, made(name=f"{name}_get")) for name in ("b", "a")]
+    assert [row.name for row in installed(points)] == ["a_get", "b_get"]
+
+
+def test_an_installed_package_is_found(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "weather-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nweather = {package}:ROWS\n")
+    assert [row.name for row in installed()] == ["weather_get_forecast"]
+
+
+def test_there_are_none_unless_they_are_installed() -> None:
+    assert installed() == ()

@@ -1,0 +1,213 @@
+"""The endpoints that sources read evidence from, beyond the merge request and its jobs."""
+
+import io
+import re
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+from worker.demo.gitlab import views
+from worker.demo.gitlab.protocol import (
+    PAGING,
+    Answer,
+    Call,
+    Route,
+    not_found,
+    paged,
+    strange,
+)
+from worker.demo.gitlab.state import Access, Job, Project, Status
+
+Json = dict[str, Any]
+
+
+def pipelines(call: Call) -> Answer:
+    """The pipelines of a project, newest first."""
+    owner, ref = call.project(Access.REPORTER), call.one("ref")
+    found = [
+        each
+        for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
+        if each.project is owner and ref in ("", each.ref)
+    ]
+    return paged(call, [views.pipeline(each) for each in found])
+
+
+def bridges(call: Call) -> Answer:
+    """The trigger jobs of a pipeline; what they started is shown to all who see the pipeline."""
+    found = [
+        {
+            "id": bridge.id,
+            "name": bridge.name,
+            "stage": "deploy",
+            "status": bridge.status,
+            "allow_failure": False,
+            "downstream_pipeline": views.pipeline(bridge.downstream) if bridge.downstream else None,
+        }
+        for bridge in call.pipeline().bridges
+    ]
+    return paged(call, found)
+
+
+def test_report(call: Call) -> Answer:
+    """The test report: the suites as they were set, under the sums of their counts."""
+    suites = call.pipeline().test_suites
+    kinds = ("total", "success", "failed", "skipped", "error")
+    sums = {f"{kind}_count": sum(each.get(f"{kind}_count", 0) for each in suites) for kind in kinds}
+    return Answer(200, {"total_time": 1.5, **sums, "test_suites": suites})
+
+
+def archive(call: Call) -> Answer:
+    """The zip of a job's artifacts."""
+    return Answer(200, headers={"content-type": "application/zip"}, raw=_archive(call))
+
+
+def artifact(call: Call) -> Answer:
+    """One file out of it."""
+    with zipfile.ZipFile(io.BytesIO(_archive(call))) as found:
+        if call.params["path"] not in found.namelist():
+            not_found("")
+        return Answer(
+            200,
+            headers={"content-type": "application/octet-stream"},
+            raw=found.read(call.params["path"]),
+        )
+
+
+def _archive(call: Call) -> bytes:
+    owner = call.project(Access.REPORTER)
+    found: Job | None = call.world.jobs.get(call.number("job"))
+    if found is None or found.pipeline.project is not owner or found.archive is None:
+        not_found("")
+    return found.archive
+
+
+def _tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
+    sha = owner.refs.get(re.sub(r"^refs/heads/", "", name), name)
+    if sha not in owner.commits:
+        not_found("Tree")
+    return owner.commits[sha]
+
+
+def tree(call: Call) -> Answer:
+    """The files and folders below a folder."""
+    owner = call.project(Access.REPORTER)
+    files = _tree(call, owner, call.one("ref", owner.default_branch))
+    top = call.one("path").strip("/")
+    inside = [path for path in files if not top or path.startswith(f"{top}/")]
+    if not inside:
+        not_found("Tree")
+    folders = {path[: at.start()] for path in inside for at in re.finditer("/", path)}
+    entries = [(each, "tree") for each in folders if len(each) > len(top)]
+    entries += [(each, "blob") for each in inside]
+    if call.one("recursive", "false") not in {"true", "1"}:
+        depth = top.count("/") + bool(top)
+        entries = [each for each in entries if each[0].count("/") == depth]
+    return paged(call, [_entry(path, kind) for path, kind in sorted(entries)])
+
+
+def _entry(path: str, kind: str) -> Json:
+    mode = "040000" if kind == "tree" else "100644"
+    return {"id": "", "name": path.rpartition("/")[2], "type": kind, "path": path, "mode": mode}
+
+
+def source_archive(call: Call) -> Answer:
+    """The source as a tar.gz under one top folder."""
+    owner = call.project(Access.REPORTER)
+    name = call.one("sha", owner.default_branch)
+    files = _tree(call, owner, name)
+    folder = call.one("path").strip("/")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for path, content in sorted(files.items()):
+            if not folder or path.startswith(f"{folder}/"):
+                info = tarfile.TarInfo(f"{owner.path.rpartition('/')[2]}-{name}/{path}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return Answer(200, headers={"content-type": "application/octet-stream"}, raw=packed.getvalue())
+
+
+def search(call: Call) -> Answer:
+    """Text in files, one hit for each line."""
+    owner = call.project(Access.REPORTER)
+    if call.one("scope") != "blobs":
+        strange(400, "scope does not have a valid value")
+    files, wanted = _tree(call, owner, call.one("ref", owner.default_branch)), call.one("search")
+    hits = [
+        {"path": path, "filename": path, "basename": path, "ref": "", "startline": number}
+        | {"data": f"{line}\n", "project_id": owner.id, "id": None}
+        for path, content in sorted(files.items())
+        for number, line in enumerate(content.decode(errors="replace").split("\n"), 1)
+        if wanted in line
+    ]
+    return paged(call, hits)
+
+
+def compare(call: Call) -> Answer:
+    """What two commits differ in: whole files, removed and added."""
+    owner = call.project(Access.REPORTER)
+    old, new = _tree(call, owner, call.one("from")), _tree(call, owner, call.one("to"))
+    diffs = [
+        {"old_path": path, "new_path": path, "a_mode": "100644", "b_mode": "100644"}
+        | {"new_file": path not in old, "deleted_file": path not in new, "renamed_file": False}
+        | {"diff": _hunk(old.get(path, b""), new.get(path, b""))}
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
+    ]
+    sha = owner.refs.get(call.one("to"), call.one("to"))
+    known = [commit for mr in owner.merge_requests.values() for commit in mr.commits]
+    commits = [views.commit(each) for each in known if each.sha == sha]
+    return Answer(200, {"commits": commits, "diffs": diffs, "compare_timeout": False})
+
+
+def _hunk(old: bytes, new: bytes) -> str:
+    gone, came = old.decode(errors="replace"), new.decode(errors="replace")
+    body = [f"-{line}" for line in gone.splitlines()] + [f"+{line}" for line in came.splitlines()]
+    return "\n".join(["@@ -1 +1 @@", *body, ""])
+
+
+def lint(call: Call) -> Answer:
+    """The CI configuration at a commit, and what is wrong with it."""
+    owner = call.project(Access.REPORTER)
+    files = _tree(call, owner, call.one("content_ref", owner.default_branch))
+    config = files.get(".gitlab-ci.yml")
+    errors = owner.ci_errors or ([] if config else ["Please provide content of .gitlab-ci.yml"])
+    merged = None if errors or config is None else f"---\n{config.decode()}"
+    told = {"valid": not errors, "errors": errors, "warnings": [], "includes": []}
+    return Answer(200, told | {"merged_yaml": merged})
+
+
+def statuses(call: Call) -> Answer:
+    """What was reported on a commit from outside."""
+    owner = call.project(Access.REPORTER)
+    if call.params["sha"] not in owner.commits:
+        not_found("Commit")
+    return paged(call, _statuses(owner.statuses.get(call.params["sha"], [])))
+
+
+def _statuses(found: Sequence[Status]) -> list[Json]:
+    return [
+        {"id": number, "name": each.name, "status": each.state, "ref": "main", "sha": ""}
+        | {"description": each.description, "target_url": each.target_url, "pipeline_id": None}
+        | {"allow_failure": each.allow_failure, "created_at": each.created_at}
+        for number, each in enumerate(found, 1)
+    ]
+
+
+_PIPELINE = "projects/:id/pipelines/:pipeline"
+_JOB = "projects/:id/jobs/:job"
+_REPOSITORY = "projects/:id/repository"
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "projects/:id/pipelines", pipelines, PAGING | {"ref"}),
+    Route("GET", f"{_PIPELINE}/bridges", bridges, PAGING),
+    Route("GET", f"{_PIPELINE}/test_report", test_report),
+    Route("GET", f"{_JOB}/artifacts", archive),
+    Route("GET", f"{_JOB}/artifacts/*path", artifact),
+    Route("GET", f"{_REPOSITORY}/tree", tree, PAGING | {"ref", "path", "recursive"}),
+    Route("GET", f"{_REPOSITORY}/archive.tar.gz", source_archive, frozenset({"sha", "path"})),
+    Route("GET", f"{_REPOSITORY}/compare", compare, frozenset({"from", "to", "straight"})),
+    Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", statuses, PAGING),
+    Route("GET", "projects/:id/search", search, PAGING | {"scope", "search", "ref"}),
+    Route("GET", "projects/:id/ci/lint", lint, frozenset({"content_ref"})),
+)

@@ -1,0 +1,57 @@
+"""The id tokens of CI jobs and the keys they are checked by (wire-gitlab 6)."""
+
+import time
+from functools import cached_property
+from typing import Any
+
+from joserfc import jwt
+from joserfc.jwk import KeySet, RSAKey
+
+from worker.demo.gitlab.state import Pipeline
+
+KEYS_PATH = "/oauth/discovery/keys"
+LIFETIME = 300
+
+
+class Issuer:
+    """Signs as the simulated GitLab does. The key is made when it is first needed."""
+
+    @cached_property
+    def key(self) -> RSAKey:
+        """The key pair; deleting the attribute rotates it."""
+        return RSAKey.generate_key(2048, {"alg": "RS256", "use": "sig"}, auto_kid=True)
+
+    def public(self) -> dict[str, Any]:
+        """The key set as GitLab publishes it."""
+        return dict(KeySet([self.key]).as_dict(private=False))
+
+    def token(self, url: str, pipeline: Pipeline, audience: str, **claims: Any) -> str:
+        """The id token of a job of `pipeline`; `claims` replace or add, None leaves one out."""
+        now = int(time.time())
+        project, mr = pipeline.project, pipeline.mr
+        branch = mr.source_branch if mr else pipeline.ref
+        all_claims = {
+            "iss": url,
+            "sub": f"project_path:{project.path}:ref_type:branch:ref:{branch}",
+            "aud": audience,
+            "iat": now,
+            "nbf": now - 5,
+            "exp": now + LIFETIME,
+            "jti": f"jti-{pipeline.id}",
+            "namespace_path": project.path.rpartition("/")[0],
+            "project_id": str(project.id),
+            "project_path": project.path,
+            "user_id": str(pipeline.user.id),
+            "user_login": pipeline.user.username,
+            "pipeline_id": str(pipeline.id),
+            "pipeline_source": pipeline.source,
+            "job_id": "500001",
+            "ref": branch,
+            "ref_type": "branch",
+            "ref_path": f"refs/heads/{branch}",
+            "ref_protected": "false",
+            "sha": pipeline.sha,
+        } | claims
+        kept = {name: value for name, value in all_claims.items() if value is not None}
+        header = {"alg": "RS256", "typ": "JWT", "kid": self.key.kid}
+        return jwt.encode(header, kept, self.key)

@@ -1,0 +1,16 @@
+"""What a job's name says of the dimensions it was multiplied by."""
+
+import re
+from typing import Any
+
+_MATRIX = re.compile(r"(?P<group>.+?): \[(?P<values>.+)\]")
+_PARALLEL = re.compile(r"(?P<group>.+?)[ :]+(?P<part>\d+)/(?P<total>\d+)")
+
+
+def dimensions(name: str) -> dict[str, Any]:
+    """`group` and `matrix` of `test: [3.12, linux]`, `group` and `part` of `test 2/5`, else {}."""
+    if found := _MATRIX.fullmatch(name):
+        return {"group": found["group"], "matrix": found["values"].split(", ")}
+    if found := _PARALLEL.fullmatch(name):
+        return {"group": found["group"], "part": f"{found['part']}/{found['total']}"}
+    return {}

@@ -1,0 +1,92 @@
+"""Sources of other packages: the entry points of the group `sandpiper.sources`.
+
+Their contract stands in `worker.sources.base`. What is broken is said at the start, not in a run.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from worker.arguments import Arguments
+from worker.core.ports import Document
+from worker.errors import ConfigError, SandpiperError, SourceError
+from worker.sources.base import SourceDef
+from worker.sources.reader import Reader
+
+GROUP = "sandpiper.sources"
+
+RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
+_BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What a stranger's code may raise; what is none of these ends the program, as it should."""
+
+
+def installed(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
+    """The rows of all installed plug-ins, by entry point name. Raises ConfigError naming it."""
+    found = entry_points(group=GROUP) if points is None else points
+    return tuple(row for point in sorted(found, key=lambda each: each.name) for row in _rows(point))
+
+
+def _rows(point: EntryPoint) -> list[SourceDef[Any]]:
+    where = f"the plug-in {point.name!r} ({point.value}) of {GROUP}"
+    try:
+        loaded = point.load()
+    except _BROKEN as error:
+        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+    rows = list(loaded) if isinstance(loaded, Sequence) else [loaded]
+    for row in rows:
+        if problem := _problem(row):
+            raise ConfigError(f"{where}: {problem} (see worker/sources/base.py)")
+    return [replace(row, fetch=_guarded(row.fetch, row.name)) for row in rows]
+
+
+def _problem(row: object) -> str:
+    if not isinstance(row, SourceDef):
+        return f"{row!r:.100} is not a SourceDef"
+    if not (_NAME.fullmatch(row.name) and len(row.name) <= 64):
+        return f"{row.name!r:.100} is not a name like weather_get_forecast"
+    if row.name.startswith(RESERVED):
+        return f"{row.name} begins with a word that is taken ({', '.join(RESERVED)})"
+    args: object = row.args
+    if not (isinstance(args, type) and issubclass(args, Arguments)):
+        return f"the args of {row.name} are not a subclass of worker.arguments.Arguments"
+    functions: tuple[object, ...] = (row.fetch, row.applies)
+    if not all(map(callable, functions)):
+        return f"fetch and applies of {row.name} are not both functions"
+    if not (row.description and row.note):
+        return f"{row.name} has no description or no note"
+    return "" if row.timeout > 0 and row.cap > 0 else f"{row.name} has no time-out or no cap"
+
+
+def _guarded(
+    fetch: Callable[[Any, Reader], Document], name: str
+) -> Callable[[Any, Reader], Document]:
+    """`fetch`, whose own mistakes are values for the model too (law 8)."""
+
+    def guarded(args: Any, reader: Reader) -> Document:
+        try:
+            document: object = fetch(args, reader)
+        except SandpiperError:
+            raise
+        except _BROKEN as error:
+            raise SourceError(f"{name} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(document, Document):
+            raise SourceError(f"{name} failed: it gave {type(document).__name__}, not a Document")
+        return document
+
+    return guarded

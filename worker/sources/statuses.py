@@ -1,0 +1,59 @@
+"""`gitlab_list_commit_statuses`: what jobs and outside systems have reported on a commit."""
+
+from typing import Any
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.hostile import one_line
+from worker.core.ports import Document
+from worker.sources import wire
+from worker.sources.base import SourceDef, present, to_json
+from worker.sources.reader import Reader
+
+PAGES = 5
+
+
+class Statuses(Arguments):
+    """Of which commit."""
+
+    sha: str = Field(
+        default="",
+        pattern=r"^([0-9a-f]{7,64})?$",
+        description="A commit; by default the one the pipeline ran on.",
+    )
+
+
+def fetch(args: Statuses, reader: Reader) -> Document:
+    """The statuses as JSON, failed ones first."""
+    sha = args.sha or reader.subject.sha
+    path = f"{reader.pipeline_project}/repository/commits/{sha}/statuses"
+    what = f"the statuses of commit {sha}"
+    found = reader.client.many(path, wire.Status, what, pages=PAGES)
+    ordered = sorted(found.items, key=lambda each: each.status != "failed")
+    missing = f"statuses after the first {len(found.items)}" if found.more else ""
+    return Document(to_json({"sha": sha, "statuses": list(map(_facts, ordered))}), missing=missing)
+
+
+def _facts(status: wire.Status) -> dict[str, Any]:
+    return present(
+        name=status.name,
+        status=status.status,
+        description=one_line(status.description or "", 500),
+        target_url=status.target_url,
+        allow_failure=status.allow_failure,
+        pipeline=status.pipeline_id,
+        at=status.created_at,
+    )
+
+
+STATUSES = SourceDef(
+    name="gitlab_list_commit_statuses",
+    description=(
+        "The statuses reported on a commit, failed ones first: jobs, and outside systems such as "
+        "Konflux, Testing Farm or scanners, each with its description and link."
+    ),
+    args=Statuses,
+    fetch=fetch,
+    note="what outside systems reported on the commit",
+)

@@ -1,0 +1,115 @@
+"""`gitlab_get_test_report`: what the pipeline's jobs reported of their tests, failed ones first."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.hostile import visible
+from worker.core.ports import Document
+from worker.sources import wire
+from worker.sources.base import SourceDef, present, to_json
+from worker.sources.reader import Reader
+
+MAX_CASES = 200
+"""Failed tests that are shown."""
+
+MAX_TEXT = 6000
+"""Characters of one test's output."""
+
+
+class TestReportOf(Arguments):
+    """Which pipeline."""
+
+    pipeline_id: int = Field(
+        default=0, ge=0, description="A pipeline of the same project; 0 for this session's."
+    )
+
+
+def fetch(args: TestReportOf, reader: Reader) -> Document:
+    """Counts of each suite, then the tests that failed or ended in an error, as JSON."""
+    number = args.pipeline_id or reader.subject.pipeline_id
+    what = f"the test report of pipeline {number}"
+    project = reader.owner(f"/pipelines/{number}", what) if args.pipeline_id else ""
+    path = f"{project or reader.pipeline_project}/pipelines/{number}/test_report"
+    report = reader.client.one(path, wire.TestReport, what)
+    bad = list(_bad(report))
+    data = to_json(
+        {
+            "total": present(**_counts(report), seconds=report.total_time),
+            "suites": [_suite(suite) for suite in report.test_suites],
+            "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
+        }
+    )
+    return Document(data, missing=_missing(report, len(bad)))
+
+
+def _bad(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite, wire.TestCase]]:
+    for wanted in ("failed", "error"):
+        for suite in report.test_suites:
+            yield from ((suite, case) for case in suite.test_cases if case.status == wanted)
+
+
+def _counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
+    return {
+        "tests": counted.total_count,
+        "passed": counted.success_count,
+        "failed": counted.failed_count,
+        "errors": counted.error_count,
+        "skipped": counted.skipped_count,
+    }
+
+
+def _suite(suite: wire.TestSuite) -> dict[str, Any]:
+    return present(job=suite.name, **_counts(suite), unreadable=suite.suite_error)
+
+
+def _case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
+    recent = case.recent_failures
+    return present(
+        job=suite.name,
+        name=case.name,
+        classname=case.classname,
+        file=case.file,
+        status=case.status,
+        seconds=case.execution_time,
+        failures_in_14_days=f"{recent.count} on {recent.base_branch}" if recent else None,
+        output=clipped(_text(case.system_output)),
+        stack_trace=clipped(case.stack_trace or ""),
+    )
+
+
+def _text(output: Any) -> str:
+    """GitLab gives text, or what its XML was made into."""
+    if isinstance(output, str) or not output:
+        return output or ""
+    return json.dumps(output, ensure_ascii=False)
+
+
+def clipped(text: str) -> str:
+    """`text` without what is never seen; of a long one the two ends."""
+    text = visible(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters cut]\n{text[-half:]}"
+
+
+def _missing(report: wire.TestReport, bad: int) -> str:
+    if not report.test_suites:
+        return "no job of this pipeline has uploaded a test report that is still kept"
+    return f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
+
+
+TEST_REPORT = SourceDef(
+    name="gitlab_get_test_report",
+    description=(
+        "The test report of a pipeline: counts for each job, then each failed test with its "
+        "message, stack trace and how often it failed lately on the default branch."
+    ),
+    args=TestReportOf,
+    fetch=fetch,
+    note="failed tests with their messages, and whether they failed before (a hint at flakiness)",
+)

@@ -1,0 +1,207 @@
+"""Testing Farm: a test request's state and its results, through its API. Off by default.
+
+Anybody's request can be read there. The model names one (its id stands in a job's log); it is
+shown only if what it tested is a repository that the operator lists for the session's project.
+"""
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from worker.arguments import Arguments
+from worker.core.context import Subject
+from worker.core.hostile import one_line
+from worker.core.ports import Document
+from worker.errors import SourceError
+from worker.sources.base import SourceDef, present, to_json
+from worker.sources.client import NotFound
+from worker.sources.reader import Reader
+from worker.sources.web import WebReader, origin
+from worker.sources.xunit import MAX_CASES, Report
+
+MAX_XML = 64 * 1024 * 1024
+_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class TmtTest(_Wire):
+    """What is tested: a git repository at a ref."""
+
+    url: str = ""
+    ref: str = ""
+    name: str | None = None
+
+
+class Tested(_Wire):
+    """The kinds of tests; one of them is set."""
+
+    fmf: TmtTest | None = None
+    tmt: TmtTest | None = None
+    sti: TmtTest | None = None
+
+    @property
+    def one(self) -> TmtTest:
+        """The one that is set."""
+        return self.fmf or self.tmt or self.sti or TmtTest()
+
+
+class Result(_Wire):
+    """How it ended; `xunit` is the XML itself or None, `xunit_url` where it lies."""
+
+    overall: str = ""
+    summary: str | None = None
+    xunit: str | None = None
+    xunit_url: str | None = None
+
+
+class RunInfo(_Wire):
+    """Where the run's files are."""
+
+    artifacts: str | None = None
+
+
+class TestRequest(_Wire):
+    """GET /v0.1/requests/{id}."""
+
+    id: str
+    state: str = ""
+    created: str | None = None
+    updated: str | None = None
+    test: Tested = Tested()
+    result: Result | None = None
+    run: RunInfo | None = None
+    environments_requested: tuple[dict[str, Any], ...] | None = None
+
+
+class OfRequest(Arguments):
+    """Which request."""
+
+    request_id: str = Field(pattern=_ID, description="The request's UUID, from a job's log.")
+
+
+class Farm:
+    """Answers about requests for the sessions of configured projects.
+
+    `repositories` maps a project's path to globs of the git URLs whose tests it may look at;
+    `results` reads the host that keeps results.
+    """
+
+    def __init__(
+        self,
+        api: WebReader,
+        results: WebReader,
+        results_url: str,
+        repositories: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._api = api
+        self._results = results
+        self._results_url = results_url.rstrip("/")
+        self._repositories = {
+            project.lower(): tuple(glob.lower() for glob in globs)
+            for project, globs in repositories.items()
+        }
+
+    def rows(self) -> tuple[SourceDef[Any], ...]:
+        """The sources, for sessions of a configured project only."""
+        return _rows(self)
+
+    def applies(self, subject: Subject) -> bool:
+        """Whether the session's project has repositories listed."""
+        return subject.project.lower() in self._repositories
+
+    def request(self, args: OfRequest, reader: Reader) -> Document:
+        """The request's state and outcome as JSON."""
+        found = self._found(args.request_id, reader.subject)
+        result = found.result or Result()
+        tested = found.test.one
+        told = present(
+            id=found.id,
+            state=found.state,
+            overall=result.overall,
+            summary=one_line(result.summary or "", 2000),
+            tested=present(url=tested.url, ref=tested.ref, plan=tested.name),
+            created=found.created,
+            updated=found.updated,
+            environments=[_environment(each) for each in found.environments_requested or ()],
+            artifacts=found.run.artifacts if found.run else None,
+            has_results=bool(result.xunit or result.xunit_url),
+        )
+        return Document(to_json(told), final=found.state in ("complete", "error", "canceled"))
+
+    def test_results(self, args: OfRequest, reader: Reader) -> Document:
+        """Counts, and the tests that failed or ended in an error, as JSON."""
+        found = self._found(args.request_id, reader.subject)
+        what = f"the results of request {found.id}"
+        report = Report().read(self._xml(found, what), what)
+        bad = report.counts["failed"] + report.counts["error"]
+        told = {"counts": report.counts, "failed": [case.facts() for case in report.bad]}
+        missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
+        return Document(to_json(told), missing=missing)
+
+    def _found(self, request_id: str, subject: Subject) -> TestRequest:
+        what = f"request {request_id}"
+        found = self._api.one(f"/v0.1/requests/{request_id}", TestRequest, what)
+        url = found.test.one.url.lower().removesuffix(".git")
+        globs = self._repositories[subject.project.lower()]
+        if not any(fnmatch.fnmatchcase(url, glob.removesuffix(".git")) for glob in globs):
+            raise SourceError(f"{what} tests a repository this session may not look at")
+        return found
+
+    def _xml(self, found: TestRequest, what: str) -> Iterator[bytes]:
+        result = found.result or Result()
+        if result.xunit:
+            return iter([result.xunit.encode(errors="replace")])
+        url = result.xunit_url or ""
+        if not url:
+            raise SourceError(f"{what}: none yet (the request is {found.state})")
+        if origin(url) != origin(self._results_url) or not url.startswith(self._results_url):
+            raise SourceError(f"{what}: they lie at {url[:200]!r}, not where the operator allows")
+        return self._downloaded(url.removeprefix(self._results_url), what)
+
+    def _downloaded(self, path: str, what: str) -> Iterator[bytes]:
+        try:
+            yield from self._results.chunks(path, what, MAX_XML)
+        except NotFound as error:
+            raise SourceError(f"{error}: results are kept for some months only") from error
+
+
+def open_testing_farm(
+    url: str, results_url: str, token: str, repositories: Mapping[str, Sequence[str]]
+) -> tuple[SourceDef[Any], ...]:
+    """The rows, none without `repositories`. The token goes to `url` only."""
+    if not repositories:
+        return ()
+    api = WebReader(url, "Testing Farm", token=token, variable="TESTING_FARM_API_TOKEN")
+    results = WebReader(results_url, "Testing Farm's results")
+    return Farm(api, results, results_url, repositories).rows()
+
+
+def _environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    system = environment.get("os")
+    compose = system.get("compose") if isinstance(system, dict) else None
+    return present(arch=environment.get("arch"), compose=compose)
+
+
+def _rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
+    request = SourceDef(
+        name="testing_farm_get_request",
+        description="A Testing Farm request: state, overall result, what was tested and where.",
+        args=OfRequest,
+        fetch=farm.request,
+        note="the state of a Testing Farm request whose id stands in a job's log",
+        applies=farm.applies,
+    )
+    results = SourceDef(
+        name="testing_farm_get_results",
+        description="The results of a Testing Farm request: counts, and each failed test.",
+        args=OfRequest,
+        fetch=farm.test_results,
+        note="the failed tests of such a request; tell of them in prose",
+        applies=farm.applies,
+    )
+    return request, results

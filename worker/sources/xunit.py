@@ -1,0 +1,103 @@
+"""JUnit/xUnit XML, hostile: the failed tests and the counts, entities refused, read as it comes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from worker.core.hostile import visible
+from worker.errors import SourceError
+from worker.sources.base import present
+
+MAX_CASES = 200
+MAX_TEXT = 4000
+MAX_DEPTH = 50
+_OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+
+
+class _Forbidden(Exception):
+    """What no test report needs: entities, or an absurd depth."""
+
+
+@dataclass(slots=True)
+class Case:
+    """One test that did not pass."""
+
+    suite: str
+    name: str
+    classname: str
+    status: str = "passed"
+    message: str = ""
+    text: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, object]:
+        """For the model."""
+        return present(
+            suite=self.suite,
+            name=self.name,
+            classname=self.classname,
+            status=self.status,
+            message=visible(self.message)[:MAX_TEXT],
+            output=visible("".join(self.text)).strip()[:MAX_TEXT],
+        )
+
+
+class Report:
+    """Fed with XML piece by piece; `counts` and `bad` are what it has found."""
+
+    def __init__(self) -> None:
+        self.counts = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
+        self.bad: list[Case] = []
+        self._suites: list[str] = []
+        self._path: list[str] = []
+        self._case: Case | None = None
+        self._kept = 0
+        self._parser = ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.EntityDeclHandler = _refuse
+
+    def read(self, chunks: Iterable[bytes], what: str) -> "Report":
+        """All of it. Raises SourceError for what is no XML, or more than XML should be."""
+        try:
+            for chunk in chunks:
+                self._parser.Parse(chunk, False)
+            self._parser.Parse(b"", True)
+        except (ExpatError, _Forbidden) as error:
+            raise SourceError(f"{what}: not a usable XML report: {error}") from error
+        return self
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._path.append(name)
+        if len(self._path) > MAX_DEPTH:
+            raise _Forbidden(f"deeper than {MAX_DEPTH} elements")
+        if name == "testsuite":
+            self._suites.append(attributes.get("name", "")[:500])
+        elif name == "testcase":
+            suite = self._suites[-1] if self._suites else ""
+            name, of = attributes.get("name", ""), attributes.get("classname", "")
+            self._case = Case(suite, name[:500], of[:500])
+            self._kept = 0
+        elif self._case and name in _OUTCOMES and self._case.status == "passed":
+            self._case.status = _OUTCOMES[name]
+            self._case.message = attributes.get("message", "")[:MAX_TEXT]
+
+    def _end(self, name: str) -> None:
+        self._path.pop()
+        if name == "testsuite":
+            self._suites.pop()
+        elif name == "testcase" and self._case:
+            self.counts[self._case.status] += 1
+            if self._case.status in ("failed", "error") and len(self.bad) < MAX_CASES:
+                self.bad.append(self._case)
+            self._case = None
+
+    def _characters(self, data: str) -> None:
+        if self._case and self._path[-1] in ("failure", "error") and self._kept < MAX_TEXT:
+            self._case.text.append(data[: MAX_TEXT - self._kept])
+            self._kept += len(data)
+
+
+def _refuse(*declaration: object) -> None:
+    raise _Forbidden("it declares entities")

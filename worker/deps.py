@@ -1,7 +1,7 @@
 """What a job is given. `wiring.py` fills it with real parts, tests with others."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
@@ -53,7 +53,8 @@ class Deps:
     """The parts of a job.
 
     `owner` names this worker in claims. `salt` sets dry-run sessions apart. `hosts` are the hosts
-    a note may link to.
+    a note may link to. `choices` are the models that a comment may ask for, by their names;
+    `turns_per_day` is how often one thread is answered in a day.
     """
 
     desk: Desk
@@ -70,6 +71,8 @@ class Deps:
     hosts: frozenset[str]
     owner: str
     salt: str = ""
+    choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
+    turns_per_day: int = 20
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""

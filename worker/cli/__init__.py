@@ -13,6 +13,7 @@ _COMMANDS = {
     "reply": "Continue a stored session from the terminal.",
     "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
     "sessions": "List stored sessions, or show one.",
+    "sweep": "Repair: lost webhooks, old sandboxes.",
     "worker": "Run jobs from the broker.",
 }
 DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3

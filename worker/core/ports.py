@@ -1,6 +1,6 @@
 """Every boundary of the house on one screen. Implementations don't inherit; tables are typed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -132,11 +132,17 @@ class DocumentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a source returns. `missing` says what is not in it and why, or ""."""
+    """What a source returns. `missing` says what is not in it and why, or "".
+
+    A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
+    and `data` says in words what it is. `final` is False if the same call may give more later.
+    """
 
     data: bytes
     kind: DocumentKind = DocumentKind.JSON
     missing: str = ""
+    chunks: Callable[[], Iterator[bytes]] | None = None
+    final: bool = True
 
 
 class Source(Protocol):
@@ -180,13 +186,14 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True)
 class ThreadNote:
-    """One note of a thread."""
+    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds."""
 
     note_id: int
     author_id: int
     body: str
     system: bool = False
     internal: bool = False
+    at: float = 0.0
 
 
 class Desk(Protocol):
@@ -197,7 +204,26 @@ class Desk(Protocol):
         ...
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
-        """The same for a merge request named by a human; its newest failed pipeline by default."""
+        """The same for a merge request named by a human; its newest failed pipeline by default.
+
+        `project` is a path, or an id as text.
+        """
+        ...
+
+    def superseded(self, subject: Subject) -> str:
+        """Why its pipeline does not matter any more, or "". Raises nothing."""
+        ...
+
+    def same_commit(self, subject: Subject) -> Sequence[int]:
+        """Other failed pipelines of the merge request on the same commit, newest first."""
+        ...
+
+    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+        """The newest pipelines of open merge requests touched since (epoch seconds) that failed.
+
+        Of the configured projects, or all that the token is a member of; where a part cannot be
+        read, the reason. Bounded, and slow on purpose. Raises nothing.
+        """
         ...
 
     def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
@@ -206,6 +232,10 @@ class Desk(Protocol):
 
     def may_command(self, project_id: int, user_id: int) -> bool:
         """Whether the user is a member of the project at or above `reply_min_access`."""
+        ...
+
+    def is_bot(self, user_id: int) -> bool:
+        """Whether GitLab says that the account is not a person's."""
         ...
 
     def since(self, subject: Subject) -> Sequence[str]:
@@ -220,6 +250,10 @@ class Forge(Protocol):
         """The bot's own user id."""
         ...
 
+    def handle(self) -> str:
+        """The bot's own user name, by which it is mentioned; "" if nobody can."""
+        ...
+
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """The bot's own note that carries `marker`, also after a lost answer to `post`."""
         ...
@@ -230,6 +264,14 @@ class Forge(Protocol):
 
     def edit(self, subject: Subject, note: NoteRef, body: str) -> None:
         """Replace a note's body."""
+        ...
+
+    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Show on somebody's note that it was seen; once, however often it is called."""
+        ...
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Take the acknowledgement back, if it is there."""
         ...
 
 
@@ -302,8 +344,24 @@ class SessionStore(Protocol):
         """The key of a session by its id alone (or a unique beginning of it)."""
         ...
 
-    def sessions(self) -> Iterator[SessionKey]:
-        """Every stored session."""
+    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
+        """Every stored session, or those of one merge request."""
+        ...
+
+    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+        """Who works on the turn, or None."""
+        ...
+
+    def stop(self, key: SessionKey, turn: int, reason: str) -> None:
+        """Ask whoever works on the turn to end it. The first reason stands."""
+        ...
+
+    def stopped(self, key: SessionKey, turn: int) -> str:
+        """The reason given to `stop`, or ""."""
+        ...
+
+    def erase(self, key: SessionKey, before: int) -> None:
+        """Remove all objects of the turns before `before`, which must itself be committed."""
         ...
 
     def location(self, key: SessionKey, turn: int) -> str:

@@ -12,7 +12,8 @@ class PipelineFailed:
     """A pipeline failed. `mr_iid` is 0 where the event named no merge request.
 
     `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
-    `ref` and `sha` find the merge request of a branch pipeline.
+    `ref` and `sha` find the merge request of a branch pipeline. `by_job` says that one of the
+    pipeline's own jobs asks, so that it may still be running.
     """
 
     project_id: int
@@ -21,12 +22,13 @@ class PipelineFailed:
     ref: str
     mr_iid: int = 0
     mr_project_id: int = 0
+    by_job: bool = False
     kind: Literal["pipeline"] = "pipeline"
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Somebody wrote in a thread of a merge request; whether it is the bot's is for the worker."""
+    """Somebody wrote on a merge request; whether it is for the bot is for the worker to see."""
 
     project_id: int
     mr_iid: int

@@ -82,7 +82,7 @@ class GitLabForge:
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """A pair of eyes on the note. GitLab's 404 for a second one is a success."""
-        place, me = _awards(project_id, mr_iid, note_id), self.me()
+        place = _awards(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
         try:
             with _writing(what):
@@ -93,20 +93,28 @@ class GitLabForge:
                     max_retries=RETRIES,
                 )
         except ForgeError:
-            if not any(self._eyes(place, me)):
+            if not any(self._eyes(place, note_id)):
                 raise
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Take our pair of eyes off the note."""
-        place, me = _awards(project_id, mr_iid, note_id), self.me()
-        for number in list(self._eyes(place, me)):
-            with _writing(f"the reaction to note {note_id}"):
-                self._connections.get().http_delete(
-                    f"{place}/{number}", retry_transient_errors=True, max_retries=RETRIES
-                )
+        place = _awards(project_id, mr_iid, note_id)
+        for number in list(self._eyes(place, note_id)):
+            try:
+                self._remove(f"{place}/{number}", f"the reaction to note {note_id}")
+            except ForgeError:
+                if number in self._eyes(place, note_id):
+                    raise
 
-    def _eyes(self, place: str, me: int) -> Iterator[int]:
-        found = self._get(place, "the reactions to a note", {"per_page": 100})
+    def _remove(self, path: str, what: str) -> None:
+        with _writing(what):
+            self._connections.get().http_delete(
+                path, retry_transient_errors=True, max_retries=RETRIES
+            )
+
+    def _eyes(self, place: str, note_id: int) -> Iterator[int]:
+        me = self.me()
+        found = self._get(place, f"the reactions to note {note_id}", {"per_page": 100})
         for award in _objects({"reactions": found}, "reactions"):
             user = award.get("user")
             ours = isinstance(user, dict) and user.get("id") == me

@@ -4,6 +4,7 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /sandbox.tar.gz
                                                       /checkpoint.json
                                                       /claim.json
+                                                      /stop.json
 index/{session_id}      "{project_id}/{mr_iid}": where to look for a session known by its id
 """
 
@@ -17,6 +18,7 @@ CONTEXT = "context.json"
 FILES = "sandbox.tar.gz"
 CHECKPOINT = "checkpoint.json"
 CLAIM = "claim.json"
+STOP = "stop.json"
 
 ROOT = "sessions/"
 MAX_TURN = 9999
@@ -45,6 +47,11 @@ def session(key: SessionKey) -> str:
     if not _ID.fullmatch(key.session_id) or not all(0 < number < 10**19 for number in numbers):
         raise StoreError(f"not a session's key: {str(key)[:200]!r}")
     return f"{ROOT}{key.project_id}/{key.mr_iid}/{key.session_id}/"
+
+
+def merge_request(project_id: int, mr_iid: int) -> str:
+    """The prefix of all sessions of a merge request, or of all there are."""
+    return f"{ROOT}{project_id}/{mr_iid}/" if project_id else ROOT
 
 
 def turn(key: SessionKey, number: int) -> str:

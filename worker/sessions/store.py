@@ -19,6 +19,7 @@ MAX_CONTEXT = 64 * 1024 * 1024
 """Bytes of a `context.json` or `checkpoint.json`."""
 
 _MAX_SMALL = 64 * 1024
+_MAX_REASON = 1000
 # Each round is lost only to a worker that won it, so a handful is plenty.
 _ROUNDS = 8
 
@@ -65,8 +66,9 @@ class Store:
         if not self._objects.create(place + keys.CONTEXT, context):
             raise self._taken(key, turn)
         # The turn is committed: a checkpoint that stays behind must not make it look failed.
-        with suppress(StoreError):
-            self._objects.delete(place + keys.CHECKPOINT)
+        for leaf in (keys.CHECKPOINT, keys.STOP):
+            with suppress(StoreError):
+                self._objects.delete(place + leaf)
 
     def claim(self, key: SessionKey, turn: int, claim: Claim, now: float) -> Claim | None:
         """See SessionStore. A claim of the same owner and trigger is renewed."""
@@ -94,6 +96,32 @@ class Store:
         if stored and claims.same_holder(self._decode(name, stored), claim):
             self._objects.delete(name, stored.version)
 
+    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+        """See SessionStore."""
+        name = keys.turn(key, turn) + keys.CLAIM
+        stored = self._objects.read(name, _MAX_SMALL)
+        held = self._decode(name, stored) if stored else None
+        return held if held and now < held.until else None
+
+    def stop(self, key: SessionKey, turn: int, reason: str) -> None:
+        """See SessionStore."""
+        self._objects.create(keys.turn(key, turn) + keys.STOP, reason[:_MAX_REASON].encode())
+
+    def stopped(self, key: SessionKey, turn: int) -> str:
+        """See SessionStore."""
+        stored = self._objects.read(keys.turn(key, turn) + keys.STOP, _MAX_SMALL)
+        return stored.content.decode("utf-8", "replace") if stored else ""
+
+    def erase(self, key: SessionKey, before: int) -> None:
+        """See SessionStore."""
+        place = keys.turn(key, before) + keys.CONTEXT
+        if not self._objects.exists(place):
+            raise StoreError(f"there is no {self._objects.place(place)}: nothing was erased")
+        for name in list(self._objects.names(keys.session(key))):
+            found = keys.parse(name)
+            if found and found.turn < before:
+                self._objects.delete(name)
+
     def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
         name = keys.turn(key, turn) + keys.CHECKPOINT
@@ -114,10 +142,10 @@ class Store:
             raise StoreError(f"several session ids begin with {session_id}: give more of it")
         return self._follow(names[0]) if names else None
 
-    def sessions(self) -> Iterator[SessionKey]:
+    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
         """See SessionStore. One whose first turn is not committed yet counts."""
         last = None
-        for name in self._objects.names(keys.ROOT):
+        for name in self._objects.names(keys.merge_request(project_id, mr_iid)):
             found = keys.parse(name)
             # The objects of one session are neighbours.
             if found and found.key != last:

@@ -115,6 +115,7 @@ _KINDS: Mapping[str, _Model] = {
     "Note Hook": NoteEvent,
     "Confidential Note Hook": NoteEvent,
 }
+_SYSTEM: Mapping[str, _Model] = {"pipeline": PipelineEvent, "note": NoteEvent}
 
 
 def kind(headers: Mapping[str, str]) -> str:
@@ -127,7 +128,11 @@ def parse(headers: Mapping[str, str], body: bytes) -> Event:
     name = kind(headers)
     if not name:
         raise Rejected(400, "there is no X-Gitlab-Event header: this is not a GitLab webhook")
-    return _validated(_KINDS.get(name, OtherEvent), body)
+    event = _validated(_KINDS.get(name, OtherEvent), body)
+    if name == "System Hook" and isinstance(event, OtherEvent):
+        named = _SYSTEM.get(event.object_kind or "")
+        return _validated(named, body) if named else event
+    return event
 
 
 def _validated(model: _Model, body: bytes) -> Event:

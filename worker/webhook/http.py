@@ -1,11 +1,11 @@
 """The ASGI app: the only I/O of the door. It verifies, parses, routes, enqueues, and answers.
 
-Nothing here talks to GitLab: its webhooks time out after 10 s (wire-gitlab 1.3).
+Answering a webhook talks to nobody but the broker: GitLab gives up after 10 s (wire-gitlab 1.3).
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
@@ -18,12 +18,16 @@ from starlette.routing import Route
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
+from worker.webhook.seen import Seen, delivery_key
+from worker.webhook.tokens import Claims, TokenReader
 from worker.webhook.verify import Verifier, verifier
 
 PATH = "/webhooks/gitlab"
+CI_PATH = "/triggers/ci"
 MAX_BODY = 25 * 1024 * 1024
 """Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
 
+ACCEPTED = 202
 RETRY_AFTER = "30"
 """Seconds, as the header's text."""
 
@@ -37,6 +41,7 @@ def build(
     now: Callable[[], float],
     ready: Callable[[], str | None],
     *,
+    tokens: TokenReader | None = None,
     body_seconds: float = 30.0,
     queue_seconds: float = 8.0,
 ) -> Starlette:
@@ -45,14 +50,16 @@ def build(
     `enqueue` may block (it runs in a thread) and raises QueueError when the broker is down; it may
     still succeed after a 503, which is harmless because triggers are idempotent. `now` is in epoch
     seconds. `ready` gives the reason why this process cannot work, or None, and may block too.
+    Without `tokens`, CI jobs cannot ask.
     `queue_seconds` stays under the 10 s that GitLab waits for an answer (wire-gitlab 1.3).
     """
     door = _Door(
-        verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds
+        verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds, tokens
     )
     app = Starlette(
         routes=[
             Route(PATH, door.webhook, methods=["POST"]),
+            *([Route(CI_PATH, door.ci, methods=["POST"])] if tokens else []),
             Route("/healthz", _healthz, methods=["GET"]),
             Route("/readyz", door.readyz, methods=["GET"]),
         ],
@@ -72,26 +79,58 @@ class _Door:
     ready: Callable[[], str | None]
     body_seconds: float
     queue_seconds: float
+    tokens: TokenReader | None = None
+    seen: Seen = field(default_factory=Seen)
 
     async def webhook(self, request: Request) -> Response:
-        try:
-            return await self._admit(request)
-        except Rejected as error:
-            _record(logging.WARNING, request, "", f"rejected {error.status}: {error}")
-            return _error(error.status, str(error))
+        return await _refusing(self._admit, request)
+
+    async def ci(self, request: Request) -> Response:
+        return await _refusing(self._admit_job, request)
 
     async def _admit(self, request: Request) -> Response:
         _check_length(request)
         self.verifier.check_headers(request.headers, self.now())
         body = await _body(request, self.body_seconds)
         self.verifier.check_body(request.headers, body)
+        delivery = delivery_key(request.headers)
+        if known := self.seen.get(delivery, self.now()):
+            _record(logging.INFO, request, "", f"accepted before {known}")
+            return JSONResponse({"trigger": known}, ACCEPTED)
         event = events.parse(request.headers, body)
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
         decision = routes.route(event, events.kind(request.headers), self.projects)
         if isinstance(decision, routes.Ignored):
             _record(logging.INFO, request, project, f"ignored: {decision.reason}")
             return JSONResponse({"ignored": decision.reason})
-        return await self._queue(request, project, decision)
+        response = await self._queue(request, project, decision)
+        if response.status_code == ACCEPTED:
+            self.seen.put(delivery, trigger_id(decision), self.now())
+        return response
+
+    async def _admit_job(self, request: Request) -> Response:
+        """A CI job asks. What it sends along is not even read: only its token counts."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        claims = await self._claims(token.strip() if scheme.lower() == "bearer" else "")
+        if isinstance(claims, str):
+            _record(logging.ERROR, request, "", f"not checked: {claims}")
+            return _later("GitLab's keys cannot be had; ask again later")
+        if reason := routes.unwanted_job(claims, self.projects):
+            _record(logging.INFO, request, claims.project_path, f"ignored: {reason}")
+            return JSONResponse({"ignored": reason})
+        return await self._queue(request, claims.project_path, claims.trigger())
+
+    async def _claims(self, token: str) -> Claims | str:
+        """The token's claims, or why GitLab's keys to check it by are not there."""
+        assert self.tokens is not None  # else there is no such route
+        try:
+            with anyio.move_on_after(self.queue_seconds):
+                return await anyio.to_thread.run_sync(
+                    self.tokens.read, token, abandon_on_cancel=True
+                )
+        except QueueError as error:
+            return str(error)
+        return f"GitLab did not give its keys within {self.queue_seconds:g} s"
 
     async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
         name, failure = trigger_id(trigger), ""
@@ -104,17 +143,23 @@ class _Door:
             failure = f"the broker did not answer within {self.queue_seconds:g} s"
         if failure:
             _record(logging.ERROR, request, project, f"not queued {name}: {failure}")
-            response = _error(503, "the queue is down; deliver this event again later")
-            response.headers["retry-after"] = RETRY_AFTER
-            return response
+            return _later("the queue is down; deliver this event again later")
         _record(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
-        return JSONResponse({"trigger": name}, 202)
+        return JSONResponse({"trigger": name}, ACCEPTED)
 
     async def readyz(self, request: Request) -> Response:
         with anyio.move_on_after(self.queue_seconds):
             reason = await anyio.to_thread.run_sync(self.ready, abandon_on_cancel=True)
             return _error(503, reason) if reason else JSONResponse({"status": "ready"})
         return _error(503, f"the check did not end within {self.queue_seconds:g} s")
+
+
+async def _refusing(admit: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+    try:
+        return await admit(request)
+    except Rejected as error:
+        _record(logging.WARNING, request, "", f"rejected {error.status}: {error}")
+        return _error(error.status, str(error))
 
 
 async def _healthz(request: Request) -> Response:
@@ -161,6 +206,8 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
     hint = "the method is not allowed"
     if request.url.path == PATH:
         hint = "this is the right address for GitLab's webhook, but it takes POST only"
+    elif request.url.path == CI_PATH:
+        hint = "this is the right address for a CI job, but it takes POST only"
     response = _error(405, hint)
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
@@ -171,8 +218,14 @@ def _error(status: int, message: str) -> JSONResponse:
     return JSONResponse({"error": _line(message)}, status)
 
 
+def _later(message: str) -> JSONResponse:
+    response = _error(503, message)
+    response.headers["retry-after"] = RETRY_AFTER
+    return response
+
+
 def _record(level: int, request: Request, project: str, decision: str) -> None:
-    kind = _line(events.kind(request.headers)) or "-"
+    kind = _line(events.kind(request.headers)) or ("ci" if request.url.path == CI_PATH else "-")
     _log.log(level, "event=%r project=%s %s", kind, _line(project) or "-", _line(decision))
 
 

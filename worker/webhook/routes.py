@@ -8,9 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from worker.core.commands import addressed
 from worker.core.identity import find_marker
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.webhook.events import Event, NoteEvent, PipelineEvent, PipelineMergeRequest, Project
+from worker.webhook.tokens import Claims
+
+_UNRELATED = {
+    *("schedule", "chat", "ondemand_dast_scan", "ondemand_dast_validation"),
+    *("container_registry_push", "security_orchestration_policy"),
+}
+"""What starts pipelines on branches whatever is changed there (wire-gitlab 2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ def route(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored
         return _note(event, projects)
     if kind == "System Hook":
         name = event.object_kind or event.event_name or "unnamed"
-        return Ignored(f"system hook events ({name}) are not read: use a project or group webhook")
+        return Ignored(f"of system hooks, only pipeline and comment events are read, not {name}")
     return Ignored("only pipeline and comment events are read")
 
 
@@ -59,6 +67,8 @@ def _unwanted_run(event: PipelineEvent) -> str:
         return f"the merge request is {request.state}"
     if not request and run.ref == event.project.default_branch:
         return "the pipeline ran on the default branch, not for a merge request"
+    if not request and run.source in _UNRELATED:
+        return f"the pipeline was started by {run.source}, not by a change"
     return ""
 
 
@@ -83,9 +93,20 @@ def _unwanted_note(event: NoteEvent) -> str:
     # A forged marker gains nothing here: its note is left alone.
     if find_marker(note.note):
         return "the comment is one of our own notes"
-    if note.type not in ("DiscussionNote", "DiffNote"):
-        return "the comment is not a reply in a thread"
+    if note.type not in ("DiscussionNote", "DiffNote") and not addressed(note.note):
+        return "the comment is neither in a thread nor addressed to Sandpiper"
     return ""
+
+
+def unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
+    """Why the pipeline of a CI job that asks is left be, or ""."""
+    if claims.ref_type != "branch":
+        return f"the pipeline runs for a {claims.ref_type}, not for a merge request"
+    if claims.pipeline_source == "parent_pipeline":
+        return "a child pipeline is reported with its parent"
+    if claims.pipeline_source in _UNRELATED:
+        return f"the pipeline was started by {claims.pipeline_source}, not by a change"
+    return _unlisted(claims.project_path, projects)
 
 
 def _unlisted(path: str | None, projects: Sequence[str]) -> str:

@@ -78,15 +78,18 @@ def test_a_read_looks_back_twenty_positions_and_no_further(cache: PrefixCache) -
     assert cache.bill(turns(21, 20)).read == 0
 
 
-def test_a_run_of_results_is_one_position(cache: PrefixCache) -> None:
+def test_a_run_of_results_is_one_position_unless_every_block_counts(cache: PrefixCache) -> None:
     uses = [{"type": "tool_use", "id": f"c{n}", "name": "look", "input": {}} for n in range(40)]
     results: list[dict[str, Any]]
     results = [{"type": "tool_result", "tool_use_id": f"c{n}"} for n in range(40)]
     results[-1] |= MARK
     cache.bill(turns(1, 0))
+    vertex = PrefixCache(now=cache.now, runs_are_one=False)
+    vertex.bill(turns(1, 0))
     wide = body(("user", [text(f"0{LONG}")]), ("assistant", uses), ("user", results))
 
     assert cache.bill(wide).read > 0
+    assert vertex.bill(wide).read == 0
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-REPLY = continuation("Why?", files=True)
+REPLY = continuation("Why?", files=True, seconds=60, changes=())
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ HEADER = {
     "push": "Push Hook",
     "job": "Job Hook",
     "system": "System Hook",
+    "merge_request": "Merge Request Hook",
+    "emoji": "Emoji Hook",
 }
 
 SHA = "5d9b3c1f0a7e4b62c8d1f3a59e07b4c2d6f8e913"
@@ -26,12 +28,32 @@ REPLIED = Replied(233, 418, "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c", 907733)
 UNLISTED = "the project other/certs is not in the configured list (gitlab.projects)"
 NOT_MERGE_REQUEST = "the comment is not on a merge request"
 NOT_READ = "only pipeline and comment events are read"
+NOT_READ_OF_SYSTEM = "of system hooks, only pipeline and comment events are read, not {}"
 
 CASES: dict[str, Trigger | str] = {
     "pipeline__merge_request_failed": FAILED,
     "pipeline__merged_results_failed": PipelineFailed(
         233, 881204, "aa11bb22cc33dd44ee55ff6600778899aabbccdd", BRANCH, 418, 233
     ),
+    "pipeline__merge_train_failed": PipelineFailed(
+        233, 881204, "bb22cc33dd44ee55ff6600778899aabbccddeeff", BRANCH, 418, 233
+    ),
+    "pipeline__retried_and_failed_again": FAILED,
+    # Whether these matter takes a look at GitLab: the worker decides.
+    "pipeline__only_allowed_failures": FAILED,
+    "pipeline__started_by_a_bot": FAILED,
+    "pipeline__merge_request_locked": FAILED,
+    "pipeline__hidden_name": FAILED,
+    "pipeline__started_by_hand_failed": BRANCH_FAILED,
+    "pipeline__started_by_api_failed": BRANCH_FAILED,
+    "pipeline__scheduled_on_branch_failed": (
+        "the pipeline was started by schedule, not by a change"
+    ),
+    "pipeline__security_policy_failed": (
+        "the pipeline was started by security_orchestration_policy, not by a change"
+    ),
+    "pipeline__child_of_branch_failed": "a child pipeline is reported with its parent",
+    "pipeline__fork_run_in_target_project": FAILED,
     "pipeline__fork_failed": FORK_FAILED,
     "pipeline__fork_of_unlisted_project": UNLISTED,
     "pipeline__fork_without_urls": FORK_FAILED,
@@ -53,6 +75,14 @@ CASES: dict[str, Trigger | str] = {
     "pipeline__running": "the pipeline is running, not failed",
     "pipeline__success": "the pipeline is success, not failed",
     "pipeline__canceled": "the pipeline is canceled, not failed",
+    **{
+        f"pipeline__{status}": f"the pipeline is {status}, not failed"
+        for status in (
+            *("created", "waiting_for_resource", "preparing", "pending"),
+            *("canceling", "skipped", "manual", "scheduled"),
+        )
+    },
+    "pipeline__passed_with_warnings": "the pipeline is success, not failed",
     "pipeline__unlisted_project": UNLISTED,
     "pipeline__subgroup_with_other_case": FAILED,
     "note__reply_in_thread": REPLIED,
@@ -60,7 +90,16 @@ CASES: dict[str, Trigger | str] = {
     "note__before_actions_existed": REPLIED,
     "note__fork": REPLIED,
     "note__hook_of_another_project": REPLIED,
-    "note__plain_comment": "the comment is not a reply in a thread",
+    "note__plain_comment": "the comment is neither in a thread nor addressed to Sandpiper",
+    "note__command": REPLIED,
+    "note__command_below_text": REPLIED,
+    "note__command_in_thread": REPLIED,
+    "note__mention": REPLIED,
+    "note__command_edited_in": "the comment was edited, not written",
+    "note__command_by_gitlab": "the comment was written by GitLab itself",
+    "note__command_unlisted_project": UNLISTED,
+    "note__on_snippet": NOT_MERGE_REQUEST,
+    "confidential_note__command": REPLIED,
     "note__our_own": "the comment is one of our own notes",
     "note__quotes_our_marker": REPLIED,
     "note__edited": "the comment was edited, not written",
@@ -72,12 +111,13 @@ CASES: dict[str, Trigger | str] = {
     "confidential_note__reply_in_thread": REPLIED,
     "push__branch": NOT_READ,
     "job__failed": NOT_READ,
-    "system__project_created": (
-        "system hook events (project_create) are not read: use a project or group webhook"
-    ),
-    "system__pipeline": (
-        "system hook events (pipeline) are not read: use a project or group webhook"
-    ),
+    "merge_request__pushed": NOT_READ,
+    "emoji__award": NOT_READ,
+    "system__pipeline": FAILED,
+    "system__note": REPLIED,
+    "system__project_created": NOT_READ_OF_SYSTEM.format("project_create"),
+    "system__push": NOT_READ_OF_SYSTEM.format("push"),
+    "system__merge_request": NOT_READ_OF_SYSTEM.format("merge_request"),
 }
 
 

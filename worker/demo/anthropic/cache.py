@@ -1,13 +1,14 @@
 """Anthropic's prompt cache (wire-models 1.9): what a request reads, writes and pays in full.
 
 A prefix runs over tools, system, messages. Entries are written only at marks; a mark reads the
-longest entry at most 20 positions back, a run of calls or of results being one position.
+longest entry at most 20 positions back. A run of calls or of results is one position on the Claude
+API; Vertex AI may count every block.
 """
 
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,9 @@ class Billed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class Position:
+    """A block of a request. `key` names the whole prefix up to it, `tokens` are that prefix's."""
+
     key: str
     tokens: int
     slot: int
@@ -42,25 +45,32 @@ class _Position:
 
 @dataclass
 class PrefixCache:
-    """One workspace's cache. `minimum` is the shortest prefix taken, in tokens."""
+    """One workspace's cache. `minimum` is the shortest prefix taken, in tokens.
+
+    With `runs_are_one` a run of calls or results is one position of the look-back.
+    """
 
     minimum: int = 512
     lifetime: float = 300.0
+    runs_are_one: bool = True
     now: Callable[[], float] = time.monotonic
     _entries: dict[str, float] = field(default_factory=dict)
 
     def bill(self, body: Mapping[str, Any]) -> Billed:
         """Account for one valid request, and remember what it writes."""
+        return self.account(list(positions_of(body, runs_are_one=self.runs_are_one)))
+
+    def account(self, positions: Sequence[Position]) -> Billed:
+        """The same for a request that was taken apart before."""
         start = self.now()
         self._entries = {key: until for key, until in self._entries.items() if until > start}
-        positions = list(_positions(body))
         marks = [at for at, position in enumerate(positions) if position.marked]
         read = max((self._reads(positions, at, start) for at in marks), default=0)
         end = max(read, self._writes(positions, start))
         total = positions[-1].tokens if positions else 0
         return Billed(uncached=total - end, read=read, written=end - read)
 
-    def _reads(self, positions: list[_Position], mark: int, start: float) -> int:
+    def _reads(self, positions: Sequence[Position], mark: int, start: float) -> int:
         oldest = positions[mark].slot - LOOK_BACK + 1
         for position in reversed(positions[: mark + 1]):
             if position.slot < oldest:
@@ -70,7 +80,7 @@ class PrefixCache:
                 return position.tokens
         return 0
 
-    def _writes(self, positions: list[_Position], start: float) -> int:
+    def _writes(self, positions: Sequence[Position], start: float) -> int:
         end = 0
         for position in positions:
             if position.marked and position.tokens >= self.minimum:
@@ -84,17 +94,18 @@ def tokens(characters: int) -> int:
     return math.ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-def _positions(body: Mapping[str, Any]) -> Iterator[_Position]:
+def positions_of(body: Mapping[str, Any], *, runs_are_one: bool = True) -> Iterator[Position]:
+    """The blocks of a request in the order of the prefix."""
     digest = hashlib.sha256(str(body["model"]).encode())
     length, slot, last = 0, 0, ""
     for tier, block in _prefix(body):
         kind = block.get("type", "") if tier != "tools" else ""
-        slot += not (kind in _RUNS and f"{tier} {kind}" == last)
+        slot += not (runs_are_one and kind in _RUNS and f"{tier} {kind}" == last)
         last = f"{tier} {kind}"
         text = compact(bare(block))
         digest.update(tier.encode() + text)
         length += len(text)
-        yield _Position(digest.hexdigest(), tokens(length), slot, "cache_control" in block)
+        yield Position(digest.hexdigest(), tokens(length), slot, "cache_control" in block)
 
 
 def _prefix(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

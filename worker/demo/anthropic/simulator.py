@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from worker.demo.anthropic import binding, checks
+from worker.demo.anthropic import binding, checks, vertex
 from worker.demo.anthropic.answers import message
 from worker.demo.anthropic.cache import PrefixCache
 from worker.demo.anthropic.protocol import Json, Refused, bare, blocks, compact, invalid
@@ -44,7 +44,8 @@ class AnthropicSim:
 
     `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` what was
     answered, `unexpected` what the API would have refused and what broke the cached prefix.
-    `key` "" takes any key; `think` is in seconds; `window` in tokens.
+    `key` "" takes any key; `think` is in seconds; `window` in tokens. Requests may also come by
+    Vertex AI's path, where `key` is the access token; none in `revoked` is taken.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class AnthropicSim:
         self.raw: list[bytes] = []
         self.answers: list[Json] = []
         self.unexpected: list[str] = []
+        self.revoked: set[str] = set()
         self._script = script
         self._key = key
         self._think = think
@@ -150,12 +152,18 @@ class AnthropicSim:
         return _json(answer, 200)
 
     def _admitted(self, request: Request, raw: bytes) -> Json:
-        if (request.method, request.url.path) != ("POST", "/v1/messages"):
+        model = vertex.model_of(request.url.path)
+        if request.method != "POST" or not (model or request.url.path == "/v1/messages"):
             raise Refused(404, "not_found_error", "Not Found")
-        checks.check_headers(request.headers, self._key)
+        if model:
+            vertex.check_headers(request.headers, self._key, self.revoked)
+        else:
+            checks.check_headers(request.headers, self._key)
         body = checks.parse(raw)
         self.raw.append(raw)
         self.requests.append(body)
+        if model:
+            body = vertex.unwrapped(body, model)
         try:
             checks.check_body(body)
         except (AttributeError, KeyError, TypeError) as error:

@@ -1,0 +1,346 @@
+"""What the desk leaves alone, what it says of a run that goes on, and what a sweep is shown."""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.contract.test_desk import failed, fork_of
+from worker.core.context import Subject
+from worker.core.triggers import PipelineFailed
+from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, failing_merge_request
+from worker.errors import SourceError
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+from worker.sources.policy import Policy
+
+TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+        assert {seen.method for seen in running.requests} <= {"GET"}
+        assert {seen.token for seen in running.requests} <= {"read"}
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return failing_merge_request(sim)
+
+
+def desk_of(
+    sim: GitLabSim, scene: Scene, projects: tuple[str, ...] = (), **policy: Any
+) -> GitLabDesk:
+    client = ReadClient(sim.url, scene.read_token)
+    return GitLabDesk(client, sim.url, projects, 30, Policy(**policy), lambda seconds: None)
+
+
+@pytest.fixture
+def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+    return desk_of(sim, scene)
+
+
+def subject_of(desk: GitLabDesk, scene: Scene) -> Subject:
+    found = desk.find(str(scene.project.id), scene.mr.iid, None)
+    assert isinstance(found, Subject)
+    return found
+
+
+# --------------------------------------------------------------------------------------- opt-outs
+
+OPT_OUTS: list[tuple[dict[str, Any], str]] = [
+    ({}, ""),
+    ({"skip_labels": ("no-ci-bot", "Docs")}, "has the label docs (gitlab.skip_labels)"),
+    ({"skip_labels": ("doc",)}, ""),
+    ({"skip_drafts": True}, "is a draft (gitlab.skip_drafts)"),
+    ({"skip_paths": ("app/*",)}, "changes only files that are left alone (gitlab.skip_paths)"),
+    ({"skip_paths": ("*.md", "app/s?m.py")}, "changes only files that are left alone"),
+    ({"skip_paths": ("*.md",)}, ""),
+]
+
+
+@pytest.mark.parametrize(("policy", "says"), OPT_OUTS)
+def test_an_operator_may_have_merge_requests_left_alone(
+    sim: GitLabSim, scene: Scene, policy: dict[str, Any], says: str
+) -> None:
+    scene.mr.draft = True
+    scene.mr.labels = ["bug", "docs"]
+    found = desk_of(sim, scene, **policy).subject(failed(scene.pipeline))
+    if says:
+        assert isinstance(found, str)
+        assert says in found
+    else:
+        assert isinstance(found, Subject)
+
+
+@pytest.mark.parametrize("policy", [policy for policy, says in OPT_OUTS if says])
+def test_a_human_who_asks_is_not_stopped_by_an_opt_out(
+    sim: GitLabSim, scene: Scene, policy: dict[str, Any]
+) -> None:
+    scene.mr.draft, scene.mr.labels, scene.mr.author.bot = True, ["docs"], True
+    assert isinstance(desk_of(sim, scene, **policy).find("team/service", 1, None), Subject)
+
+
+def test_one_other_file_is_enough_to_be_looked_at(sim: GitLabSim, scene: Scene) -> None:
+    desk = desk_of(sim, scene, skip_paths=("docs/*",))
+    scene.mr.diffs[:] = [DiffFile("docs/a.md", ""), DiffFile("docs/b.md", "", old_path="src/b.md")]
+    assert isinstance(desk.subject(failed(scene.pipeline)), Subject)
+    scene.mr.diffs.pop()
+    assert "left alone" in str(desk.subject(failed(scene.pipeline)))
+
+
+def test_a_diff_that_cannot_be_seen_whole_is_looked_at(sim: GitLabSim, scene: Scene) -> None:
+    scene.mr.diffs[:] = [DiffFile(f"docs/{number}.md", "") for number in range(1001)]
+    desk = desk_of(sim, scene, skip_paths=("docs/*",))
+    assert isinstance(desk.subject(failed(scene.pipeline)), Subject)
+
+
+def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    scene.mr.author = sim.add_user("renovate", bot=True)
+    reason = "merge request !1 is by a bot (gitlab.bot_merge_requests)"
+    assert desk.subject(failed(scene.pipeline)) == reason
+    wanted = desk_of(sim, scene, bot_merge_requests=True)
+    assert isinstance(wanted.subject(failed(scene.pipeline)), Subject)
+
+
+def test_a_bot_is_one_by_gitlabs_word_and_not_by_its_name(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    talbot = sim.add_user("project_1_bot_talbot")
+    machine = sim.add_user("alice", bot=True)
+    assert not desk.is_bot(talbot.id)
+    assert desk.is_bot(machine.id)
+    assert not desk.is_bot(4711)
+    sim.fail_next("GET", "/users/", 500, times=9, headers={"Retry-After": "0"})
+    with pytest.raises(SourceError):
+        desk.is_bot(talbot.id)
+
+
+# --------------------------------------------------------------------------------- asked by a job
+
+
+def by_job(scene: Scene, **changes: Any) -> PipelineFailed:
+    trigger = failed(scene.pipeline, by_job=True, mr_iid=0, mr_project_id=0)
+    return PipelineFailed(**{**_fields(trigger), **changes})
+
+
+def _fields(trigger: PipelineFailed) -> dict[str, Any]:
+    names = ("project_id", "pipeline_id", "sha", "ref", "mr_iid", "mr_project_id", "by_job")
+    return {name: getattr(trigger, name) for name in names}
+
+
+def test_a_job_may_ask_while_its_own_pipeline_runs(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    scene.pipeline.status = "running"
+    found = desk.subject(by_job(scene))
+    assert isinstance(found, Subject)
+    assert (found.mr_iid, found.pipeline_id) == (1, scene.pipeline.id)
+    reason = f"pipeline {scene.pipeline.id} is running by now"
+    assert desk.subject(by_job(scene, by_job=False)) == reason
+
+
+def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    scene.pipeline.status = "running"
+    scene.job.allow_failure = True
+    reason = f"pipeline {scene.pipeline.id} is running by now"
+    assert desk.subject(by_job(scene)) == reason
+    scene.pipeline.status = "success"
+    scene.job.allow_failure = False
+    assert desk.subject(by_job(scene)) == f"pipeline {scene.pipeline.id} is success by now"
+
+
+@pytest.mark.parametrize("kind", ["head", "merge", "train", "branch"])
+def test_the_merge_request_of_a_job_is_found_without_its_word(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr, kind=kind)
+    trigger = failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0)
+    found = desk.subject(trigger)
+    assert isinstance(found, Subject)
+    assert (found.project_id, found.mr_iid) == (scene.project.id, 1)
+
+
+def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    fork = fork_of(sim, scene)
+    sim.open_merge_request(fork, scene.developer, title="Inside", branch="inside")
+    mr = sim.open_merge_request(
+        scene.project, scene.developer, title="Far", branch="far", source=fork
+    )
+    for number in range(2):
+        sim.open_merge_request(fork, scene.developer, title="More", branch=f"more-{number}")
+    pipeline = sim.run_pipeline(mr)
+    assert {1, 2} <= set(fork.merge_requests)
+    found = desk.subject(failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0))
+    assert isinstance(found, Subject)
+    assert (found.project_id, found.mr_iid) == (scene.project.id, mr.iid)
+
+
+# ------------------------------------------------------------------------------ while a run goes on
+
+
+def test_a_pipeline_matters_until_something_newer_is_there(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    subject = subject_of(desk, scene)
+    assert desk.superseded(subject) == ""
+    sim.push(scene.mr, {"a": b"1"})
+    assert desk.superseded(subject) == f"superseded by commit {scene.mr.sha[:8]}"
+    newer = sim.run_pipeline(scene.mr, status="running")
+    assert desk.superseded(subject) == f"superseded by pipeline {newer.id}"
+    scene.mr.state = "merged"
+    assert desk.superseded(subject) == "merge request !1 is merged"
+
+
+@pytest.mark.parametrize("kind", ["merge", "train"])
+def test_a_synthetic_commit_is_not_taken_for_an_old_one(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
+) -> None:
+    sim.run_pipeline(scene.mr, kind=kind)
+    assert desk.superseded(subject_of(desk, scene)) == ""
+
+
+def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    subject = subject_of(desk, scene)
+    again = sim.run_pipeline(scene.mr, status="running")
+    for status in ("running", "failed"):
+        again.status = status
+        assert desk.superseded(subject) == ""
+    again.status = "success"
+    assert desk.superseded(subject) == f"superseded by pipeline {again.id}, which passed"
+
+
+def test_a_run_goes_on_when_gitlab_does_not_answer(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    subject = subject_of(desk, scene)
+    sim.fail_next("GET", "/merge_requests/", 500, times=9, headers={"Retry-After": "0"})
+    assert desk.superseded(subject) == ""
+
+
+def test_the_other_failed_pipelines_of_the_commit_are_known(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    beside = sim.run_pipeline(scene.mr, kind="branch")
+    sim.run_pipeline(scene.mr, status="success")
+    sim.run_pipeline(scene.mr, kind="child")
+    sim.run_pipeline(scene.mr, kind="merge")
+    newest = sim.run_pipeline(scene.mr)
+    subject = desk.find("team/service", 1, newest.id)
+    assert isinstance(subject, Subject)
+    assert list(desk.same_commit(subject)) == [beside.id, scene.pipeline.id]
+    sim.push(scene.mr, {"a": b"1"})
+    sim.run_pipeline(scene.mr)
+    assert list(desk.same_commit(subject_of(desk, scene))) == []
+
+
+def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+    first = sim.comment(scene.mr, scene.developer, "One.")
+    assert first is not None
+    sim.comment(scene.mr, scene.developer, "Two.", first.discussion_id)
+    one, two = desk.thread(scene.project.id, 1, first.discussion_id)
+    assert TODAY < one.at < two.at < TODAY + 86_400
+
+
+# ------------------------------------------------------------------------------------------ sweep
+
+
+def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    green = sim.open_merge_request(scene.project, scene.developer, title="G", branch="g")
+    sim.run_pipeline(green, status="success")
+    closed = sim.open_merge_request(scene.project, scene.developer, title="C", branch="c")
+    sim.run_pipeline(closed)
+    closed.state = "closed"
+    sim.open_merge_request(scene.project, scene.developer, title="N", branch="n")
+    old = sim.run_pipeline(scene.mr)
+    newest = sim.run_pipeline(scene.mr, kind="merge")
+    assert old.id < newest.id
+    (found,) = desk.failing(TODAY)
+    assert found == failed(newest)
+    assert isinstance(found, PipelineFailed)
+    assert isinstance(desk.subject(found), Subject)
+
+
+def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+    mr = sim.open_merge_request(
+        scene.project, scene.developer, title="Far", branch="far", source=fork_of(sim, scene)
+    )
+    pipeline = sim.run_pipeline(mr)
+    scene.pipeline.status = "success"
+    assert list(desk.failing(TODAY)) == [failed(pipeline)]
+
+
+def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+    assert list(desk.failing(TODAY + 86_400)) == []
+    assert len(list(desk.failing(0.0))) == 1
+
+
+GLOBS: list[tuple[tuple[str, ...], int]] = [
+    ((), 2),
+    (("team/*",), 1),
+    (("team/service",), 1),
+    (("Team/Service", "team/*"), 1),
+    (("*",), 2),
+    (("other/thing", "team/service"), 2),
+    (("nothing/*",), 0),
+]
+
+
+@pytest.mark.parametrize(("globs", "count"), GLOBS)
+def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
+    sim: GitLabSim, scene: Scene, globs: tuple[str, ...], count: int
+) -> None:
+    other = sim.add_project("other/thing")
+    sim.add_member(other, scene.bot, Access.DEVELOPER)
+    sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
+    public = sim.add_project("public/thing", public=True)
+    sim.run_pipeline(sim.open_merge_request(public, scene.developer, title="P", branch="p"))
+    found = list(desk_of(sim, scene, globs).failing(TODAY))
+    assert len(found) == count
+    assert all(isinstance(each, PipelineFailed) for each in found)
+
+
+def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: Scene) -> None:
+    desk = desk_of(sim, scene, ("team/*",))
+    other = sim.add_project("team/other")
+    sim.add_member(other, scene.bot, Access.DEVELOPER)
+    sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
+    sim.fail_next("GET", f"/projects/{scene.project.id}/merge_requests", 403)
+    refused, found = desk.failing(TODAY)
+    assert isinstance(refused, str)
+    assert "the merge requests of team/service" in refused
+    assert isinstance(found, PipelineFailed)
+    sim.fail_next("GET", "/projects$", 403)
+    (refused,) = desk.failing(TODAY)
+    assert str(refused).startswith("the projects: ")
+
+
+def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Scene) -> None:
+    (said,) = desk_of(sim, scene, ("team/nothing",)).failing(TODAY)
+    assert "the project team/nothing: not found" in str(said)
+
+
+def test_a_sweep_takes_its_time(sim: GitLabSim, scene: Scene) -> None:
+    pauses: list[float] = []
+    client = ReadClient(sim.url, scene.read_token)
+    desk = GitLabDesk(client, sim.url, (), 30, sleep=pauses.append)
+    started = time.monotonic()
+    list(desk.failing(TODAY))
+    assert len(pauses) == 1
+    assert pauses[0] > 0
+    assert time.monotonic() - started < 5

@@ -1,0 +1,111 @@
+"""A sign on somebody's note that it was seen, and its end (core.ports.Forge)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from worker.core.ports import Forge
+from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
+from worker.errors import ForgeError
+from worker.forge.dry import DryForge
+from worker.forge.gitlab import GitLabForge
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return failing_merge_request(sim)
+
+
+@pytest.fixture
+def note(sim: GitLabSim, scene: Scene) -> Note:
+    made = sim.comment(scene.mr, scene.developer, "/sandpiper status")
+    assert made is not None
+    return made
+
+
+@pytest.fixture
+def gitlab(sim: GitLabSim, scene: Scene) -> GitLabForge:
+    return GitLabForge(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
+
+
+def place(note: Note) -> tuple[int, int, int]:
+    return note.merge_request.project.id, note.merge_request.iid, note.id
+
+
+@pytest.mark.parametrize("kind", ["gitlab", "dry"])
+def test_a_sign_may_be_given_and_taken_back_any_number_of_times(
+    kind: str, note: Note, gitlab: GitLabForge
+) -> None:
+    forge: Forge = gitlab if kind == "gitlab" else DryForge(lambda body: None)
+    for _ in range(2):
+        forge.forget(*place(note))
+        for _ in range(2):
+            forge.acknowledge(*place(note))
+        forge.forget(*place(note))
+    assert note.awards == {}
+
+
+def test_the_sign_is_one_pair_of_eyes_of_our_own(
+    sim: GitLabSim, scene: Scene, note: Note, gitlab: GitLabForge
+) -> None:
+    note.awards[77] = (scene.developer.id, "eyes")
+    note.awards[78] = (scene.bot.id, "thumbsup")
+    gitlab.acknowledge(*place(note))
+    gitlab.acknowledge(*place(note))
+    assert sorted(note.awards.values()) == [
+        (scene.developer.id, "eyes"),
+        (scene.bot.id, "eyes"),
+        (scene.bot.id, "thumbsup"),
+    ]
+    gitlab.forget(*place(note))
+    assert sorted(note.awards.values()) == [
+        (scene.developer.id, "eyes"),
+        (scene.bot.id, "thumbsup"),
+    ]
+
+
+def test_a_sign_that_gitlab_does_not_take_is_an_error(
+    sim: GitLabSim, note: Note, gitlab: GitLabForge
+) -> None:
+    gone = (*place(note)[:2], 4711)
+    with pytest.raises(ForgeError, match="note 4711"):
+        gitlab.acknowledge(*gone)
+    sim.fail_next("POST", "/award_emoji", 403, times=9)
+    with pytest.raises(ForgeError, match="note"):
+        gitlab.acknowledge(*place(note))
+
+
+def test_a_sign_whose_answer_was_lost_is_found(
+    sim: GitLabSim, note: Note, gitlab: GitLabForge
+) -> None:
+    sim.fail_next("POST", "/award_emoji", 502, after=True)
+    gitlab.acknowledge(*place(note))
+    assert len(note.awards) == 1
+
+
+def test_a_sign_that_somebody_else_took_back_meanwhile_is_gone_all_the_same(
+    sim: GitLabSim, note: Note, gitlab: GitLabForge
+) -> None:
+    gitlab.acknowledge(*place(note))
+    sim.fail_next("DELETE", "/award_emoji/", 404, after=True)
+    gitlab.forget(*place(note))
+    assert note.awards == {}
+    gitlab.acknowledge(*place(note))
+    sim.fail_next("DELETE", "/award_emoji/", 403)
+    with pytest.raises(ForgeError, match="reaction"):
+        gitlab.forget(*place(note))
+
+
+def test_the_bot_knows_the_name_it_is_mentioned_by(
+    sim: GitLabSim, scene: Scene, gitlab: GitLabForge
+) -> None:
+    assert (gitlab.me(), gitlab.handle()) == (scene.bot.id, scene.bot.username)
+    assert sum(seen.path.endswith("/user") for seen in sim.requests) == 1
+    assert DryForge(lambda body: None).handle() == ""

@@ -1,0 +1,102 @@
+"""Every way to ask, through the product's own processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.flow.product import Product, product
+from worker.demo import story
+from worker.demo.script import Asked, Call, Scripted
+
+pytestmark = pytest.mark.usefixtures("sandbox_image")
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Product]:
+    """The bundled case with the embedded broker and a folder store."""
+    with product(tmp_path, story.script(), "memory://") as made:
+        yield made
+        assert made.gitlab.unexpected == []
+        assert made.gitlab.quick_actions == []
+
+
+def ask_by_token(told: Product, token: str) -> httpx.Response:
+    return httpx.post(
+        f"{told.url}/triggers/ci", headers={"authorization": f"Bearer {token}"}, timeout=10
+    )
+
+
+def test_a_ci_job_asks_while_its_pipeline_still_runs(told: Product) -> None:
+    told.scene.pipeline.status = "running"
+    with told.serve() as serve:
+        wrong = ask_by_token(told, told.gitlab.id_token(told.scene.pipeline, "another"))
+        assert wrong.status_code == 401
+        answer = ask_by_token(told, told.gitlab.id_token(told.scene.pipeline))
+        assert answer.status_code == 202
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        told.scene.pipeline.status = "failed"
+        assert told.pipeline_failed().status_code == 202
+        serve.until(lambda: "is done already" in serve.log.read_text(), "it was not recognised")
+    (note,) = told.notes()
+    assert "caused by this change" in note.body.lower()
+
+
+def test_a_command_is_acknowledged_and_a_question_by_mention_answered(told: Product) -> None:
+    with told.serve() as serve:
+        asked = told.gitlab.comment(told.scene.mr, told.scene.author, "/sandpiper analyze")
+        assert asked is not None
+        serve.until(lambda: asked.awards, "no sign on the note")
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        question = f"@{told.scene.bot.username} {story.QUESTION}"
+        mention = told.gitlab.comment(told.scene.mr, told.scene.author, question)
+        assert mention is not None
+        serve.until(lambda: len(told.objects("context.json")) == 2, "no second turn")
+        serve.until(lambda: not (asked.awards or mention.awards), "the signs were left")
+    analysis, answer = told.notes()
+    assert "caused by this change" in analysis.body.lower()
+    assert answer.discussion_id == mention.discussion_id
+    assert "[Window(start=1380, end=1500)]" in answer.body
+
+
+def test_a_running_analysis_is_stopped_by_a_comment(tmp_path: Path) -> None:
+    def look(asked: Asked) -> Call:
+        return Call([("sandbox_exec", {"command": "sleep 0.2"})], "So far: nothing.")
+
+    with product(tmp_path, Scripted([look] * 45), "memory://") as told:
+        with told.serve() as serve:
+            told.pipeline_failed()
+            serve.until(lambda: told.model.requests, "the analysis has not begun")
+            told.gitlab.comment(told.scene.mr, told.scene.author, "/sandpiper stop")
+            serve.until(lambda: told.objects("context.json"), "the analysis did not end")
+        assert len(told.model.requests) < 45
+        analysis, said = told.notes()
+        assert "stopped on request" in analysis.body
+        assert "Stopping" in said.body
+
+
+def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> None:
+    (told.folder / "sandpiper.yaml").write_text("gitlab: {projects: ['northsound/*']}\n")
+    tried = told.run("sweep", "--hours", "1000000", "--dry-run")
+    assert (tried.returncode, tried.stderr.count("Traceback")) == (0, 0)
+    assert "would be begun" in tried.stdout
+    assert told.notes() == []
+    done = told.run("sweep", "--hours", "1000000")
+    assert done.returncode == 0, done.stderr
+    (note,) = told.notes()
+    assert "caused by this change" in note.body.lower()
+    again = told.run("sweep", "--hours", "1000000")
+    assert "it has its session" in again.stdout
+    assert len(told.notes()) == 1
+
+
+def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: str) -> None:
+    with product(tmp_path, story.script(), redis_url) as told:
+        done = told.run("sweep", "--hours", "1000000")
+        assert done.returncode == 0, done.stderr
+        assert "begun" in done.stdout
+        assert told.notes() == []
+        with told.process("worker", "--concurrency", "2") as worker:
+            worker.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        assert len(told.notes()) == 1

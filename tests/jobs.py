@@ -1,0 +1,176 @@
+"""A job over the simulated GitLab and a folder store, with a scripted model and no container."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sandbox.base import Sandbox
+from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
+from worker import job
+from worker.core.context import Context, Subject
+from worker.core.history import load
+from worker.core.limits import Limits
+from worker.core.messages import ToolSpec
+from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
+from worker.core.progress import Asking, Event
+from worker.core.triggers import PipelineFailed, Replied
+from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, failing_merge_request
+from worker.deps import Deps
+from worker.errors import ModelError
+from worker.forge.gitlab import GitLabForge
+from worker.playbook import Playbook, Workflow
+from worker.sessions.folder import FolderStore
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+
+FINDING = says("## Verdict\nflaky\n\n## Cause\nA race in the test.\n")
+START = 1_795_000_000.0
+
+
+class MemoryDriver:
+    """Containers that are dicts."""
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        return MemorySandbox()
+
+    def check(self) -> None:
+        """There is nothing to check."""
+
+
+@dataclass
+class NoLogs:
+    """No line can be proven."""
+
+    def line(self, job_id: int, number: int) -> str | None:
+        return None
+
+    def url(self, job_id: int, number: int) -> str:
+        return ""
+
+
+@dataclass
+class EchoKit:
+    """One tool that echoes."""
+
+    toolbox: EchoToolbox = field(default_factory=EchoToolbox)
+    lines: NoLogs = field(default_factory=NoLogs)
+    notes: str = ""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self.toolbox.specs
+
+    def failures(self) -> tuple[FailedJob, ...]:
+        return ()
+
+    def open(self, sandbox: Sandbox) -> Toolbox:
+        return self.toolbox
+
+
+WORKFLOW = Workflow(
+    name="analyze-failures",
+    description="Why?",
+    triggers=("pipeline_failed", "command:analyze"),
+    text="Find out.\n",
+)
+
+
+class Job:
+    """One merge request with a failed pipeline, and everything a job needs."""
+
+    def __init__(self, sim: GitLabSim, folder: Path) -> None:
+        self.sim = sim
+        self.scene: Scene = failing_merge_request(sim)
+        self.store = FolderStore(folder)
+        self.clock = HandClock(START)
+        self.model = ScriptedModel([])
+        self.events: list[Event] = []
+        self.on_asking: Callable[[int], None] = lambda iteration: None
+        read = ReadClient(sim.url, self.scene.read_token)
+        self.desk = GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None)
+        self.forge = GitLabForge(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
+
+    def deps(self, **changes: Any) -> Deps:
+        """The parts; `changes` replace some."""
+        made = Deps(
+            desk=self.desk,
+            forge=self.forge,
+            store=self.store,
+            sandboxes=MemoryDriver(),
+            model=lambda: self.model,
+            kit=lambda subject, workflow: EchoKit(),
+            playbook=Playbook([WORKFLOW]),
+            limits=Limits(50, 100_000, 900.0, 10.0),
+            clock=self.clock,
+            redact=lambda text: text,
+            gitlab_url=self.sim.url,
+            hosts=frozenset(),
+            owner="worker-1",
+        )
+        return replace(made, **changes)
+
+    def answers(self, *answers: Reply | ModelError) -> None:
+        """What the model will say from now on."""
+        self.model.answers = [*self.model.answers[: len(self.model.requests)], *answers]
+
+    def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> job.Ended | job.Told:
+        """The job of a failed pipeline's webhook."""
+        return job.run(self.trigger(pipeline), self.deps(**changes), self._watch)
+
+    def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
+        """What the door makes of the pipeline's webhook."""
+        which = pipeline or self.scene.pipeline
+        mr = which.mr or self.scene.mr
+        return PipelineFailed(
+            which.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
+        )
+
+    def heard(self, note: Note | None, **changes: Any) -> job.Ended | job.Told:
+        """The job of a comment's webhook."""
+        assert note is not None
+        mr = note.merge_request
+        trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
+        return job.run(trigger, self.deps(**changes), self._watch)
+
+    def comment(self, text: str, thread: str = "", **options: Any) -> Note:
+        """What the developer writes."""
+        author = options.pop("author", self.scene.developer)
+        made = self.sim.comment(self.scene.mr, author, text, thread, **options)
+        assert made is not None
+        return made
+
+    def says(self, text: str, thread: str = "", **options: Any) -> job.Ended | job.Told:
+        """The developer writes it, and the job of its webhook runs."""
+        return self.heard(self.comment(text, thread, **options))
+
+    def own(self) -> list[Note]:
+        """The bot's notes, oldest first."""
+        return [note for note in self.scene.mr.notes() if note.author is self.scene.bot]
+
+    def sessions(self) -> list[SessionKey]:
+        """The stored sessions that have a turn."""
+        return [key for key in self.store.sessions() if self.store.latest(key) is not None]
+
+    def stored(self, key: SessionKey | None = None) -> Context:
+        """The latest turn of a session, of the only one by default."""
+        which = key or self.sessions()[0]
+        latest = self.store.latest(which)
+        assert latest is not None
+        return load(self.store.read_context(which, latest))
+
+    def key(self, pipeline: Pipeline | None = None) -> SessionKey:
+        """The session of a pipeline."""
+        found = self.desk.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
+        assert isinstance(found, Subject)
+        return job.key_of(found, WORKFLOW, self.deps())
+
+    def _watch(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Asking):
+            self.on_asking(event.iteration)
+
+
+def named(model: Model) -> Callable[[], Model]:
+    """A choice of model."""
+    return lambda: model

@@ -1,0 +1,130 @@
+"""One run for each commit, and none that nobody wants any more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import call
+from tests.fakes import says
+from tests.jobs import FINDING, START, Job
+from worker import job
+from worker.conversation import CHECK_SECONDS
+from worker.core.context import Status
+from worker.core.ports import Claim
+from worker.demo.gitlab import GitLabSim
+from worker.errors import ModelError, StoreError
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+def reason(ended: object) -> str:
+    assert isinstance(ended, job.Skipped)
+    return ended.reason
+
+
+def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(
+    at: Job, sim: GitLabSim
+) -> None:
+    at.answers(FINDING)
+    at.failed()
+    again = sim.run_pipeline(at.scene.mr)
+    told = f"commit {at.scene.mr.sha} was looked at with pipeline {at.scene.pipeline.id}"
+    assert reason(at.failed(again)) == told
+    assert len(at.own()) == 1
+
+
+def test_a_new_commit_is_looked_at(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING, FINDING)
+    at.failed()
+    sim.push(at.scene.mr, {"a": b"1"})
+    assert isinstance(at.failed(sim.run_pipeline(at.scene.mr)), job.Finished)
+    assert len(at.own()) == 2
+
+
+def test_a_second_pipeline_is_looked_at_where_the_first_could_not_be(
+    at: Job, sim: GitLabSim
+) -> None:
+    at.answers(ModelError("the model is down"), FINDING)
+    at.failed()
+    again = at.failed(sim.run_pipeline(at.scene.mr))
+    assert isinstance(again, job.Finished)
+    assert again.outcome.status is Status.DONE
+
+
+def test_a_second_pipeline_waits_for_the_first_to_be_told(at: Job, sim: GitLabSim) -> None:
+    first = at.key(at.scene.pipeline)
+    again = sim.run_pipeline(at.scene.mr)
+    at.store.claim(first, 0, Claim("other", "t", START + 100), START)
+    with pytest.raises(job.Busy):
+        at.failed(again)
+    at.clock.time += 101
+    at.answers(FINDING)
+    assert isinstance(at.failed(again), job.Finished)
+
+
+def test_a_damaged_session_of_the_same_commit_is_an_error_that_names_it(
+    at: Job, sim: GitLabSim
+) -> None:
+    at.store.commit(at.key(at.scene.pipeline), 0, b"{}")
+    with pytest.raises(StoreError, match="0000"):
+        at.failed(sim.run_pipeline(at.scene.mr))
+
+
+def test_a_run_that_is_superseded_ends_with_a_plain_reason(at: Job, sim: GitLabSim) -> None:
+    def push(iteration: int) -> None:
+        if iteration == 1:
+            sim.push(at.scene.mr, {"a": b"1"})
+            sim.run_pipeline(at.scene.mr, status="running")
+            at.clock.time += CHECK_SECONDS
+
+    at.on_asking = push
+    at.answers(says("", call()), FINDING)
+    ended = at.failed()
+    assert isinstance(ended, job.Finished)
+    newer = at.scene.mr.head_pipeline
+    assert newer is not None
+    assert ended.outcome.reason == f"superseded by pipeline {newer.id}"
+    assert len(at.model.requests) == 1
+    (note,) = at.own()
+    assert f"uperseded by pipeline {newer.id}" in note.body
+
+
+def test_gitlab_is_not_asked_at_every_step_whether_the_run_still_matters(
+    at: Job, sim: GitLabSim
+) -> None:
+    before = 0
+
+    def count(iteration: int) -> None:
+        nonlocal before
+        at.clock.time += 1
+        before = before or len(sim.requests)
+
+    at.on_asking = count
+    at.answers(*[says("", call(f"c{number}")) for number in range(10)], FINDING)
+    at.failed()
+    during = [seen for seen in sim.requests[before:] if seen.method == "GET"]
+    assert len(during) == 0
+
+
+def test_what_a_human_asked_for_is_finished_whatever_is_pushed(at: Job, sim: GitLabSim) -> None:
+    def push(iteration: int) -> None:
+        sim.push(at.scene.mr, {"a": b"1"})
+        sim.run_pipeline(at.scene.mr, status="running")
+        at.clock.time += CHECK_SECONDS
+
+    at.on_asking = push
+    at.answers(says("", call()), FINDING)
+    ended = at.says("/sandpiper analyze")
+    assert isinstance(ended, job.Finished)
+    assert ended.outcome.status is Status.DONE

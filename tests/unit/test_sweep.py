@@ -1,0 +1,97 @@
+"""What a sweep hands on, and that it may come again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import FINDING, START, Job
+from worker import job
+from worker.core.ports import Claim
+from worker.core.triggers import PipelineFailed
+from worker.demo.gitlab import GitLabSim
+from worker.errors import QueueError
+from worker.sweep import Swept, sweep
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+        assert "POST" not in {seen.method for seen in running.requests if seen.token == "read"}
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+class Sweeps:
+    """Sweeps of one world, and what they have begun."""
+
+    def __init__(self, at: Job) -> None:
+        self.at = at
+        self.begun: list[PipelineFailed] = []
+
+    def __call__(self, most: int = 100) -> list[Swept]:
+        return list(sweep(self.at.deps(), 0.0, most, self.begun.append))
+
+
+@pytest.fixture
+def sweeps(at: Job) -> Sweeps:
+    return Sweeps(at)
+
+
+def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
+    (swept,) = sweeps()
+    assert (swept.begun, sweeps.begun) == (True, [at.trigger()])
+    at.answers(FINDING)
+    assert isinstance(job.run(sweeps.begun[0], at.deps()), job.Finished)
+    (again,) = sweeps()
+    assert (again.begun, again.reason) == (False, "it has its session")
+    assert len(sweeps.begun) == 1
+
+
+def test_what_is_at_work_is_left_to_it(at: Job, sweeps: Sweeps) -> None:
+    at.store.claim(at.key(), 0, Claim("other", "t", START + 100), START)
+    assert [each.reason for each in sweeps()] == ["it is being looked at"]
+    at.clock.time += 100
+    assert sweeps()[0].begun
+
+
+def test_what_the_desk_would_leave_alone_is_left_alone(at: Job, sweeps: Sweeps) -> None:
+    at.scene.mr.author.bot = True
+    (swept,) = sweeps()
+    assert "is by a bot" in swept.reason
+    assert sweeps.begun == []
+
+
+def test_a_sweep_is_bounded(at: Job, sim: GitLabSim, sweeps: Sweeps) -> None:
+    for number in range(5):
+        mr = sim.open_merge_request(
+            at.scene.project, at.scene.developer, title="T", branch=f"b{number}"
+        )
+        sim.run_pipeline(mr)
+    assert len(sweeps(most=3)) == 3
+    assert len(sweeps.begun) == 3
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_is_swept(
+    at: Job, sim: GitLabSim, sweeps: Sweeps
+) -> None:
+    mr = sim.open_merge_request(at.scene.project, at.scene.developer, title="T", branch="b")
+    newer = sim.run_pipeline(mr)
+    sim.fail_next("GET", f"/pipelines/{newer.id}", 403)
+    first, second = sweeps()
+    assert not first.begun
+    assert "pipeline" in first.reason
+    assert second.begun
+
+
+def test_a_broker_that_is_down_ends_the_sweep_with_its_error(at: Job) -> None:
+    def begin(found: PipelineFailed) -> None:
+        raise QueueError("down", transient=True)
+
+    with pytest.raises(QueueError):
+        list(sweep(at.deps(), 0.0, 5, begin))

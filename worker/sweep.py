@@ -1,0 +1,67 @@
+"""Repair: failed pipelines that nobody told us of. The same ones again and again do no harm."""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from worker.conversation import key_of
+from worker.core.context import Subject
+from worker.core.triggers import PipelineFailed
+from worker.deps import Deps
+from worker.errors import SandpiperError
+
+log = logging.getLogger("sandpiper.sweep")
+
+MOST_LOOKED_AT = 1000
+"""Failed pipelines that one sweep compares with the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One thing a sweep came upon. `begun` says that it was handed on, `reason` why not."""
+
+    what: str
+    begun: bool
+    reason: str = ""
+
+
+def sweep(
+    deps: Deps, since: float, most: int, begin: Callable[[PipelineFailed], None]
+) -> Iterator[Swept]:
+    """Hand at most `most` failed pipelines without a session to `begin`, as they are found.
+
+    `since` is in epoch seconds. Raises QueueError, StoreError.
+    """
+    begun = 0
+    for found in islice(deps.desk.failing(since), MOST_LOOKED_AT):
+        if isinstance(found, str):
+            yield Swept("GitLab", False, found)
+            continue
+        what = f"pipeline {found.pipeline_id} of project {found.mr_project_id}!{found.mr_iid}"
+        reason = _left_alone(found, deps)
+        if not reason:
+            begin(found)
+            begun += 1
+        yield Swept(what, not reason, reason)
+        if begun >= most:
+            return
+
+
+def _left_alone(found: PipelineFailed, deps: Deps) -> str:
+    """Why there is nothing to begin: a session, or the desk's reason."""
+    place = Subject(
+        deps.gitlab_url,
+        *(found.mr_project_id, "", found.mr_iid, found.project_id, found.pipeline_id),
+        *(found.sha, ""),
+    )
+    key = key_of(place, deps.playbook.for_trigger("pipeline_failed"), deps)
+    if deps.store.latest(key) is not None:
+        return "it has its session"
+    if deps.store.holder(key, 0, deps.clock.now()):
+        return "it is being looked at"
+    try:
+        subject = deps.desk.subject(found)
+    except SandpiperError as error:
+        return str(error)
+    return subject if isinstance(subject, str) else ""

@@ -1,0 +1,37 @@
+"""Deliveries that came a moment ago (pure): GitLab's retries get the same answer again."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+KEEP = 60.0
+"""Seconds. Short, so that a human's "Resend" of an event gets through."""
+
+MOST = 10_000
+
+
+def delivery_key(headers: Mapping[str, str]) -> str:
+    """The name of a delivery, the same at every attempt, or "" (wire-gitlab 1.2)."""
+    name = headers.get("webhook-id") or headers.get("idempotency-key") or ""
+    return name if len(name) <= 200 else ""
+
+
+class Seen:
+    """The triggers that were queued for the newest deliveries. Not for several threads."""
+
+    def __init__(self, keep: float = KEEP, most: int = MOST) -> None:
+        self._keep, self._most = keep, most
+        self._triggers: OrderedDict[str, tuple[float, str]] = OrderedDict()
+
+    def get(self, key: str, now: float) -> str:
+        """The trigger id that the delivery was answered with, or ""."""
+        at, trigger = self._triggers.get(key, (0.0, ""))
+        return trigger if key and trigger and abs(now - at) <= self._keep else ""
+
+    def put(self, key: str, trigger: str, now: float) -> None:
+        """Remember a delivery."""
+        if not key:
+            return
+        self._triggers.pop(key, None)
+        self._triggers[key] = (now, trigger)
+        if len(self._triggers) > self._most:
+            self._triggers.popitem(last=False)

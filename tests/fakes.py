@@ -77,6 +77,7 @@ class ScriptedModel:
     name: str = "test/model"
     context_tokens: int = 100_000
     binds_thinking: bool = False
+    keeps_cache_without_tools: bool = True
     requests: list[Request] = field(default_factory=list)
 
     def reply(self, request: Request) -> Reply:

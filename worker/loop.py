@@ -1,17 +1,29 @@
-"""The driver: performs what `decide` asks for, and checkpoints after every step."""
+"""The driver: performs what `decide` asks for, and checkpoints after every step.
+
+The final request and the prompt cache. Switching the tools off on the wire (`tool_choice: none`)
+makes Anthropic forget the cached messages, at the very request in which they are longest: an
+eight-request session would cost 1.4 times its least. So where the provider charges for it the tools
+stay on the wire, the notice says that they are switched off, and the stop is made here: `absorb`
+drops every call of that answer, and what is not in the context is never run. That is as mechanical
+as the provider's switch. What the switch alone gives is the certainty of text, so an answer of
+nothing but calls is asked for once more with the tools off on the wire, for which no cache mark
+helps. This one request may exceed `max_iterations`.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core import prompts
-from worker.core.absorb import absorb, halt, mark
-from worker.core.breakpoints import place
+from worker.core.absorb import absorb, halt
+from worker.core.breakpoints import Plan, plan
 from worker.core.context import Context
 from worker.core.decide import Act, Ask, Stop, decide
 from worker.core.limits import Limits
-from worker.core.messages import ToolCall, groups, results
+from worker.core.messages import ToolCall, count_groups, count_results
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
 from worker.core.progress import Answered, Asking, ToolRan, Watcher
+from worker.core.repair import close_calls
+from worker.core.repeats import HINT
 from worker.errors import ModelError, SandboxLost
 
 FINAL_GRACE = 120.0
@@ -35,6 +47,8 @@ def drive(context: Context, limits: Limits, parts: Parts) -> Context:
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
                 context = _ask(context, ask, limits, parts)
+            case Act(calls, repeated=True):
+                context = close_calls(context, HINT)
             case Act(calls):
                 context = _act(context, calls, parts)
             case Stop(outcome):
@@ -44,30 +58,34 @@ def drive(context: Context, limits: Limits, parts: Parts) -> Context:
 
 def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     notice = prompts.notice(ask)
-    previous = context.cache.position if context.cache else None
-    placement = place(len(groups(context.messages)), previous, ephemeral=bool(notice))
+    tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
+    sent_at, started = parts.clock.now(), parts.clock.monotonic()
+    marked = Plan((), context.cache)
+    if tools_allowed or parts.model.keeps_cache_without_tools:
+        count = count_groups(context.messages)
+        marked = plan(count, context.cache, ephemeral=bool(notice), now=sent_at)
     request = Request(
         system=context.system,
         tools=context.tools,
         messages=context.messages,
         notice=notice,
-        tools_allowed=not ask.final,
-        marks=placement.marks,
+        tools_allowed=tools_allowed,
+        marks=marked.marks,
         deadline=_deadline(context, limits, parts.clock),
+        session=context.session_id,
     )
     parts.watch(Asking(context.spent.iterations + 1, limits.max_iterations, notice))
-    sent_at, started = parts.clock.now(), parts.clock.monotonic()
     try:
         reply = parts.model.reply(request)
     except ModelError as error:
         return halt(context, str(error))
     parts.watch(_answered(reply, limits, parts.clock.monotonic() - started))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
-    return mark(absorb(context, ask, reply, parts.model.name, kept), placement, sent_at)
+    return replace(absorb(context, ask, reply, parts.model.name, kept), cache=marked.cache)
 
 
 def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
-    first = sum(1 for _ in results(context.messages))
+    first = count_results(context.messages)
     by_id = {call.id: call for call in calls}
     try:
         for ran in parts.toolbox.run(calls, first):

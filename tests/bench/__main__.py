@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Callable
 
-from tests.bench import loop_overhead, start_up
+from tests.bench import loop_overhead, prompt_cache, sandbox, start_up
 
 BENCHES: dict[str, Callable[[], None]] = {
+    "cache": prompt_cache.main,
     "loop": loop_overhead.main,
     "start": start_up.main,
+    "sandbox": sandbox.main,
 }
 
 

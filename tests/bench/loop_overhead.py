@@ -1,19 +1,24 @@
 """What the loop costs per iteration, beside a bare httpx loop that re-encodes its history.
 
 Ours: decide, encode, post, decode, run the tool, checkpoint twice into a folder store. Theirs:
-`json.dumps` of the whole history and `httpx.Client.post`. Tool results are 4 KB; the model answers
-at once. CPU of this process only.
+`json.dumps` of the whole history and `httpx.Client.post`. Both get the same results, 4 KB of a log
+with newlines and quotes, never the same twice; the model answers at once. Clients and the session's
+folder are made beforehand. CPU of this process only, medians of rounds that take turns.
 """
 
 import gc
 import json
-import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
+from statistics import median
 
 import httpx
 
@@ -23,69 +28,108 @@ from worker.core.context import Context
 from worker.core.history import Dumper
 from worker.core.limits import Limits, Spent
 from worker.core.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.ports import Ran, SessionKey
+from worker.core.ports import Claim, Model, Ran, SessionKey
 from worker.core.progress import unwatched
 from worker.loop import Parts, drive
 from worker.models import table
+from worker.models.client import HttpModel
 from worker.sessions.folder import FolderStore
 from worker.wiring import SystemClock
 
-RESULT = json.dumps({"exit_code": 0, "stdout": "x" * 4000})
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
-ITERATIONS = (10, 50, 200)
-ROUNDS = 3
+ITERATIONS = {10: 2.0, 50: 2.0, 200: 1.0}
+"""How many, and the goal for the ratio."""
+
+SAMPLES = 400
+"""Iterations measured at least, in rounds."""
+
+PEAK, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+_LINE = (
+    '2026-11-21T10:04:%02d.%06d ERROR [worker-3] "GET /api/v4/jobs" -> {"status": 504}\n\tat x\n'
+)
+_numbers = count()
+
+
+def result() -> str:
+    """What a command printed, as the model is sent it: 4 KB, different each time."""
+    start = next(_numbers)
+    log = "".join(_LINE % (start % 60, start * 100 + line) for line in range(45))
+    return json.dumps({"exit_code": 1, "stdout": log[:3800]})
 
 
 @dataclass
 class _Toolbox:
     specs: tuple[ToolSpec, ...] = ()
-    count: int = 0
+    made: Callable[[], str] = field(default=result)
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         for call in calls:
-            yield Ran(ToolResult(call.id, call.name, RESULT), len(RESULT), 0.0)
+            content = self.made()
+            yield Ran(ToolResult(call.id, call.name, content), len(content), 0.0)
 
 
 def main() -> None:
     """Print CPU milliseconds per iteration and the ratio to the floor."""
-    print("loop: CPU ms per iteration, checkpoints included / bare httpx loop / ratio")
+    print("loop: CPU ms per iteration, checkpoints included / bare httpx loop / ratio / goal")
     with server.running() as url:
-        for count in ITERATIONS:
-            floor = min(_cpu(partial(bare, url, count)) for _ in range(ROUNDS)) / count
-            ours = min(_cpu(partial(driven, url, count)) for _ in range(ROUNDS)) / count
-            print(f"  {count:4d} iterations: {ours:6.2f} / {floor:6.2f} / {ours / floor:.2f}")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"  peak memory of this process, both loops: {peak:.0f} MB")
+        for many, goal in ITERATIONS.items():
+            ours, floor = measured(url, many)
+            ratio = f"{ours / floor:.2f} / {goal:.0f}"
+            print(f"  {many:4d} iterations: {ours:6.2f} / {floor:6.2f} / {ratio}")
+        most = max(ITERATIONS)
+        ours, floor = (_memory(name, url, most) for name in ("ours", "bare"))
+        print(f"  memory for {most} iterations: {ours:.0f} MB / {floor:.0f} MB")
 
 
-def driven(url: str, count: int) -> None:
-    """`count` iterations of the real loop with the real codec and a folder store."""
-    clock = SystemClock()
-    model = table.build("anthropic/claude-sonnet-5-5", url, "no-key-needed", clock=clock)
+def measured(url: str, many: int) -> tuple[float, float]:
+    """Milliseconds of CPU per iteration: ours, the floor's."""
+    ours, floor = [], []
+    with _model(url, many) as model, _store() as store, httpx.Client() as client:
+        for _ in range(max(9, SAMPLES // many)):
+            floor.append(_cpu(partial(bare, client, url, many)) / many)
+            ours.append(_cpu(partial(driven, model, store, many)) / many)
+    return median(ours), median(floor)
+
+
+@contextmanager
+def _model(url: str, many: int) -> Iterator[HttpModel]:
+    name = "anthropic/claude-sonnet-5-5"
+    with closing(table.build(name, f"{url}/{many}", "none", clock=SystemClock())) as model:
+        yield model
+
+
+@contextmanager
+def _store() -> Iterator[FolderStore]:
     with tempfile.TemporaryDirectory() as folder:
-        store, dumper = FolderStore(Path(folder)), Dumper()
-
-        def checkpoint(now: Context) -> None:
-            store.checkpoint(KEY, 0, dumper.dump(now))
-
-        limits = Limits(max_iterations=count, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9)
-        parts = Parts(model, _Toolbox(), clock, checkpoint, unwatched)
-        start = context(spent=Spent(started_at=clock.now()))
-        ended = drive(replace(start, session_id=KEY.session_id), limits, parts)
-    model.close()
-    assert ended.spent.iterations == count
+        store = FolderStore(Path(folder))
+        store.claim(KEY, 0, Claim("bench", "bench", 1.0), 0.0)
+        yield store
 
 
-def bare(url: str, count: int) -> None:
+def driven(model: Model, store: FolderStore, many: int) -> None:
+    """`many` iterations of the real loop with the real codec and a folder store."""
+    clock, dumper = SystemClock(), Dumper()
+    limits = Limits(max_iterations=10**6, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9)
+    start = context(spent=Spent(started_at=clock.now()))
+
+    def checkpoint(now: Context) -> None:
+        store.checkpoint(KEY, 0, dumper.dump(now))
+
+    parts = Parts(model, _Toolbox(), clock, checkpoint, unwatched)
+    ended = drive(replace(start, session_id=KEY.session_id), limits, parts)
+    assert ended.spent.iterations == many, ended.outcome
+
+
+def bare(client: httpx.Client, url: str, many: int) -> None:
     """The floor: what one would write on a slip of paper."""
     messages: list[dict[str, object]] = [{"role": "user", "content": "event"}]
-    with httpx.Client() as client:
-        for _ in range(count):
-            body = {"model": "m", "max_tokens": 1000, "system": "system", "messages": messages}
-            got = client.post(f"{url}/v1/messages", content=json.dumps(body).encode()).json()
-            messages.append({"role": "assistant", "content": got["content"]})
-            result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": RESULT}
-            messages.append({"role": "user", "content": [result]})
+    for _ in range(many):
+        body = {"model": "m", "max_tokens": 1000, "system": "system", "messages": messages}
+        sent = json.dumps(body).encode()
+        got = client.post(f"{url}/{many}/v1/messages", content=sent).json()
+        messages.append({"role": "assistant", "content": got["content"]})
+        found = {"type": "tool_result", "tool_use_id": "toolu_1", "content": result()}
+        messages.append({"role": "user", "content": [found]})
 
 
 def _cpu(work: Callable[[], None]) -> float:
@@ -93,3 +137,29 @@ def _cpu(work: Callable[[], None]) -> float:
     before = time.process_time()
     work()
     return (time.process_time() - before) * 1000
+
+
+def _memory(who: str, url: str, many: int) -> float:
+    """Megabytes by which a fresh process grows."""
+    command = [sys.executable, "-m", "tests.bench.loop_overhead", who, url, str(many)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _grow(who: str, url: str, many: int) -> None:
+    with _model(url, many) as model, _store() as store, httpx.Client() as client:
+        PEAK.write_text("5")
+        before = _peak()
+        if who == "ours":
+            driven(model, store, many)
+        else:
+            bare(client, url, many)
+        print((_peak() - before) / 1024)
+
+
+def _peak() -> int:
+    """The most memory this process has used since the mark was reset, in kilobytes."""
+    return int(STATUS.read_text().partition("VmHWM:")[2].split()[0])
+
+
+if __name__ == "__main__":
+    _grow(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -94,6 +94,43 @@ def test_the_final_turn_has_tools_off_and_its_text_is_the_answer() -> None:
     assert len(run.toolbox.ran) == 1
 
 
+def test_where_switching_off_costs_the_cache_the_tools_stay_and_no_call_is_run() -> None:
+    run = Run(says("", call("a"), tokens=1000), says("in short: X", call("b")))
+    run.model.keeps_cache_without_tools = False
+    ended = run()
+    final = run.model.requests[-1]
+    assert final.tools_allowed
+    assert final.marks == (0, 1, 2)
+    assert "Tools are switched off" in final.notice
+    assert outcome(ended)[:2] == (Status.PARTIAL, "in short: X")
+    assert [ran.id for ran, _ in run.toolbox.ran] == ["a"]
+
+
+def test_a_model_that_calls_on_is_asked_once_more_with_the_tools_off() -> None:
+    run = Run(says("maybe Y", call("a")), says("", call("b")), says("in short: X"))
+    run.model.keeps_cache_without_tools = False
+    ended = run(limits=replace(LIMITS, max_iterations=2))
+    *_, final, insisting = run.model.requests
+    assert (final.tools_allowed, insisting.tools_allowed) == (True, False)
+    assert insisting.tools == final.tools
+    assert insisting.marks == ()
+    assert "None of them was run" in insisting.notice
+    assert outcome(ended)[:2] == (Status.PARTIAL, "in short: X")
+    assert [ran.id for ran, _ in run.toolbox.ran] == ["a"]
+    # What a reply can read is still the final request's entry.
+    assert ended.cache is not None
+    assert ended.cache.end == 2
+
+
+def test_a_model_that_never_stops_calling_gets_one_request_more_and_no_tool() -> None:
+    run = Run(*(says("", call(name)) for name in "abcdef"))
+    run.model.keeps_cache_without_tools = False
+    ended = run(limits=replace(LIMITS, max_iterations=3))
+    assert len(run.model.requests) == 4
+    assert [ran.id for ran, _ in run.toolbox.ran] == ["a", "b"]
+    assert outcome(ended)[0] is Status.FAILED
+
+
 def test_the_last_iteration_is_final_and_no_request_follows_it() -> None:
     run = Run(says("maybe Y", call("a")), says("", call("b")), says(""))
     ended = run(limits=replace(LIMITS, max_iterations=3))
@@ -137,6 +174,22 @@ def test_the_last_cache_mark_and_its_time_are_kept_for_a_reply() -> None:
     assert (ended.cache.position, ended.cache.at) == (2, CLOCK_START)
 
 
+def test_a_reply_within_the_cache_s_lifetime_reads_where_the_last_turn_wrote() -> None:
+    first = Run(says("", call("a")), says("because"))
+    ended = first()
+    for pause, marks in ((299.0, (2, 4)), (300.0, (4,))):
+        again = Run(says("also"))
+        again.clock.time = CLOCK_START + pause
+        resumed = replace(
+            ended.add(User("and?")),
+            spent=Spent(started_at=again.clock.time),
+            turn_start=len(ended.messages),
+            outcome=None,
+        )
+        again(resumed)
+        assert again.model.requests[0].marks == marks
+
+
 def test_a_notice_stays_when_the_model_signed_its_thinking_under_it() -> None:
     thought = replace(says("", call("b"), tokens=900), thought=True)
     run = Run(says("", call("a"), tokens=850), thought, says("because"))
@@ -156,3 +209,18 @@ def test_cost_and_tokens_add_up_over_the_turn() -> None:
     ended = Run(says("", call("a")), says("because"))()
     assert ended.spent.usage == Usage(uncached=20, output=2)
     assert ended.spent.cost_usd == 0.02
+
+
+def test_the_same_calls_again_and_again_get_a_hint_then_end_the_run() -> None:
+    same = [says("stuck", call(f"c{number}")) for number in range(6)]
+    run = Run(*same)
+    ended = run()
+    assert [made.id for made, _ in run.toolbox.ran] == ["c0", "c1"]
+    hints = [m for m in ended.messages if isinstance(m, ToolResult) and m.is_error]
+    assert [hint.call_id for hint in hints] == ["c2", "c3"]
+    assert "nothing has changed" in hints[0].content
+    assert outcome(ended) == (
+        Status.PARTIAL,
+        "stuck",
+        "the model made the same calls 5 times in a row",
+    )

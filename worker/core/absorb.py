@@ -1,48 +1,53 @@
 """How an answer of the model becomes part of the session. Pure."""
 
 from dataclasses import replace
+from typing import Any
 
-from worker.core.breakpoints import Placement
-from worker.core.context import CacheMark, Context
+from worker.core.context import Context
 from worker.core.decide import Ask, asked
 from worker.core.limits import Spent
-from worker.core.messages import Assistant, User, WireForm
+from worker.core.messages import Assistant, Message, User, WireForm
 from worker.core.ports import Reply, StopReason
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
+_CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 
 
 def absorb(context: Context, ask: Ask, reply: Reply, origin: str, kept_notice: str) -> Context:
     """`context` after `reply` to `ask`.
 
-    `origin` tags the verbatim wire form. `kept_notice` is the ephemeral text of the request if it
-    must stay in the history as sent, because signed thinking was written under it; else "".
+    Calls in an answer to a final request are dropped here, whether or not the provider had the
+    tools switched off: what is not in the context is never run. `origin` tags the verbatim wire
+    form. `kept_notice` is the ephemeral text of the request if it must stay in the history as
+    sent, because signed thinking was written under it; else "".
     """
-    spent = _charged(asked(context.spent, ask), reply)
-    context = replace(
+    spent, said = _taken(asked(context.spent, ask), ask, reply, origin, kept_notice)
+    return replace(
         context,
         usage=context.usage + reply.usage,
         cost_usd=_sum(context.cost_usd, reply.cost_usd),
+        spent=spent,
+        messages=context.messages + said,
     )
+
+
+def _taken(
+    spent: Spent, ask: Ask, reply: Reply, origin: str, notice: str
+) -> tuple[Spent, tuple[Message, ...]]:
+    """What was spent after the reply, and what it adds to the history."""
     if reply.stop in _UNUSABLE:
-        return replace(context, spent=replace(spent, halt=_why(reply)))
+        return _charged(spent, reply, halt=_why(reply)), ()
     calls = () if ask.final else reply.calls
-    if not calls and (reply.dropped or not reply.text.strip()):
-        return replace(context, spent=replace(spent, empties=spent.empties + 1))
-    truncated = reply.stop in {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
-    whole = not truncated and calls == reply.calls
+    if not calls and (not reply.text.strip() or (reply.dropped and not ask.final)):
+        defied = bool(ask.final and (reply.calls or reply.dropped))
+        return _charged(spent, reply, empties=spent.empties + 1, defied=defied), ()
+    cut = reply.stop in _CUT
+    spent = _charged(spent, reply, empties=0, defied=False, truncated=cut)
+    # Thinking stays, and the notice with it, if all of the answer does.
+    whole = not cut and calls == reply.calls
     wire = WireForm(origin, reply.wire) if whole and reply.wire else None
-    if kept_notice:
-        context = context.add(User(kept_notice))
-    spent = replace(spent, empties=0, truncated=truncated)
-    return replace(context.add(Assistant(reply.text, calls, wire)), spent=spent)
-
-
-def mark(context: Context, placement: Placement, at: float) -> Context:
-    """`context` with the position of the last cache mark and the time of its request."""
-    if placement.last is None:
-        return context
-    return replace(context, cache=CacheMark(placement.last, at))
+    answer = Assistant(reply.text, calls, wire)
+    return spent, (User(notice), answer) if whole and notice else (answer,)
 
 
 def halt(context: Context, reason: str) -> Context:
@@ -50,13 +55,14 @@ def halt(context: Context, reason: str) -> Context:
     return replace(context, spent=replace(context.spent, halt=reason))
 
 
-def _charged(spent: Spent, reply: Reply) -> Spent:
+def _charged(spent: Spent, reply: Reply, **changes: Any) -> Spent:
     return replace(
         spent,
         iterations=spent.iterations + 1,
         context_tokens=reply.usage.input,
         usage=spent.usage + reply.usage,
         cost_usd=_sum(spent.cost_usd, reply.cost_usd),
+        **changes,
     )
 
 

@@ -30,10 +30,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """Where the last cache mark stood, and when (epoch seconds) its request was sent."""
+    """Where B2 stood in the last request, and when (epoch seconds) the request was sent.
+
+    Positions count `messages.groups`. `end` is where the newest cache entry ends if that is past
+    B2, as it is after an ephemeral request (see `breakpoints`).
+    """
 
     position: int
     at: float
+    end: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Context:
 
     `system` and `tools` never change after the first request (law 7). `turn_start` is the index of
     the first message of this turn. `answered` are the ids of the reply notes already dealt with.
+    `gave_way` is the model that did not answer in this turn, if another took over.
     """
 
     session_id: str
@@ -86,6 +92,7 @@ class Context:
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     outcome: Outcome | None = None
+    gave_way: str = ""
 
     def add(self, *messages: Message) -> "Context":
         """The same session with `messages` at the end."""

@@ -8,26 +8,33 @@ from dataclasses import dataclass, replace
 from worker.core.context import Context, Outcome, Status
 from worker.core.limits import MAX_EMPTY_RETRIES, SOFT, Dimension, Limits, Spent, reached
 from worker.core.messages import Assistant, ToolCall, unanswered
+from worker.core.repeats import HINT_AT, STOP_AT, repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Send the conversation to the model.
 
-    `soft` are the budgets to warn of for the first time; `final` switches the tools off; `empty`
-    nudges after an empty answer.
+    `soft` are the budgets to warn of for the first time. `final` asks for the final answer: calls
+    in it are dropped. `insist` says that the final answer was asked for before and held only
+    calls: now the tools go off on the wire too. `empty` nudges after an empty answer.
     """
 
     soft: tuple[Dimension, ...] = ()
     final: tuple[Dimension, ...] = ()
+    insist: bool = False
     empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Run these calls and append their results."""
+    """Run these calls and append their results.
+
+    `repeated` calls were made again and again: they are answered with a hint instead.
+    """
 
     calls: tuple[ToolCall, ...]
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
     if spent.halt:
         return _stop(context, spent.halt)
     if pending := unanswered(context.messages):
-        return Act(pending)
+        return _act(context, pending)
     if isinstance(context.messages[-1], Assistant):
         return _finished(context)
     if spent.empties > MAX_EMPTY_RETRIES:
@@ -54,15 +61,24 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
     return _ask(context, limits, now)
 
 
+def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
+    count = repeats(context.messages)
+    if count >= STOP_AT:
+        return _stop(context, f"the model made the same calls {count} times in a row")
+    return Act(pending, repeated=count >= HINT_AT)
+
+
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.spent
-    if spent.iterations >= limits.max_iterations:
+    # A last iteration that was spent on calls alone is made good by a single extra request: the
+    # price, paid by few runs, of leaving the tools in every other final request (see worker.loop).
+    if spent.iterations >= limits.max_iterations + spent.defied:
         return _stop(context, "all iterations are used up and the model gave no final answer")
     final = reached(limits, spent, now, 1.0)
     if spent.final and not final:
         final = tuple(sorted(spent.final))
     soft = () if final else _unwarned(limits, spent, now)
-    return Ask(soft=soft, final=final, empty=spent.empties > 0)
+    return Ask(soft=soft, final=final, insist=spent.defied, empty=spent.empties > 0)
 
 
 def _unwarned(limits: Limits, spent: Spent, now: float) -> tuple[Dimension, ...]:

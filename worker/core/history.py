@@ -29,7 +29,7 @@ def dump(context: Context) -> bytes:
 
 
 class Dumper:
-    """Dumps one growing session again and again: each message is encoded once.
+    """Dumps one growing session again and again: what doesn't change is encoded once.
 
     A checkpoint after every step would otherwise cost more than the steps.
     """
@@ -37,18 +37,20 @@ class Dumper:
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._encoded: list[bytes] = []
-        self._frozen: tuple[str, tuple[ToolSpec, ...]] | None = None
+        self._named: Context | None = None
         self._opening = b""
 
     def dump(self, context: Context) -> bytes:
         """The bytes of `context.json`."""
         self._forget_changed(context.messages)
         for message in context.messages[len(self._messages) :]:
+            self._encoded.append(
+                (b",\n" if self._messages else b"") + _encode(_message_out(message))
+            )
             self._messages.append(message)
-            self._encoded.append(_encode(_message_out(message)))
-        head = _encode(_head(context))[1:-1]
-        parts = [b"{", head, b",\n", self._fixed(context), b',\n"messages": [\n']
-        return b"".join([*parts, b",\n".join(self._encoded), b"\n]}\n"])
+        moving = _encode(_moving(context))[1:-1]
+        opening = [b"{", self._settled(context), b",\n", moving, b',\n"messages": [\n']
+        return b"".join([*opening, *self._encoded, b"\n]}\n"])
 
     def _forget_changed(self, messages: Sequence[Message]) -> None:
         """Keep what was encoded of the common beginning; only an append is the common case."""
@@ -59,37 +61,47 @@ class Dumper:
             same += 1
         del self._messages[same:], self._encoded[same:]
 
-    def _fixed(self, context: Context) -> bytes:
-        """System prompt and tools, which never change within a session (law 7)."""
-        if self._frozen != (context.system, context.tools):
-            self._frozen = (context.system, context.tools)
-            tools = [_tool_out(tool) for tool in context.tools]
-            self._opening = _encode({"system": context.system, "tools": tools})[1:-1]
+    def _settled(self, context: Context) -> bytes:
+        """All that stays as it is while a turn is taken, system prompt and tools above all."""
+        if self._named is None or any(
+            getattr(self._named, name) is not getattr(context, name) for name in _SETTLED
+        ):
+            self._named, self._opening = context, _encode(_settled(context))[1:-1]
         return self._opening
+
+
+_SETTLED = (
+    *("session_id", "turn", "turn_start", "workflow", "model", "gave_way", "subject", "note"),
+    *("answered", "system", "tools"),
+)
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def _encode(value: Any) -> bytes:
     # A model may write half a surrogate pair; it becomes a question mark.
-    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    return _JSON.encode(value).encode(errors="replace")
 
 
-def _head(context: Context) -> dict[str, Any]:
+def _flat(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass. `asdict` copies deeply, which costs more than all the rest."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _settled(context: Context) -> dict[str, Any]:
+    fields = {"schema": SCHEMA} | {name: getattr(context, name) for name in _SETTLED}
+    fields["subject"] = _flat(context.subject)
+    fields["note"] = _flat(context.note) if context.note else None
+    fields["tools"] = [_tool_out(tool) for tool in context.tools]
+    return fields
+
+
+def _moving(context: Context) -> dict[str, Any]:
     return {
-        "schema": SCHEMA,
-        "session_id": context.session_id,
-        "turn": context.turn,
-        "turn_start": context.turn_start,
-        "workflow": context.workflow,
-        "model": context.model,
-        "gave_way": context.gave_way,
-        "subject": asdict(context.subject),
-        "outcome": asdict(context.outcome) if context.outcome else None,
-        "note": asdict(context.note) if context.note else None,
-        "answered": context.answered,
-        "usage": asdict(context.usage),
+        "outcome": _flat(context.outcome) if context.outcome else None,
+        "usage": _flat(context.usage),
         "cost_usd": context.cost_usd,
         "spent": _spent_out(context.spent),
-        "cache": asdict(context.cache) if context.cache else None,
+        "cache": _flat(context.cache) if context.cache else None,
     }
 
 
@@ -132,7 +144,11 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
 
 
 def _spent_out(spent: Spent) -> dict[str, Any]:
-    return asdict(spent) | {"warned": sorted(spent.warned), "final": sorted(spent.final)}
+    return _flat(spent) | {
+        "usage": _flat(spent.usage),
+        "warned": sorted(spent.warned),
+        "final": sorted(spent.final),
+    }
 
 
 def _spent_in(fields: Mapping[str, Any]) -> Spent:
@@ -185,7 +201,7 @@ def _assistant_out(message: Assistant) -> dict[str, Any]:
             for call in message.calls
         ]
     if message.wire:
-        fields["wire"] = asdict(message.wire)
+        fields["wire"] = _flat(message.wire)
     return fields
 
 

@@ -1,7 +1,7 @@
 """Budgets: four dimensions, two tiers, one mechanism (seed 001, "Budget escalation").
 
 At 80 % of a limit the model is warned once and keeps its tools; at 100 % the next request is the
-final one, without tools.
+final one: whatever it calls is not run.
 """
 
 from collections.abc import Iterator
@@ -38,8 +38,9 @@ class Spent:
     """What one turn has used so far. It lives in the context, so a restart goes on counting.
 
     `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price
-    is unknown. `final` are the budgets for which tools were switched off. `halt` is the reason
-    that ended the run from outside (the model is down, …).
+    is unknown. `final` are the budgets for which the final answer was asked for; `defied` says that
+    it was nothing but tool calls. `halt` is the reason that ended the run from outside (the model
+    is down, …).
     """
 
     started_at: float
@@ -50,6 +51,7 @@ class Spent:
     empties: int = 0
     warned: frozenset[Dimension] = frozenset()
     final: frozenset[Dimension] = frozenset()
+    defied: bool = False
     truncated: bool = False
     halt: str = ""
 

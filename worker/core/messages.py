@@ -6,6 +6,7 @@ format"), so that a session saved under one provider resumes under any other.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import ne
 from typing import Any
 
 
@@ -112,6 +113,17 @@ def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
         else:
             found.append([message])
     return [tuple(group) for group in found]
+
+
+def count_groups(messages: Sequence[Message]) -> int:
+    """How many groups there are. Asked at every step of a growing session, so loops run in C."""
+    ours = [kind is not Assistant for kind in map(type, messages)]
+    return len(ours[:1]) + [*map(ne, ours, ours[1:])].count(True)
+
+
+def count_results(messages: Sequence[Message]) -> int:
+    """How many tool results there are; see `count_groups`."""
+    return [*map(type, messages)].count(ToolResult)
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:

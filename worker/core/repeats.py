@@ -7,7 +7,7 @@ from worker.core.messages import Assistant, Message, ToolCall, ToolResult
 HINT_AT = 3
 STOP_AT = 5
 HINT = (
-    "not run: you made exactly these calls before and nothing has changed since. Use the results "
+    "you made exactly these calls before and nothing has changed since. Use the results "
     "you have, try something else, or write your final answer."
 )
 

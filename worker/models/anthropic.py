@@ -42,10 +42,13 @@ class AnthropicMessages:
         marks = sorted(request.marks)[-_MAX_MARKS:]
         # The mark at the end of the system text serves other sessions: a slot that is left over.
         head = self._head(request.system, tuple(request.tools))[len(marks) < _MAX_MARKS]
-        parts = [head, b',"messages":[', b",".join(self._messages(request, marks, bare)), b"]"]
-        if request.tools and not request.tools_allowed:
-            parts.append(b',"tool_choice":{"type":"none"}')
-        return b"".join([*parts, b"}"])
+        off = request.tools and not request.tools_allowed
+        tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
+        # One join of everything: the body is large, and each copy of it counts.
+        messages = self._messages(request, marks, bare)
+        messages[0] = head + b',"messages":[' + messages[0]
+        messages[-1] += tail
+        return b",".join(messages)
 
     def decode(self, body: bytes) -> Decoded:
         """See `base.Codec`."""

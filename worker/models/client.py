@@ -4,7 +4,7 @@ import logging
 import random
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -83,6 +83,7 @@ class HttpModel:
         self._max_attempts = max_attempts
         self._jitter = jitter
         self._client = _http_client(provider.auth(key), self._endpoint, transport)
+        self._url = httpx.URL(self._endpoint.url)
 
     @property
     def name(self) -> str:
@@ -172,12 +173,15 @@ class HttpModel:
 
     def _attempt(self, body: bytes, deadline: float | None) -> Decoded:
         timeout = self._time_left(deadline)
-        with (
-            self._translated(),
-            self._client.stream(
-                "POST", self._endpoint.url, content=body, timeout=timeout
-            ) as response,
-        ):
+        # Made by hand: the client would merge its headers, cookies and parameters anew each time.
+        request = httpx.Request(
+            "POST",
+            self._url,
+            headers=self._client.headers,
+            content=body,
+            extensions={"timeout": timeout.as_dict()},
+        )
+        with self._translated(), closing(self._client.send(request, stream=True)) as response:
             received = self._read(response, deadline)
         if response.status_code != httpx.codes.OK:
             raise self._refused(response, received)

@@ -7,14 +7,12 @@ forms; a slice of the original text cannot.
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 _FILLER = re.compile(r"[ \t\n\r,:]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A JSON value, its text, and where it ends in the whole."""
 
     value: Any
@@ -27,6 +25,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def loads(text: str) -> Any:
@@ -39,8 +38,7 @@ def loads(text: str) -> Any:
 
 def dumps(value: Any) -> bytes:
     """Compact JSON in UTF-8. Half surrogate pairs, which UTF-8 cannot say, become U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return clean(text).encode()
+    return clean(_ENCODER.encode(value)).encode()
 
 
 def clean(text: str) -> str:

@@ -1,5 +1,7 @@
 """Sessions in a local folder, shared safely by any number of processes on it."""
 
+# ruff: noqa: PTH104, PTH108
+
 import errno
 import fcntl
 import hashlib
@@ -8,7 +10,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,9 @@ from worker.sessions.store import Store
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+_LOOKS = 3
+"""A reader can miss an object that steps aside and back between its looks; hardly three times."""
 
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
 _HINTS = {
@@ -60,7 +65,7 @@ class Folder:
         """See Objects."""
         path = self._root / name
         with _translated(f"read {path}"):
-            content = _read(path, limit + 1)
+            content = _current(path, limit + 1)
         if content is None:
             return None
         if len(content) > limit:
@@ -89,8 +94,19 @@ class Folder:
             return True
 
     def write(self, name: str, content: bytes) -> None:
-        """See Objects."""
-        self.upload(name, [content])
+        """See Objects. The old object steps aside and goes when the new one has its place.
+
+        Renaming over it would look simpler, but then a file system with delayed allocation (ext4)
+        writes to the disk at once, which costs more than the rest of an iteration; a file that is
+        gone in time never reaches the disk. `read` looks aside too.
+        """
+        path = f"{self._root}/{name}"
+        with _translated(f"write {path}"):
+            try:
+                _swap(path, content)
+            except FileNotFoundError:
+                self._make(Path(path).parent)
+                _swap(path, content)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
@@ -121,6 +137,7 @@ class Folder:
             with _locked(path.parent, self._lock_seconds):
                 if version is None or _digest(path) == version:
                     path.unlink(missing_ok=True)
+                    Path(_aside(str(path))).unlink(missing_ok=True)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
@@ -227,6 +244,38 @@ def _exists(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _swap(path: str, content: bytes) -> None:
+    # Plain calls on plain strings: as paths, the names alone would cost as much as the files.
+    folder, aside = path.rpartition("/")[0], _aside(path)
+    scratch = f"{folder}/.{secrets.token_hex(8)}.tmp"
+    handle = os.open(scratch, _CREATE, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        with suppress(FileNotFoundError):
+            os.rename(path, aside)
+        os.rename(scratch, path)
+    except OSError:
+        os.unlink(scratch)
+        raise
+    with suppress(FileNotFoundError):
+        os.unlink(aside)
+
+
+def _aside(path: str) -> str:
+    folder, _, leaf = path.rpartition("/")
+    return f"{folder}/.{leaf}.old"
+
+
+def _current(path: Path, limit: int) -> bytes | None:
+    """The object, also when `write` is about to put it in its place, or was killed at that."""
+    for place in (path, Path(_aside(str(path)))) * _LOOKS:
+        content = _read(place, limit)
+        if content is not None:
+            return content
+    return None
 
 
 def _read(path: Path, limit: int) -> bytes | None:

@@ -20,7 +20,8 @@ class Stored:
 class Objects(Protocol):
     """All raise StoreError. Names are relative, `/`-separated, and checked by the caller.
 
-    Nobody ever sees half an object, and what was written is durable when the call returns.
+    Nobody ever sees half an object, and what was written is durable when the call returns. The one
+    exception is `write`.
     """
 
     def exists(self, name: str) -> bool:
@@ -40,7 +41,11 @@ class Objects(Protocol):
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Write an object whether it exists or not."""
+        """Write an object whether it exists or not.
+
+        For what is replaced all the time: it outlives the worker, but a host that loses power may
+        leave it torn or forget it, so whoever reads it must be able to tell and do without.
+        """
         ...
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from tests.contexts import call, called, context
 from worker.core.absorb import absorb, halt
 from worker.core.decide import Ask
@@ -46,6 +48,36 @@ def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them
     assert after.messages[-1] == Assistant("because")
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        replace(PLAIN, text="", calls=(call(),)),
+        replace(PLAIN, text=" ", stop=StopReason.TRUNCATED, dropped=1),
+    ],
+)
+def test_an_answer_of_calls_alone_defies_the_final_request_until_there_is_text(
+    reply: Reply,
+) -> None:
+    final = Ask(final=(Dimension.COST,))
+    defied = absorb(context(), final, reply, "p/m", "")
+    assert (defied.spent.defied, defied.spent.empties) == (True, 1)
+    assert defied.messages == context().messages
+    assert not absorb(defied, replace(final, insist=True), PLAIN, "p/m", "").spent.defied
+    assert not absorb(context(), Ask(), reply, "p/m", "").spent.defied
+
+
+def test_an_empty_final_answer_is_no_defiance() -> None:
+    after = absorb(context(), Ask(final=(Dimension.COST,)), replace(PLAIN, text=""), "p/m", "")
+    assert (after.spent.defied, after.spent.empties) == (False, 1)
+
+
+def test_a_final_answer_that_was_cut_in_its_calls_still_answers() -> None:
+    reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
+    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    assert after.messages[-1] == Assistant("because")
+    assert after.spent.truncated
+
+
 def test_a_truncated_answer_with_a_lost_call_is_asked_again() -> None:
     reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
     after = absorb(context(), Ask(), reply, "p/m", "")
@@ -72,6 +104,12 @@ def test_a_notice_that_thinking_was_signed_under_stays_where_it_was() -> None:
         User("wrap up"),
         Assistant("because", (), WireForm("p/m", PLAIN.wire)),
     )
+
+
+def test_a_notice_goes_when_the_thinking_under_it_goes() -> None:
+    reply = replace(PLAIN, calls=(call(),))
+    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "time is up")
+    assert after.messages[1:] == (Assistant("because"),)
 
 
 def test_orphaned_calls_are_answered_so_that_the_history_can_be_sent_again() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from worker.core.breakpoints import Placement, place
+from worker.core.breakpoints import LIFETIME, Placement, Plan, place, plan
+from worker.core.context import CacheMark
 
 STEPS = [
     ("T1: U1·B2", 1, False, Placement((0,), 0)),
@@ -29,3 +30,50 @@ def test_a_single_ephemeral_group_is_not_marked_and_moves_nothing() -> None:
 @pytest.mark.parametrize("previous", [3, 4, 9])
 def test_never_two_marks_on_one_place_and_never_past_the_end(previous: int) -> None:
     assert place(5, previous, ephemeral=True).marks == (3,)
+
+
+PLANS: list[tuple[str, int, bool, tuple[int, ...], CacheMark]] = [
+    ("the first request", 1, False, (0,), CacheMark(0, 0.0, 0)),
+    ("the pair, and nothing else", 3, False, (0, 2), CacheMark(2, 0.0, 2)),
+    ("a notice behind the inner mark", 5, True, (2, 3, 4), CacheMark(3, 0.0, 4)),
+    ("a second one keeps the inner mark of the first", 7, True, (3, 4, 5, 6), CacheMark(5, 0.0, 6)),
+    ("and so does the request after it", 9, False, (5, 6, 8), CacheMark(8, 0.0, 8)),
+    ("a nudge, nothing having been added", 9, True, (7, 8), CacheMark(7, 0.0, 8)),
+    ("and the next request reads there", 11, False, (7, 8, 10), CacheMark(10, 0.0, 10)),
+]
+
+
+def test_a_plan_adds_to_the_pair_where_the_newest_entry_ends_and_the_last_stored_block() -> None:
+    cache = None
+    for name, count, ephemeral, marks, expected in PLANS:
+        planned = plan(count, cache, ephemeral=ephemeral, now=0.0)
+        assert planned == Plan(marks, expected), name
+        cache = planned.cache
+
+
+def test_a_plan_holds_the_table_of_the_seed_and_never_more_than_four_marks() -> None:
+    cache, previous = None, None
+    for name, count, ephemeral, table in STEPS:
+        planned = plan(count, cache, ephemeral=ephemeral, now=0.0)
+        assert set(place(count, previous, ephemeral=ephemeral).marks) <= set(planned.marks), name
+        assert set(table.marks) <= set(planned.marks), name
+        assert len(planned.marks) <= 4, name
+        cache, previous = planned.cache, table.last
+
+
+def test_a_first_request_with_a_notice_is_written_too() -> None:
+    assert plan(1, None, ephemeral=True, now=5.0) == Plan((0,), CacheMark(0, 5.0, 0))
+
+
+@pytest.mark.parametrize(
+    ("age", "marks"), [(0.0, (4, 6)), (LIFETIME - 0.1, (4, 6)), (LIFETIME, (6,)), (1e6, (6,))]
+)
+def test_b1_stands_where_it_stood_while_the_entry_can_be_alive(
+    age: float, marks: tuple[int, ...]
+) -> None:
+    assert plan(7, CacheMark(4, 100.0), ephemeral=False, now=100.0 + age).marks == marks
+
+
+def test_a_history_that_became_shorter_gets_no_mark_past_its_end() -> None:
+    assert plan(3, CacheMark(7, 0.0, 8), ephemeral=False, now=1.0).marks == (2,)
+    assert plan(3, CacheMark(7, 0.0, 8), ephemeral=True, now=1.0).marks == (1, 2)

@@ -103,6 +103,23 @@ def test_once_final_always_final_also_when_the_budget_would_allow_more() -> None
     assert asked_again.final
 
 
+def test_calls_for_an_answer_to_the_final_request_are_asked_for_once_more_without_tools() -> None:
+    used = spent(iterations=3, final=frozenset({Dimension.CLOCK}), defied=True, empties=1)
+    assert decide(context(EVENT, *answered("a"), spent=used), LIMITS, 100) == Ask(
+        final=(Dimension.CLOCK,), insist=True, empty=True
+    )
+
+
+@pytest.mark.parametrize(("iterations", "asks"), [(10, True), (11, False)])
+def test_the_request_that_insists_may_be_one_more_than_the_iterations(
+    iterations: int, asks: bool
+) -> None:
+    final = frozenset({Dimension.ITERATIONS})
+    used = spent(iterations=iterations, final=final, defied=True, empties=1)
+    following = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    assert isinstance(following, Ask) is asks
+
+
 def test_a_halted_run_stops_even_with_calls_open() -> None:
     used = spent(halt="the model is down")
     expected = Stop(Outcome(Status.FAILED, "", "the model is down"))

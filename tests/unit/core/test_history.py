@@ -40,6 +40,8 @@ def test_a_dumper_that_goes_on_writes_what_a_fresh_one_would() -> None:
     dumper = history.Dumper()
     steps = [replace(FULL, messages=FULL.messages[:count]) for count in (1, 3, 4, 2, 4)]
     steps.append(replace(FULL, system="another", tools=()))
+    steps += [replace(FULL, model="p/n"), replace(FULL, turn=2), replace(FULL, note=None)]
+    steps += [replace(FULL, answered=(1,)), replace(FULL, outcome=None), FULL]
     for step in steps:
         assert dumper.dump(step) == history.dump(step)
         assert history.load(dumper.dump(step)) == step

@@ -1,11 +1,32 @@
+from itertools import product
+
 from tests.contexts import answered, called
-from worker.core.messages import Assistant, ToolResult, Usage, User, groups, unanswered
+from worker.core.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    Usage,
+    User,
+    count_groups,
+    count_results,
+    groups,
+    results,
+    unanswered,
+)
 
 
 def test_neighbours_of_one_side_are_one_group() -> None:
     messages = [User("event"), *answered("a", "b"), User("reply"), Assistant("x"), Assistant("y")]
     sizes = [len(group) for group in groups(messages)]
     assert sizes == [1, 1, 3, 2]
+
+
+def test_counting_is_the_same_as_making_and_counting() -> None:
+    kinds: tuple[Message, ...] = (User("u"), Assistant("a"), ToolResult("r", "look", "{}"))
+    for length in range(5):
+        for messages in product(kinds, repeat=length):
+            assert count_groups(messages) == len(groups(messages))
+            assert count_results(messages) == len(list(results(messages)))
 
 
 def test_a_call_is_open_until_its_own_result_is_there() -> None:

@@ -101,6 +101,25 @@ def test_a_killed_writer_leaves_whole_objects_and_no_lock(tmp_path: Path) -> Non
     assert list(store.sessions()) == [KEY]
 
 
+def test_a_checkpoint_whose_writer_died_between_two_is_the_older_one(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.checkpoint(KEY, 0, b"older")
+    # Where a killed writer can leave it: set aside, the newer one not yet in its place.
+    (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
+    assert store.read_checkpoint(KEY, 0) == b"older"
+    store.checkpoint(KEY, 0, b"newer")
+    assert store.read_checkpoint(KEY, 0) == b"newer"
+    assert [path.name for path in (tmp_path / TURN).iterdir()] == ["checkpoint.json"]
+
+
+def test_a_commit_takes_a_checkpoint_that_was_set_aside_with_it(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.checkpoint(KEY, 0, b"older")
+    (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
+    store.commit(KEY, 0, b"{}")
+    assert store.read_checkpoint(KEY, 0) is None
+
+
 def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:
     root = tmp_path / "store"
     store = FolderStore(root)

@@ -1,0 +1,76 @@
+"""What is remembered of a conversation against encoding it anew."""
+
+from collections.abc import Sequence
+from random import Random
+
+from tests.contexts import answered, called
+from worker.core.messages import Assistant, Message, ToolResult, User, groups
+from worker.models.base import Fragment
+from worker.models.growing import SESSIONS, Growing
+
+
+class Encoder:
+    """Encodes a group as its text, and counts."""
+
+    def __init__(self) -> None:
+        self.encoded: list[int] = []
+
+    def __call__(self, side: Sequence[Message]) -> Fragment:
+        self.encoded.append(len(side))
+        return Fragment(repr(side).encode(), len(side))
+
+
+def fresh(messages: Sequence[Message]) -> tuple[Fragment, ...]:
+    return tuple(map(Encoder(), groups(messages)))
+
+
+def test_a_conversation_that_grows_shrinks_or_changes_is_encoded_as_if_for_the_first_time() -> None:
+    rng = Random(7)
+    growing = Growing(Encoder())
+    messages: list[Message] = [User("event")]
+    for step in range(300):
+        if rng.random() < 0.1:
+            del messages[rng.randint(1, len(messages)) :]
+        made: Message = rng.choice(
+            (User(f"u{step}"), Assistant(f"a{step}"), ToolResult("x", "look", str(step)))
+        )
+        messages += [made] * rng.randint(0, 2)
+        assert growing.fragments(messages) == fresh(messages)
+
+
+def test_only_the_last_group_and_what_is_new_are_encoded_again() -> None:
+    encoder = Encoder()
+    growing = Growing(encoder)
+    messages = [User("event"), *answered("a"), *answered("b")]
+    growing.fragments(messages)
+    encoder.encoded.clear()
+    growing.fragments([*messages, User("reply"), *called("c")])
+    assert encoder.encoded == [2, 1]
+
+
+def test_sessions_that_take_turns_do_not_displace_each_other() -> None:
+    encoder = Encoder()
+    growing = Growing(encoder)
+    sessions = [[User(f"event {number}"), *answered("a")] for number in range(SESSIONS)]
+    for messages in sessions:
+        growing.fragments(messages)
+    encoder.encoded.clear()
+    for messages in sessions:
+        growing.fragments([*messages, *called("b")])
+    assert encoder.encoded == [1, 1] * SESSIONS
+
+
+def test_no_more_than_a_few_sessions_are_remembered() -> None:
+    encoder = Encoder()
+    growing = Growing(encoder)
+    first = [User("first"), *answered("a")]
+    growing.fragments(first)
+    for number in range(SESSIONS):
+        growing.fragments([User(f"event {number}")])
+    encoder.encoded.clear()
+    growing.fragments(first)
+    assert len(encoder.encoded) == 3
+
+
+def test_nothing_is_nothing() -> None:
+    assert Growing(Encoder()).fragments([]) == ()

@@ -1,0 +1,141 @@
+"""Laws over the requests of whole sessions: what was written to the cache is read again.
+
+The bodies are those of the real loop and codec; the simulated API refuses what the real one does,
+more than four marks among it.
+"""
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from tests.bench import prompt_cache
+from tests.bench.prompt_cache import CASES, bill
+from tests.bench.sessions import ENDLESS, Session, calling
+from worker.core.breakpoints import LIFETIME
+from worker.core.limits import Limits
+from worker.core.messages import User
+from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
+
+MARK = b',"cache_control":{"type":"ephemeral"}'
+OFF = b'"tool_choice":{"type":"none"}'
+SEEDS = range(30)
+
+
+def erratic(rng: Random) -> Script:
+    """A model that does everything models do, at random."""
+
+    def answer(asked: Asked) -> Answer:
+        roll = rng.random()
+        made = Call([("look", {"n": n}) for n in range(rng.choice((1, 1, 2, 5, 14)))])
+        if not asked.tools_allowed or ("switched off" in asked.notice and roll > 0.7):
+            return Say("Enough said.")
+        if roll < 0.08:
+            return Empty()
+        if roll < 0.14:
+            return Truncated("Half a", made.calls)
+        if roll < 0.2:
+            return Think(Say("That is it."))
+        return Think(made) if roll < 0.6 else replace(made, text="Let me look.")
+
+    return answer
+
+
+@cache
+def session(seed: int) -> Session:
+    """Up to four turns, some after the cache's lifetime, under budgets that run out."""
+    rng = Random(seed)
+    made = Session(erratic(rng), new=2_000, keep=True)
+    for _ in range(rng.randint(1, 4)):
+        made.run(Limits(rng.randint(1, 14), 10**9, rng.choice((1e9, 200.0)), 1e9))
+        made.reply(rng.choice((5.0, 60.0, 200.0, 400.0)))
+    made.run(replace(ENDLESS, max_iterations=6))
+    return made
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["claude api", "block by block"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_newest_living_entry_is_read_by_the_next_request(seed: int, runs: bool) -> None:
+    sent = session(seed).sent
+    entry, written_at = 0, float("-inf")
+    for request, billed in zip(sent, bill(sent, runs=runs), strict=True):
+        if OFF in request.raw:
+            continue
+        if request.at - written_at < LIFETIME:
+            assert billed.read >= entry
+        entry, written_at = billed.read + billed.written, request.at
+        # All that will be sent again is written; what is not is a notice.
+        assert billed.uncached < 100
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_session_only_ever_appends_to_the_bytes_before_its_marks(seed: int) -> None:
+    sent = [request for request in session(seed).sent if OFF not in request.raw]
+    for earlier, later in pairwise(sent):
+        stable = earlier.raw[: earlier.raw.rindex(MARK)].replace(MARK, b"")
+        assert later.raw.replace(MARK, b"").startswith(stable)
+
+
+def test_the_random_sessions_hold_what_the_laws_are_about() -> None:
+    sessions = [session(seed) for seed in SEEDS]
+    sent = [request for each in sessions for request in each.sent]
+    kept = [each for each in sessions if any("80 %" in m.text for m in texts(each))]
+
+    assert any(request.raw.count(MARK) == 4 for request in sent)
+    assert any(OFF in request.raw for request in sent)
+    assert kept
+    assert len(sent) > 300
+
+
+def texts(made: Session) -> list[User]:
+    return [message for message in made.context.messages if isinstance(message, User)]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, goals) in CASES.items() if goals])
+def test_a_short_session_is_billed_hardly_more_than_the_least_possible(name: str) -> None:
+    case, goals = CASES[name]
+    measured = case(8)
+
+    assert measured.ratio(runs=True) <= goals[8]
+    assert measured.ratio(runs=False) <= goals[8]
+    assert measured.uncached() > 2
+
+
+def test_the_least_is_out_of_reach_by_the_write_of_the_last_tail_only() -> None:
+    measured = prompt_cache.plain(8)
+    last = bill(measured.sent, runs=True)[-1]
+    billed = sum(map(prompt_cache.price, bill(measured.sent, runs=True)))
+
+    assert billed - measured.least == pytest.approx(0.25 * last.written)
+
+
+def test_a_resumed_run_reads_the_whole_saved_prefix_at_its_first_request() -> None:
+    made = Session(calling(6, 12))
+    made.run()
+    made.reply(LIFETIME - 20.0)
+    made.run()
+    for runs in (True, False):
+        *_, last, resumed = bill(made.sent[:7], runs=runs)
+        assert resumed.read == last.total
+
+
+def test_a_reply_after_the_lifetime_pays_once_and_marks_no_dead_entry() -> None:
+    made = Session(calling(4), keep=True)
+    made.run()
+    made.reply(LIFETIME + 1)
+    made.run()
+
+    assert made.sent[3].raw.count(MARK) == 3
+    assert made.sent[4].raw.count(MARK) == 2
+    assert bill(made.sent, runs=True)[4].read == 0
+
+
+def test_the_sessions_of_a_workflow_read_each_other_s_tools_and_system_prompt() -> None:
+    first, second = Session(calling(2)), Session(calling(2), start=60.0)
+    first.run()
+    second.run()
+    opening = bill([*first.sent, *second.sent], runs=True)[2]
+
+    assert opening.read > 0.9 * opening.total

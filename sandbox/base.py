@@ -74,6 +74,9 @@ class Sandbox(Protocol):
         Output over 4,096 bytes is spilled inside the container to `/tmp/_out/{number}.txt`
         (stderr: `{number}.err.txt`) and only a preview crosses to the host. Processes the command
         leaves in the background are killed when it ends.
+
+        A value: any exit code, a signal, a time-out, an unknown command or folder, a command that
+        killed everything it could. Raised: SandboxLimit for a command of over 1 MiB.
         """
         ...
 
@@ -86,14 +89,17 @@ class Sandbox(Protocol):
         ...
 
     def get(self, path: str, *, limit: int) -> bytes:
-        """The first `limit` bytes of a regular file. Raises FileNotFoundError if there is none."""
+        """The first `limit` bytes of a regular file; a relative path is one under /tmp.
+
+        Raises FileNotFoundError if there is none, or if it is something else than a file.
+        """
         ...
 
     def export(self) -> Iterator[bytes]:
         """`/tmp/_out` and `/tmp/data` as a gzip tarball, in chunks, in constant memory.
 
         Only regular files and folders; the same files give the same bytes. Raises SandboxLimit
-        past the cap.
+        past a cap, also in the middle of the stream: what came until then is no archive.
         """
         ...
 

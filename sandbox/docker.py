@@ -11,180 +11,97 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from pathlib import PurePosixPath
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, cast
 
 from docker import APIClient
 from docker.errors import ImageNotFound
 
-from sandbox.base import (
-    ExecResult,
-    SandboxError,
-    SandboxGone,
-    SandboxLimit,
-    SandboxUnavailable,
-)
+from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.engine import container_runs, engine_errors, open_engine
-from sandbox.report import exec_result, no_result, raise_refusal
-from sandbox.spec import CREATED_LABEL, RUNNER, SESSION_LABEL, ContainerSpec, create
-from sandbox.stream import Ended, RunnerCall, Silent, StreamBroken, pieces
-
-COMMAND_CAP = 1 << 20
-"""The longest command, in bytes."""
+from sandbox.framed import FramedSandbox
+from sandbox.spec import (
+    COMMAND_USER,
+    CREATED_LABEL,
+    RUNNER,
+    SESSION_LABEL,
+    ContainerSpec,
+    create,
+)
+from sandbox.wire import EngineWire, Silent
 
 _SWEEP = ["/bin/bash", "-c", "kill -9 -1"]
 _SWEEP_SECONDS = 10
+_EXIT_SECONDS = 2
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 
 
-class DockerSandbox:
-    """A running container, made by DockerDriver.start. The contract is sandbox.base.Sandbox."""
+class Container:
+    """A running container as a vessel. Satisfies sandbox.framed.Vessel."""
 
-    def __init__(self, api: APIClient, container: str, spec: ContainerSpec) -> None:
+    def __init__(self, api: APIClient, container: str, image: str) -> None:
         self._api = api
-        self._spec = spec
-        self._closed = False
-        self.container = container
+        self.id = container
+        self.name = f"the image {image}"
 
-    def __enter__(self) -> Self:
-        return self
+    def connect(self, deadline: float) -> EngineWire:
+        return self._run(RUNNER)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _run(self, argv: list[str]) -> EngineWire:
+        """A process under the commands' uid, its stdin kept open. Raises SandboxGone."""
+        with engine_errors(SandboxGone, "starting a process in the sandbox"):
+            created = self._api.exec_create(
+                self.id, argv, stdin=True, user=COMMAND_USER, workdir="/"
+            )
+            file = cast(Any, self._api.exec_start(created["Id"], socket=True))
+        response = getattr(file, "_response", None)
 
-    # ----------------------------------------------------------------------------------- commands
+        def release() -> None:
+            if response is not None:
+                response.close()
+            file.close()
 
-    def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """Run a command. One of more than 1 MiB is a SandboxLimit."""
-        if len(command.encode("utf-8", "replace")) > COMMAND_CAP:
-            raise SandboxLimit(f"the command is longer than {COMMAND_CAP:,} bytes: use a file")
-        request = {
-            "command": command,
-            "cwd": cwd,
-            "timeout": timeout,
-            "number": number,
-            "cap": self._spec.output_cap,
-        }
-        began = time.monotonic()
-        call = self._call([*RUNNER, "exec"], timeout + self._spec.grace)
-        try:
-            with call:
-                call.ask(request)
-                report = call.report()
-            return exec_result(report, number, time.monotonic() - began)
-        except StreamBroken as error:
-            self._sweep(error)
-            self._blame(call, error)
-            return no_result(time.monotonic() - began, timed_out=isinstance(error, Silent))
+        # The plain socket, past any reader's buffer: nothing can have been buffered yet, because
+        # the runner is silent until it has a request.
+        connected = getattr(file, "_sock", file)
+        return EngineWire(connected, lambda: self._exit_code(created["Id"]), release)
 
-    def _call(self, argv: list[str], seconds: float) -> RunnerCall:
-        if self._closed:
-            raise SandboxGone("the sandbox was closed")
-        return RunnerCall(self._api, self.container, argv, time.monotonic() + seconds)
+    def _exit_code(self, process: str) -> int | None:
+        """The status of a process whose stream ended; None if it lives on."""
+        until = time.monotonic() + _EXIT_SECONDS
+        while True:
+            with engine_errors(SandboxGone, "asking for an exit code"):
+                code = self._api.exec_inspect(process)["ExitCode"]
+            if code is not None or time.monotonic() > until:
+                return code if code is None else int(code)
+            time.sleep(0.005)
 
-    def _blame(self, call: RunnerCall, error: StreamBroken) -> None:
-        """A runner that was killed was killed by the command; one that failed is our trouble."""
-        code = call.exit_code() if isinstance(error, Ended) else None
-        if code is not None and code < 128:
-            raise SandboxGone(f"the runner in the image {self._spec.image} failed: {error}")
+    def running(self) -> bool:
+        return container_runs(self._api, self.id)
 
-    def _sweep(self, why: StreamBroken) -> None:
-        """Kill all that runs under the commands' uid; if that fails, the container."""
-        if not container_runs(self._api, self.container):
-            raise SandboxGone(f"the sandbox's container died ({why})") from why
-        try:
-            with self._call(_SWEEP, _SWEEP_SECONDS) as call:
-                call.wait()
-            swept = call.exit_code() in (0, 1)
-        except Silent:
-            swept = False
-        if not swept:
-            with suppress(SandboxError), engine_errors(SandboxGone, "killing the container"):
-                self._api.kill(self.container)
-            raise SandboxGone("the sandbox does not answer; it was ended") from why
+    def sweep(self) -> bool:
+        with closing(self._run(_SWEEP)) as wire:
+            try:
+                wire.drain(time.monotonic() + _SWEEP_SECONDS)
+            except Silent:
+                return False
+            return wire.exit_code() in (0, 1)
 
-    # -------------------------------------------------------------------------------------- files
+    def kill(self) -> None:
+        with suppress(SandboxError), engine_errors(SandboxGone, "killing the container"):
+            self._api.kill(self.id)
 
-    def put(self, path: str, content: Iterable[bytes]) -> int:
-        target = inside_tmp(path)
-        with self._transfer("put", f"writing {path}") as call:
-            call.open({"path": target, "timeout": self._spec.transfer_timeout})
-            size = self._send(call, content, self._spec.put_cap, path)
-            raise_refusal(call.report(), path)
-        return size
-
-    def get(self, path: str, *, limit: int) -> bytes:
-        with self._transfer("get", f"reading {path}") as call:
-            call.ask({"path": path, "limit": limit, "timeout": self._spec.transfer_timeout})
-            found = b"".join(self._receive(call, limit, path))
-            raise_refusal(call.last(), path)
-        return found
-
-    def export(self) -> Iterator[bytes]:
-        with self._transfer("pack", "saving the sandbox's files") as call:
-            call.ask(self._spec.archive_caps)
-            yield from self._receive(call, self._spec.archive_cap, "the sandbox's files")
-            raise_refusal(call.last(), "the sandbox's files")
-
-    def restore(self, archive: Iterable[bytes]) -> None:
-        """Unpack what `export` gave, inside the container.
-
-        Raises SandboxLimit past a cap, also where unpacking took more memory than there is, and
-        SandboxError for what is no archive.
-        """
-        what = "the saved files of the session"
-        try:
-            with self._transfer("unpack", "restoring the files") as call:
-                call.open(self._spec.archive_caps)
-                self._send(call, archive, self._spec.archive_cap, what)
-                raise_refusal(call.report(), what)
-        except SandboxGone as error:
-            raise SandboxLimit(f"{what} cannot be unpacked: {error}") from error
-
-    def _send(self, call: RunnerCall, content: Iterable[bytes], cap: int, what: str) -> int:
-        size, until = 0, time.monotonic() + self._spec.transfer_timeout
-        for piece in pieces(content):
-            size += len(piece)
-            if size > cap:
-                raise SandboxLimit(f"{what} has more than {cap:,} bytes")
-            if time.monotonic() > until:
-                raise SandboxLimit(f"{what} took over {self._spec.transfer_timeout:.0f} s to come")
-            call.send(piece)
-        call.end()
-        return size
-
-    def _receive(self, call: RunnerCall, cap: int, what: str) -> Iterator[bytes]:
-        size = 0
-        for piece in call.data():
-            size += len(piece)
-            if size > cap:
-                raise SandboxLimit(f"{what} are more than {cap:,} bytes")
-            yield piece
-
-    @contextmanager
-    def _transfer(self, verb: str, doing: str) -> Iterator[RunnerCall]:
-        """A call that moves a file. What breaks it is the sandbox's end: nothing else runs now."""
-        seconds = self._spec.transfer_timeout + self._spec.grace
-        try:
-            with self._call([*RUNNER, verb], seconds) as call:
-                yield call
-        except StreamBroken as error:
-            self._sweep(error)
-            raise SandboxGone(f"{doing}: the sandbox broke off ({error})") from error
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+    def remove(self) -> None:
         with suppress(SandboxError), engine_errors(SandboxGone, "removing the sandbox"):
-            self._api.remove_container(self.container, force=True, v=True)
+            self._api.remove_container(self.id, force=True, v=True)
         self._api.close()
+
+
+class DockerSandbox(FramedSandbox):
+    """A sandbox in a container, made by DockerDriver.start."""
+
+    def __init__(self, vessel: Container, spec: ContainerSpec) -> None:
+        super().__init__(vessel, spec)
+        self.container = vessel.id
 
 
 class DockerDriver:
@@ -212,7 +129,7 @@ class DockerDriver:
             refuse_unlimited(api)
             with self._explained("creating the sandbox"):
                 created = create(api, self._spec, session)
-            sandbox = DockerSandbox(api, created["Id"], self._spec)
+            sandbox = DockerSandbox(Container(api, created["Id"], self._spec.image), self._spec)
             undo.callback(sandbox.close)
             refuse_warnings(created)
             with self._explained("starting the sandbox"):
@@ -263,16 +180,17 @@ def refuse_warnings(created: dict[str, Any]) -> None:
         )
 
 
-def reap(base_url: str | None, older_than: float) -> list[str]:
+def reap(base_url: str | None, older_than: float, session: str | None = None) -> list[str]:
     """Remove sandboxes made more than `older_than` seconds ago; the sessions they belonged to.
 
-    For what a killed worker left behind. Raises SandboxUnavailable.
+    For what a killed worker left behind; of one session, if it is named. Raises SandboxUnavailable.
     """
     api = open_engine(base_url)
     reaped = []
     try:
         with engine_errors(SandboxUnavailable, "looking for old sandboxes"):
-            found = api.containers(all=True, filters={"label": SESSION_LABEL})
+            label = f"{SESSION_LABEL}={session}" if session else SESSION_LABEL
+            found = api.containers(all=True, filters={"label": label})
         for container in found:
             labels = container["Labels"]
             made = labels.get(CREATED_LABEL, "")
@@ -288,22 +206,11 @@ def reap(base_url: str | None, older_than: float) -> list[str]:
     return reaped
 
 
-def inside_tmp(path: str) -> str:
-    """`path` without detours. Raises ValueError if it is not a file's path under /tmp."""
-    pure = PurePosixPath(path)
-    named = [part for part in pure.parts if part not in ("/", "//")]
-    if "\0" in path or ".." in named or not pure.is_absolute() or named[:1] != ["tmp"]:
-        raise ValueError(f"{path!r} is not a path under /tmp")
-    sizes = [len(part.encode("utf-8", "surrogateescape")) for part in named]
-    if len(named) < 2 or path.endswith("/"):
-        raise ValueError(f"{path!r} names a folder, not a file")
-    if max(sizes) > 255 or sum(sizes) + len(sizes) > 1024:
-        raise ValueError(f"{path[:100]!r}… is too long for a path")
-    return "/" + "/".join(named)
-
-
 if TYPE_CHECKING:
     from sandbox.base import Driver, Sandbox
+    from sandbox.framed import Vessel
 
-    def _conforms(driver: DockerDriver, sandbox: DockerSandbox) -> tuple[Driver, Sandbox]:
-        return driver, sandbox
+    def _conforms(
+        driver: DockerDriver, sandbox: DockerSandbox, vessel: Container
+    ) -> tuple[Driver, Sandbox, Vessel]:
+        return driver, sandbox, vessel

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import docker
 from docker import APIClient
@@ -14,6 +14,9 @@ from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
 
 CALL_TIMEOUT = 60
 """Seconds any one request to the engine may take. Hijacked streams have deadlines of their own."""
+
+_OLDEST_API = "1.41"
+"""Of Docker 20.10. Only to ask for the engine's own version with."""
 
 
 @contextmanager
@@ -50,14 +53,28 @@ def open_engine(base_url: str | None) -> APIClient:
     try:
         where = address(base_url)
         _knock(where)
-        if base_url is None:
-            return docker.from_env(version="auto", timeout=CALL_TIMEOUT).api
-        return APIClient(base_url=base_url, version="auto", timeout=CALL_TIMEOUT)
+        with closing(_client(base_url, _OLDEST_API)) as probe:
+            version = probe.version(api_version=False)["ApiVersion"]
+        return _client(base_url, version)
     except (DockerException, OSError, ValueError) as error:
         raise SandboxUnavailable(
             f"no Docker engine answers at {where}: start one, or set DOCKER_HOST to where it "
             f"listens, and see that this user may use it ({str(error)[:300]})"
         ) from error
+
+
+def _client(base_url: str | None, version: str) -> APIClient:
+    """A client that has contacted nobody yet.
+
+    It heeds DOCKER_* only: REQUESTS_CA_BUNDLE would take the place of the engine's own authority
+    (DOCKER_CERT_PATH), and a proxy would be asked for an engine on loopback.
+    """
+    if base_url is None:
+        api = docker.from_env(version=version, timeout=CALL_TIMEOUT).api
+    else:
+        api = APIClient(base_url=base_url, version=version, timeout=CALL_TIMEOUT)
+    api.trust_env = False
+    return api
 
 
 def _knock(where: str) -> None:

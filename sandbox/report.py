@@ -3,7 +3,7 @@
 from typing import Any
 
 from sandbox.base import OUT, ExecResult, Output, SandboxError, SandboxLimit
-from sandbox.stream import BadReport
+from sandbox.wire import BadReport
 
 PREVIEW = 4096
 _MESSAGE = 300

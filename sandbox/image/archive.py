@@ -5,27 +5,22 @@ hostile: only regular files and folders below `_out` and `data` are taken, under
 """
 
 # pathlib takes as long to import as all the rest together.
-# ruff: noqa: PTH101, PTH103, PTH120, PTH123, PTH208
+# ruff: noqa: PTH101, PTH103, PTH120, PTH208
 
 import contextlib
-import gzip
-import io
 import os
 import stat
-import tarfile
-import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from typing import IO
 
-from sandbox.image.frames import FRAME, Json, Refused, Source, send
+from sandbox.image import tar
+from sandbox.image.frames import CHUNK, Json, Refused, Source, send, write_all
+from sandbox.image.squeeze import packing, unpacking
 
 ROOT, TOPS = "/tmp", ("_out", "data")
 DEPTH, NAME, PATH = 64, 255, 1024
-LONG = 8192
-PLAIN = tuple(bytes([kind]) for kind in b"\x0001234567")
 FREE_RATIO = 256 << 20  # up to here any ratio is believed: `yes` packs 1000 to 1
 SLACK = 1 << 20
-BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, RecursionError)
 
 
 class Caps:
@@ -68,21 +63,6 @@ def fits(name: str) -> bool:
 # --------------------------------------------------------------------------------------- packing
 
 
-class Frames(io.RawIOBase):
-    """A file that sends what is written to it."""
-
-    def __init__(self, caps: Caps) -> None:
-        self.caps = caps
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        self.caps.pack(len(data))
-        send(bytes(data))
-        return len(data)
-
-
 def readable(path: str, mode: int) -> None:
     """Make our own file readable again, if a command took that away."""
     with contextlib.suppress(OSError):
@@ -107,135 +87,154 @@ def walk(name: str) -> Iterator[tuple[str, os.stat_result]]:
             pending += [f"{name}/{entry}" for entry in below]
 
 
-def header(name: str, info: os.stat_result) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(name)
-    if stat.S_ISDIR(info.st_mode):
-        member.type, member.mode = tarfile.DIRTYPE, 0o755
-    else:
-        member.size, member.mode = info.st_size, 0o644
-    return member
+def add_file(file: IO[bytes], path: str, left: int) -> None:
+    """`left` bytes of a file that a command may be changing: what it lacks is zeros."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError("no longer a file")
+        end = tar.padding(left)
+        while left:
+            data = os.read(fd, min(left, CHUNK)) or bytes(min(left, CHUNK))
+            file.write(data)
+            left -= len(data)
+        file.write(bytes(end))
+    finally:
+        os.close(fd)
 
 
-def add(tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-    if member.isdir():
-        tar.addfile(member)
-        return
-    fd = os.open(f"{ROOT}/{member.name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(fd, "rb") as file:
-        tar.addfile(member, file)
-
-
-def pack_all(tar: tarfile.TarFile, top: str, caps: Caps) -> None:
+def pack_all(file: IO[bytes], top: str, caps: Caps) -> None:
     for name, info in walk(top):
-        member = header(name, info)
-        caps.member(name, member.size)
-        add(tar, member)
-        tar.members.clear()  # type: ignore[attr-defined]
-        caps.check_ratio(slack=0)
+        folder = stat.S_ISDIR(info.st_mode)
+        size = 0 if folder else info.st_size
+        caps.member(name, size)
+        file.write(tar.header(name, folder=folder, size=size))
+        if not folder:
+            add_file(file, f"{ROOT}/{name}", size)
+        caps.check_ratio(slack=SLACK)
 
 
 def do_pack(request: Json, _: Source) -> Json:
     """Send the archive. Refused("limit") past a cap."""
     caps = Caps(request)
-    sink = io.BufferedWriter(cast(io.RawIOBase, Frames(caps)), FRAME)
-    with (
-        gzip.GzipFile("", "wb", 1, cast(BinaryIO, sink), mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT, bufsize=FRAME) as tar,
-    ):
+
+    def forward(data: bytes) -> None:
+        caps.pack(len(data))
+        send(data)
+
+    with packing(forward) as file:
         for top in TOPS:
-            pack_all(tar, top, caps)
-    sink.flush()
+            pack_all(file, top, caps)
+        file.write(tar.END * 2)
     return {"members": caps.members, "bytes": caps.raw}
 
 
 # ------------------------------------------------------------------------------------- unpacking
 
 
-class Arriving(io.RawIOBase):
-    """The frames from the host as a file; what arrives is counted."""
+class Reader:
+    """A hostile tar archive, header by header. Raises ValueError where it is none.
 
-    def __init__(self, source: Source, caps: Caps) -> None:
-        self.frames, self.caps, self.left = source.data(), caps, b""
+    What comes out of the decompressor is counted, headers included.
+    """
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self.left:
-            self.left = next(self.frames, b"")
-            self.caps.pack(len(self.left))
-        size = min(len(buffer), len(self.left))
-        buffer[:size] = self.left[:size]
-        self.left = self.left[size:]
-        return size
-
-
-class Bounded(io.RawIOBase):
-    """What comes out of the decompressor, headers included, up to a cap."""
-
-    def __init__(self, file: gzip.GzipFile, caps: Caps) -> None:
+    def __init__(self, file: IO[bytes], caps: Caps) -> None:
         self.file, self.caps = file, caps
-        self.left = caps.raw_cap + caps.members_cap * 2048 + SLACK
+        self.left = self.pad = 0
+        self.total = caps.raw_cap + caps.members_cap * 4 * tar.BLOCK + SLACK
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
+    def take(self, size: int) -> bytes:
         data = self.file.read(size)
-        self.left -= len(data)
-        if self.left < 0:
+        self.total -= len(data)
+        if self.total < 0:
             raise Refused("limit", f"more than {self.caps.raw_cap:,} bytes unpacked")
         return data
 
+    def need(self, size: int) -> bytes:
+        data = self.take(size)
+        if not data:
+            raise ValueError("it ends early")
+        return data
 
-class Member(tarfile.TarInfo):
-    """A header, refused before tarfile reads what it says of itself into memory.
+    def skip_rest(self) -> None:
+        """gzip's checksum is at its end."""
+        while self.take(CHUNK):
+            pass
 
-    Extended headers and sparse maps may have any size; an archive of ours has neither.
-    """
+    def content(self) -> Iterator[bytes]:
+        """What is left of the newest member's content."""
+        while self.left:
+            data = self.need(min(self.left, CHUNK))
+            self.left -= len(data)
+            yield data
 
-    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        """tarfile's own entry point for subclasses: called for each header, before its data."""
-        long = self.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
-        if self.size < 0 or (long and self.size > LONG) or not (long or self.type in PLAIN):
-            raise Refused("corrupt", f"a member that was never saved so ({self.type!r})")
-        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+    def header(self) -> tar.Member | None:
+        """The next header, or None at the end."""
+        for _ in self.content():
+            pass
+        while self.pad:
+            self.pad -= len(self.need(self.pad))
+        raw = self.need(tar.BLOCK)
+        if raw == tar.END:
+            return None
+        member = tar.parse(raw.ljust(tar.BLOCK))
+        self.left, self.pad = member.size, tar.padding(member.size)
         return member
 
+    def members(self) -> Iterator[tar.Member]:
+        """Extended headers and sparse maps may be huge and are never ours: Refused."""
+        long_name = None
+        while member := self.header():
+            if member.kind in (tar.LONG_NAME, tar.LONG_LINK) and member.size <= tar.LONG:
+                if member.kind == tar.LONG_NAME:
+                    long_name = b"".join(self.content())
+                continue
+            if member.kind not in tar.PLAIN:
+                raise Refused("corrupt", f"a member that was never saved so ({member.kind!r})")
+            if long_name is not None:
+                member.name, long_name = tar.text(long_name), None
+            yield member
 
-def wanted(member: tarfile.TarInfo) -> str | None:
+
+def wanted(member: tar.Member) -> str | None:
     """The member's clean name, or None if it is not for us."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     name = "/".join(parts)
-    plain = member.isdir() or member.isreg()
+    plain = member.kind in (tar.FILE, tar.FOLDER, b"\0", b"7")
     inside = bool(parts) and parts[0] in TOPS and ".." not in parts
-    if plain and inside and "\0" not in name and not member.name.startswith("/") and fits(name):
+    if plain and inside and not member.name.startswith("/") and fits(name):
         return name
     return None
 
 
-def write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
-    os.makedirs(path if member.isdir() else os.path.dirname(path), exist_ok=True)
-    source = None if member.isdir() else tar.extractfile(member)
-    if source is None:
+def write(reader: Reader, member: tar.Member, path: str) -> None:
+    folder = member.kind == tar.FOLDER
+    if folder:
+        os.makedirs(path, exist_ok=True)
         return
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with source, open(os.open(path, flags, 0o644), "wb") as file:
-        while data := source.read(FRAME):
-            file.write(data)
+    try:
+        fd = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        fd = os.open(path, flags, 0o644)
+    try:
+        for data in reader.content():
+            write_all(fd, data)
+    finally:
+        os.close(fd)
 
 
-def unpack_all(tar: tarfile.TarFile, caps: Caps) -> int:
+def unpack_all(reader: Reader, caps: Caps) -> int:
     skipped = 0
-    for member in tar:
-        tar.members.clear()  # type: ignore[attr-defined]
-        caps.member(member.name, max(0, member.size))
+    for member in reader.members():
+        caps.member(member.name, member.size)
         name = wanted(member)
         if name is None:
             skipped += 1
             continue
         try:
-            write(tar, member, f"{ROOT}/{name}")
+            write(reader, member, f"{ROOT}/{name}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             skipped += 1  # a file and a folder of one name
         caps.check_ratio(slack=SLACK)
@@ -246,13 +245,10 @@ def do_unpack(request: Json, source: Source) -> Json:
     """Write the archive's files. Refused("limit") past a cap, Refused("corrupt") if it is none."""
     caps = Caps(request)
     try:
-        with gzip.GzipFile(fileobj=io.BufferedReader(Arriving(source, caps), FRAME)) as packed:
-            bounded = Bounded(packed, caps)
-            file = cast(BinaryIO, bounded)
-            with tarfile.open(fileobj=file, mode="r|", bufsize=FRAME, tarinfo=Member) as tar:
-                skipped = unpack_all(tar, caps)
-            while bounded.read(FRAME):
-                pass  # the checksum is at the end
-    except BROKEN as error:
-        raise Refused("corrupt", f"not a whole gzip tarball ({type(error).__name__})") from error
+        with unpacking(source, caps.pack) as file:
+            reader = Reader(file, caps)
+            skipped = unpack_all(reader, caps)
+            reader.skip_rest()
+    except ValueError as error:
+        raise Refused("corrupt", f"not a whole gzip tarball ({error})") from error
     return {"members": caps.members, "skipped": skipped, "bytes": caps.raw}

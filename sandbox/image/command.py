@@ -11,9 +11,10 @@ import select
 import signal
 import stat
 import time
+from functools import cache
 
 from sandbox.image.capture import Capture
-from sandbox.image.frames import CHUNK, Json, Source, write_all
+from sandbox.image.frames import CHUNK, Json, write_all
 
 OUT, DATA = "/tmp/_out", "/tmp/data"
 ARGUMENT = 100_000  # the kernel takes 128 KiB in one argument
@@ -27,9 +28,11 @@ DEAFNESS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 F_SETPIPE_SZ = 1031
 PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 4, 15, 36
 
+libc = cache(lambda: ctypes.CDLL(None, use_errno=True))
+
 
 def prctl(option: int, value: int | bytes) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+    libc().prctl(option, value, 0, 0, 0)
 
 
 def make_folder(path: str) -> None:
@@ -138,15 +141,20 @@ class Watch:
             if data:
                 self.pipes[fd].feed(data)
                 return
-            self.poll.unregister(fd)
-            del self.pipes[fd]
+            self.forget(fd)
+
+    def forget(self, fd: int) -> None:
+        self.poll.unregister(fd)
+        del self.pipes[fd]
+        os.close(fd)
 
     def step(self, seconds: float) -> None:
         for fd, _ in self.poll.poll(max(0.0, seconds) * 1000):
             if fd != self.wake:
                 self.read(fd)
                 continue
-            os.read(fd, 512)
+            with contextlib.suppress(BlockingIOError):
+                os.read(fd, 512)
             found, _ = reap(self.pid)
             self.status = found if found is not None else self.status
 
@@ -164,11 +172,15 @@ class Watch:
         until = time.monotonic() + 1
         while self.pipes and time.monotonic() < until:
             self.step(0.05)
+        for fd in list(self.pipes):
+            self.forget(fd)
 
 
+@cache
 def wake_on_child() -> int:
     """A descriptor that becomes readable whenever a child ends."""
     reader, writer = os.pipe()
+    os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -193,19 +205,24 @@ def shield() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def do_exec(request: Json, _: Source) -> Json:
+def do_exec(request: Json) -> Json:
     """Run one command; its failures are part of the report."""
     deadline = time.monotonic() + float(request["timeout"])
     make_folder(OUT)
     make_folder(DATA)
-    shield()
     wake = wake_on_child()
     number, cap, pipes = request["number"], request["cap"], dict[int, Capture]()
     out, err = Capture(f"{OUT}/{number}.txt", cap), Capture(f"{OUT}/{number}.err.txt", cap)
     ends = [pipe_into(capture, pipes) for capture in (out, err)]
-    pid = spawn(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
-    for end in ends:
-        os.close(end)
+    try:
+        pid = spawn(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
+    except OSError:  # no process to be had
+        for reader in pipes:
+            os.close(reader)
+        raise
+    finally:
+        for end in ends:
+            os.close(end)
     watch = Watch(pid, pipes, wake)
     in_time = watch.run(deadline)
     kill(pid)

@@ -1,10 +1,12 @@
 """Frames between host and runner.
 
-stdin:  one frame of JSON (the request), data frames, an empty frame
-stdout: data frames, an empty frame, one frame of JSON (the report)
+A session is calls, one after the other:
 
-A frame is a big-endian 32-bit length and that many bytes. Nothing is written before the request
-was read: the host may not be listening yet.
+in:   one frame of JSON (the request), data frames, an empty frame
+out:  data frames, an empty frame, one frame of JSON (the report, with the request's id)
+
+A frame is a big-endian 32-bit length and that many bytes. Nothing is written before a request was
+read: the host may not be listening yet, and drops a session that speaks unasked.
 """
 
 import json
@@ -27,31 +29,34 @@ class Refused(Exception):
         self.code = code
 
 
+def read_exact(fd: int, size: int) -> bytes:
+    """Raises EOFError where the host stopped."""
+    parts = []
+    while size:
+        data = os.read(fd, min(size, CHUNK))
+        if not data:
+            raise EOFError
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def read_frame(fd: int) -> bytes:
+    (size,) = struct.unpack(">I", read_exact(fd, 4))
+    return read_exact(fd, size)
+
+
 class Source:
-    """What the host sends. Raises EOFError where it stopped half-way."""
+    """The data frames that follow one request. Raises EOFError where the host stopped half-way."""
 
     def __init__(self, fd: int = 0) -> None:
         self.fd = fd
         self.ended = False
 
-    def exact(self, size: int) -> bytes:
-        parts = []
-        while size:
-            data = os.read(self.fd, min(size, CHUNK))
-            if not data:
-                raise EOFError
-            parts.append(data)
-            size -= len(data)
-        return b"".join(parts)
-
-    def frame(self) -> bytes:
-        (size,) = struct.unpack(">I", self.exact(4))
-        return self.exact(size)
-
     def data(self) -> Iterator[bytes]:
         """The data frames that are left."""
         while not self.ended:
-            data = self.frame()
+            data = read_frame(self.fd)
             self.ended = not data
             if data:
                 yield data
@@ -69,9 +74,13 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def send(data: bytes) -> None:
+    view = memoryview(data)
     for start in range(0, len(data), FRAME):
-        piece = data[start : start + FRAME]
-        write_all(1, struct.pack(">I", len(piece)) + piece)
+        piece = view[start : start + FRAME]
+        head = struct.pack(">I", len(piece))
+        done = os.writev(1, [head, piece])
+        if done < len(head) + len(piece):
+            write_all(1, (head + piece)[done:])
 
 
 def finish(report: Json) -> None:

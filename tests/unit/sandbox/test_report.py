@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.base import OUT, SandboxError, SandboxLimit
 from sandbox.report import clip, exec_result, no_result, raise_refusal
-from sandbox.stream import BadReport
+from sandbox.wire import BadReport
 
 STREAM = {"preview": "p", "binary": False, "size": 1, "lines": 0, "kept": 0}
 

@@ -6,7 +6,8 @@ import pytest
 from docker import APIClient
 
 from sandbox.base import SandboxUnavailable
-from sandbox.docker import inside_tmp, refuse_unlimited, refuse_warnings
+from sandbox.docker import refuse_unlimited, refuse_warnings
+from sandbox.framed import inside_tmp
 from sandbox.spec import ContainerSpec, parse_size
 
 MIB = 1 << 20

@@ -1,31 +1,18 @@
-"""The frames of a runner that may send anything."""
+"""The frames of a runner that may send anything, on an engine's wire and on a plain one."""
 
 import json
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from docker import APIClient
 
-from sandbox.stream import BadReport, Ended, RunnerCall, Silent, StreamBroken, pieces
+from sandbox.stream import Session, pieces
+from sandbox.wire import BadReport, Ended, EngineWire, Silent, SocketWire, StreamBroken
 
-Call = Callable[[float], RunnerCall]
-
-
-class Engine:
-    """An engine whose only exec is one end of a socket pair."""
-
-    def __init__(self, ours: socket.socket) -> None:
-        self._ours = ours
-
-    def exec_create(self, *_: object, **__: object) -> dict[str, str]:
-        return {"Id": "1"}
-
-    def exec_start(self, *_: object, **__: object) -> socket.socket:
-        return self._ours
+Multiplex = Callable[[bytes], bytes]
 
 
 def piece(kind: int, payload: bytes) -> bytes:
@@ -57,36 +44,84 @@ def runner(pair: tuple[socket.socket, socket.socket]) -> socket.socket:
 
 
 @pytest.fixture
-def call(pair: tuple[socket.socket, socket.socket]) -> Call:
-    """Makes the host's end, with so many seconds to live."""
-    engine = cast(APIClient, Engine(pair[1]))
-    return lambda seconds: RunnerCall(engine, "container", ["runner"], time.monotonic() + seconds)
+def session(pair: tuple[socket.socket, socket.socket]) -> Session:
+    """The host's end, on an engine's wire."""
+    return Session(EngineWire(pair[1], lambda: 3, lambda: None))
 
 
-def test_a_report_is_read_however_it_is_cut(runner: socket.socket, call: Call) -> None:
-    stream = report({"a": "ü" * 100})
+def soon(seconds: float = 5) -> float:
+    return time.monotonic() + seconds
+
+
+def test_a_report_is_read_however_it_is_cut(runner: socket.socket, session: Session) -> None:
+    stream = report({"id": 1, "a": "ü" * 100})
     wire = b"".join(piece(1, stream[n : n + 1]) + piece(2, b"noise") for n in range(len(stream)))
-    with call(5) as running:
-        runner.sendall(piece(1, b"") + wire)
-        assert running.report() == {"a": "ü" * 100}
+    session.ask({}, soon())
+    runner.sendall(piece(1, b"") + wire)
+    assert session.report() == {"id": 1, "a": "ü" * 100}
 
 
-def test_data_comes_before_the_report(runner: socket.socket, call: Call) -> None:
-    with call(5) as running:
-        runner.sendall(piece(1, frame(b"one") + frame(b"two") + report({"ok": 1})))
-        assert list(running.data()) == [b"one", b"two"]
-        assert running.last() == {"ok": 1}
+def test_data_comes_before_the_report(runner: socket.socket, session: Session) -> None:
+    session.ask({}, soon())
+    runner.sendall(piece(1, frame(b"one") + frame(b"two") + report({"id": 1})))
+    assert list(session.data()) == [b"one", b"two"]
+    assert session.last() == {"id": 1}
 
 
-def test_what_is_sent_is_framed(runner: socket.socket, call: Call) -> None:
-    with call(5) as running:
-        running.open({"a": 1})
-        running.send(b"x" * 70_000)
-        running.end()
+def test_a_plain_wire_carries_the_same_frames(
+    runner: socket.socket, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    session = Session(SocketWire(pair[1]))
+    for number in (1, 2):
+        session.ask({}, soon())
+        runner.sendall(frame(b"x" * 65536) + report({"id": number}))
+        assert list(session.data()) == [b"x" * 65536]
+        assert session.last() == {"id": number}
+        assert session.usable()
+
+
+def test_what_is_sent_is_framed(runner: socket.socket, session: Session) -> None:
+    session.begin({"a": 1}, soon())
+    session.send(b"x" * 70_000)
+    session.end()
+    session.wire.close()
     sent = b""
     while data := runner.recv(1 << 20):
         sent += data
-    assert sent == frame(b'{"a": 1}') + frame(b"x" * 65536) + frame(b"x" * 4464) + frame(b"")
+    request = frame(b'{"a": 1, "id": 1}')
+    assert sent == request + frame(b"x" * 65536) + frame(b"x" * 4464) + frame(b"")
+
+
+def test_a_session_is_used_again_after_its_report(runner: socket.socket, session: Session) -> None:
+    assert session.usable()
+    for number in (1, 2, 3):
+        session.ask({}, soon())
+        assert not session.usable()
+        runner.sendall(piece(1, report({"id": number})))
+        session.report()
+        assert session.usable()
+
+
+@pytest.mark.parametrize("said", [piece(1, report({"id": 2})), piece(2, b"x"), b"\0", None])
+def test_a_session_that_speaks_unasked_or_ends_is_not_used_again(
+    runner: socket.socket, session: Session, said: bytes | None
+) -> None:
+    session.ask({}, soon())
+    runner.sendall(piece(1, report({"id": 1})))
+    session.report()
+    runner.sendall(said) if said else runner.close()
+    assert not session.usable()
+
+
+@pytest.mark.parametrize("number", [0, 2, None, "1", [1]])
+def test_a_report_for_another_call_is_a_lie(
+    runner: socket.socket, session: Session, number: object
+) -> None:
+    session.ask({}, soon())
+    runner.sendall(piece(1, report({"id": number})))
+    with pytest.raises(BadReport, match="another call"):
+        session.report()
+    assert not session.usable()
 
 
 @pytest.mark.parametrize(
@@ -106,41 +141,47 @@ def test_what_is_sent_is_framed(runner: socket.socket, call: Call) -> None:
     ],
 )
 def test_a_lie_is_a_broken_stream(
-    runner: socket.socket, call: Call, stream: bytes, broken: type[StreamBroken]
+    runner: socket.socket, session: Session, stream: bytes, broken: type[StreamBroken]
 ) -> None:
-    with call(5) as running:
-        runner.sendall(piece(1, stream))
-        runner.shutdown(socket.SHUT_WR)
-        with pytest.raises(broken):
-            running.report()
+    session.ask({}, soon())
+    runner.sendall(piece(1, stream))
+    runner.shutdown(socket.SHUT_WR)
+    with pytest.raises(broken):
+        session.report()
+    assert not session.usable()
 
 
-def test_a_stream_that_ends_says_what_stderr_said_last(runner: socket.socket, call: Call) -> None:
-    with call(5) as running:
-        runner.sendall(piece(2, b"x" * 5000 + b"no such file\n"))
-        runner.shutdown(socket.SHUT_WR)
-        with pytest.raises(Ended, match=r"x{1000}no such file$") as caught:
-            running.report()
+def test_a_stream_that_ends_says_what_stderr_said_last(
+    runner: socket.socket, session: Session
+) -> None:
+    session.ask({}, soon())
+    runner.sendall(piece(2, b"x" * 5000 + b"no such file\n"))
+    runner.shutdown(socket.SHUT_WR)
+    with pytest.raises(Ended, match=r"x{1000}no such file$") as caught:
+        session.report()
     assert len(str(caught.value)) < 2000
+    assert session.wire.exit_code() == 3
 
 
-def test_silence_ends_at_the_deadline(runner: socket.socket, call: Call) -> None:
+def test_silence_ends_at_the_deadline(session: Session) -> None:
     began = time.monotonic()
-    with call(0.1) as running, pytest.raises(Silent):
-        running.report()
+    session.ask({}, soon(0.1))
+    with pytest.raises(Silent):
+        session.report()
     assert 0.1 <= time.monotonic() - began < 2
 
 
-def test_a_trickle_ends_at_the_deadline(runner: socket.socket, call: Call) -> None:
-    with call(0.1) as running:
-        runner.sendall(piece(1, frame(b"")) + struct.pack(">BxxxL", 1, 0xFFFFFFFF))
-        with pytest.raises(Silent):
-            running.report()
+def test_a_trickle_ends_at_the_deadline(runner: socket.socket, session: Session) -> None:
+    session.ask({}, soon(0.1))
+    runner.sendall(piece(1, frame(b"")) + struct.pack(">BxxxL", 1, 0xFFFFFFFF))
+    with pytest.raises(Silent):
+        session.report()
 
 
-def test_a_runner_that_does_not_read_is_silent(runner: socket.socket, call: Call) -> None:
-    with call(0.2) as running, pytest.raises(Silent):
-        running.send(b"x" * (64 << 20))
+def test_a_runner_that_does_not_read_is_silent(session: Session) -> None:
+    session.begin({}, soon(0.2))
+    with pytest.raises(Silent):
+        session.send(b"x" * (64 << 20))
 
 
 def test_content_is_cut_into_frames() -> None:

@@ -1,0 +1,369 @@
+"""Sandboxes without an engine: bubblewrap (bwrap), for laptops and CI jobs.
+
+    with BubblewrapDriver(ContainerSpec(memory="1g")).start("session-id") as sandbox:
+        result = sandbox.exec("ls -l", timeout=60, number=1)
+
+The tools are those of this machine's /usr, read-only; there is no network, /tmp is the sandbox's
+own, and nothing else of the machine is there. What cannot be limited here is said: `shortfalls`.
+"""
+
+import io
+import json
+import logging
+import os
+import re
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sandbox import cgroup, seccomp
+from sandbox.base import SandboxGone, SandboxUnavailable
+from sandbox.framed import FramedSandbox
+from sandbox.spec import ContainerSpec, parse_size
+from sandbox.stream import Session
+from sandbox.wire import SocketWire, StreamBroken
+
+log = logging.getLogger("sandpiper.sandbox")
+
+USER = 10001
+"""The uid of the commands, inside; also outside, where this process is root."""
+
+_PREFIX = "sandpiper-box-"
+_PACKAGE = Path(__file__).parent
+_RUNNER = "/opt/sandpiper.zip"
+_OLDEST = (0, 8)
+_START_SECONDS = 20
+_SWEEP_SECONDS = 10
+_PASSWD = b"root:x:0:0::/:/usr/sbin/nologin\nsandbox:x:10001:10001::/tmp:/bin/bash\n"
+_GROUP = b"root:x:0:\nsandbox:x:10001:\n"
+_HIDDEN = ("kcore", "keys", "key-users", "latency_stats", "sched_debug", "timer_list", "kallsyms")
+_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
+_SETTINGS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/magic")
+_LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_MSGQUEUE": 0, "RLIMIT_MEMLOCK": 0}
+
+Groups = Callable[[str, ContainerSpec], cgroup.ControlGroup | None]
+
+UNLIMITED = (
+    "the memory of all processes together (each one is limited)",
+    "the share of the processors",
+)
+"""What only a control group can limit."""
+
+
+class Wrapped:
+    """Processes in namespaces of their own, as a vessel. Satisfies sandbox.framed.Vessel.
+
+    The lifeline is the keeper's standard input: the kernel closes it when this process dies,
+    however it dies, and the keeper's end is everybody's end.
+    """
+
+    name = "this sandbox"
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        folder: Path,
+        lifeline: int,
+        group: cgroup.ControlGroup | None,
+    ) -> None:
+        self._process, self._folder, self._group = process, folder, group
+        self._lifeline: int | None = lifeline
+
+    def connect(self, deadline: float) -> SocketWire:
+        connected = socket.socket(socket.AF_UNIX)
+        try:
+            connected.settimeout(max(0.1, deadline - time.monotonic()))
+            connected.connect(str(self._folder / "door"))
+        except OSError as error:
+            connected.close()
+            raise SandboxGone(f"the sandbox's process is dead ({error})") from error
+        return SocketWire(connected)
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def sweep(self) -> bool:
+        """The first try may hit a full table of processes, which it clears."""
+        for _ in range(2):
+            deadline = time.monotonic() + _SWEEP_SECONDS
+            wire = self.connect(deadline)
+            session = Session(wire)
+            try:
+                session.ask({"verb": "sweep", "timeout": _SWEEP_SECONDS}, deadline)
+                session.report()
+            except StreamBroken:
+                continue
+            finally:
+                wire.close()
+            return True
+        return False
+
+    def kill(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_SWEEP_SECONDS)
+        self._process.kill()
+        self._process.wait()
+
+    def remove(self) -> None:
+        self.kill()
+        if self._group:
+            self._group.remove()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class BubblewrapDriver:
+    """Starts sandboxes of one spec; see sandbox.base.Driver for the contract.
+
+    Of the spec, `image` and `runtime` mean nothing here. A session needs no label: what it started
+    dies with this process. `groups` makes control groups, or None where that cannot be.
+    """
+
+    def __init__(self, spec: ContainerSpec, groups: Groups = cgroup.make) -> None:
+        self._spec = spec
+        self._groups = groups
+        self._said = False
+
+    def check(self) -> None:
+        """Raises SandboxUnavailable unless a sandbox can be started here."""
+        self.start("check").close()
+
+    def shortfalls(self) -> tuple[str, ...]:
+        """What is not limited here, in plain words."""
+        group = self._groups(f"{_PREFIX}{secrets.token_hex(8)}", self._spec)
+        if group is None:
+            return UNLIMITED
+        group.remove()
+        return ()
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
+        bwrap = _program()
+        with ExitStack() as undo:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            group = self._groups(folder.name, self._spec)
+            if group:
+                undo.callback(group.remove)
+            else:
+                self._say()
+            vessel = _launch(bwrap, self._spec, folder, group)
+            sandbox = FramedSandbox(vessel, self._spec)
+            undo.callback(sandbox.close)
+            if archive is not None:
+                sandbox.restore(archive)
+            undo.pop_all()
+        return sandbox
+
+    def _say(self) -> None:
+        if not self._said:
+            self._said = True
+            log.warning("no control group can be made here; not limited: %s", "; ".join(UNLIMITED))
+
+
+def reap(older_than: float) -> list[str]:
+    """Remove what a killed worker's sandboxes left; their names.
+
+    The processes ended with the worker. What stays is a folder, and an empty control group: of more
+    than `older_than` seconds, and with nobody behind its door.
+    """
+    reaped = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            age = time.time() - folder.stat().st_mtime
+            if age > older_than and folder.stat().st_uid == os.geteuid() and not _answers(folder):
+                cgroup.find(folder.name).remove()
+                shutil.rmtree(folder)
+                reaped.append(folder.name)
+    return reaped
+
+
+def _answers(folder: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        return probe.connect_ex(str(folder / "door")) == 0
+
+
+def _program() -> str:
+    """The path of bwrap. Raises SandboxUnavailable where it is missing or too old."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxUnavailable(
+            "bubblewrap is not installed: apt-get install bubblewrap, or use sandbox.driver docker"
+        )
+    if not Path("/usr/bin/python3").exists():
+        raise SandboxUnavailable("bubblewrap's sandbox needs /usr/bin/python3: install python3")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=20).stdout
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        raise SandboxUnavailable(f"bubblewrap 0.8 or newer is needed; {found} is {said.strip()!r}")
+    return found
+
+
+# ------------------------------------------------------------------------------------- launching
+
+
+def _launch(
+    bwrap: str, spec: ContainerSpec, folder: Path, group: cgroup.ControlGroup | None
+) -> Wrapped:
+    """Start bwrap, put what it starts into the group, and let it begin."""
+    news, telling = os.pipe()
+    waiting, starting = os.pipe()
+    with os.fdopen(news, "rb") as news_file, os.fdopen(starting, "wb", 0) as start_file:
+        try:
+            process, lifeline = _spawn(bwrap, spec, folder, telling, waiting)
+        finally:
+            os.close(telling)
+            os.close(waiting)
+        vessel = Wrapped(process, folder, lifeline, group)
+        with _explained(vessel, folder):
+            child = _child(news_file)
+            if group:
+                group.add(child)
+            start_file.write(b"x")
+            if not vessel.sweep():
+                raise SandboxGone("it does not answer")
+    return vessel
+
+
+def _spawn(
+    bwrap: str, spec: ContainerSpec, folder: Path, telling: int, waiting: int
+) -> tuple[subprocess.Popen[bytes], int]:
+    """bwrap, and the write end of its standard input. Only it has the listening socket then."""
+    with ExitStack() as files:
+        door = files.enter_context(socket.socket(socket.AF_UNIX))
+        door.bind(str(folder / "door"))
+        door.listen(64)
+        inside, lifeline = os.pipe()
+        files.callback(os.close, inside)
+        inherited = [telling, waiting, door.fileno()]
+        command = [bwrap, "--info-fd", str(telling), "--block-fd", str(waiting)]
+        command += [*_isolation(spec), *_contents(files, inherited)]
+        command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", _RUNNER]
+        command += [str(door.fileno()), json.dumps(_limits(spec))]
+        process = subprocess.Popen(
+            command,
+            stdin=inside,
+            stdout=subprocess.DEVNULL,
+            stderr=files.enter_context((folder / "errors").open("wb")),
+            cwd="/",
+            env={},
+            pass_fds=inherited,
+            start_new_session=True,
+            **_identity(),
+        )
+    return process, lifeline
+
+
+@contextmanager
+def _explained(vessel: Wrapped, folder: Path) -> Iterator[None]:
+    """What did not start is removed, and bwrap's reason is given."""
+    try:
+        yield
+    except (OSError, ValueError, SandboxGone) as error:
+        vessel.kill()
+        said = (folder / "errors").read_text(errors="replace").strip()[-300:] or str(error)
+        vessel.remove()
+        raise SandboxUnavailable(
+            f"bubblewrap could not start a sandbox ({said}): it needs user namespaces for "
+            "ordinary users (sysctl kernel.unprivileged_userns_clone, "
+            "kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces)"
+        ) from error
+
+
+def _child(news: io.BufferedReader) -> int:
+    """The pid of the sandbox's first process, as bwrap tells it."""
+    told = b""
+    until = time.monotonic() + _START_SECONDS
+    while not told.rstrip().endswith(b"}"):
+        ready, _, _ = select.select([news], [], [], max(0.0, until - time.monotonic()))
+        data = os.read(news.fileno(), 4096) if ready else b""
+        if not data:
+            raise OSError("bwrap did not say what it started")
+        told += data
+    return int(json.loads(told)["child-pid"])
+
+
+def _identity() -> dict[str, Any]:
+    """Root's rights would pass into the sandbox's files: as root, bwrap runs as somebody else."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": USER, "group": USER, "extra_groups": []}
+
+
+def _isolation(spec: ContainerSpec) -> list[str]:
+    """Namespaces, rights and the empty file system."""
+    size, links = str(spec.workspace), []
+    for name in _LINKS:
+        if Path("/usr", name).is_dir():
+            links += ["--symlink", f"usr/{name}", f"/{name}"]
+    hidden = [["--ro-bind", "/dev/null", f"/proc/{name}"] for name in _HIDDEN if _in_proc(name)]
+    settings = [["--ro-bind-try", path, path] for path in _SETTINGS]
+    return [
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"),
+        *("--uid", str(USER), "--gid", str(USER), "--hostname", "sandbox", "--cap-drop", "ALL"),
+        *("--ro-bind", "/usr", "/usr", *links),
+        *("--proc", "/proc", *chain(*hidden), "--dev", "/dev", "--remount-ro", "/dev"),
+        *("--size", str(16 << 20), "--perms", "1777", "--tmpfs", "/dev/shm"),
+        *("--size", size, "--perms", "1777", "--tmpfs", "/tmp", *chain(*settings)),
+        *("--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--chdir", "/tmp"),
+    ]
+
+
+def _in_proc(name: str) -> bool:
+    return Path("/proc", name).exists()
+
+
+def _contents(files: ExitStack, inherited: list[int]) -> list[str]:
+    """Files that are made for the sandbox: the runner, its users, and the call filter."""
+    arguments = []
+    for option, content, target in (
+        ("--seccomp", seccomp.program(), None),
+        ("--ro-bind-data", _runner(), _RUNNER),
+        ("--ro-bind-data", _PASSWD, "/etc/passwd"),
+        ("--ro-bind-data", _GROUP, "/etc/group"),
+    ):
+        fd = os.memfd_create("content")
+        files.callback(os.close, fd)
+        os.write(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        inherited.append(fd)
+        arguments += [option, str(fd), *([target] if target else [])]
+    return [*arguments, "--remount-ro", "/"]
+
+
+def _runner() -> bytes:
+    """The in-container side as an archive that python3 can run."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as bundle:
+        bundle.writestr("sandbox/__init__.py", b"")
+        for path in sorted((_PACKAGE / "image").glob("*.py")):
+            bundle.writestr(f"sandbox/image/{path.name}", path.read_bytes())
+        bundle.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
+    return buffer.getvalue()
+
+
+def _limits(spec: ContainerSpec) -> dict[str, int]:
+    """What every process inside is held to; the number of processes counts all of them."""
+    return {**_LIMITS, "RLIMIT_NPROC": spec.pids, "RLIMIT_AS": parse_size(spec.memory)}
+
+
+if TYPE_CHECKING:
+    from sandbox.base import Driver, Sandbox
+    from sandbox.framed import Vessel
+
+    def _conforms(
+        driver: BubblewrapDriver, sandbox: FramedSandbox, vessel: Wrapped
+    ) -> tuple[Driver, Sandbox, Vessel]:
+        return driver, sandbox, vessel

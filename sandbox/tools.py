@@ -1,0 +1,27 @@
+"""What the sandbox's image offers, said once: to the model, in the image's README, to the tests."""
+
+TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("text", ("bash", "sed", "awk", "less", "diff", "patch", "sort", "cut", "xargs", "iconv")),
+    ("searching", ("rg", "grep", "find")),
+    ("JSON, YAML, TOML, XML", ("jq", "yq", "tomlq", "xmllint")),
+    ("data and code", ("python3", "sqlite3", "git")),
+    ("archives", ("tar", "unzip", "zip", "gzip", "igzip", "bzip2", "xz", "zstd")),
+    ("looking", ("file", "ps", "top", "stat", "od", "sha256sum")),
+)
+"""Purposes and commands, coreutils being understood."""
+
+
+def names() -> tuple[str, ...]:
+    """All commands, in the order of the table."""
+    return tuple(name for _, commands in TOOLS for name in commands)
+
+
+def sentence() -> str:
+    """One line for the model."""
+    return f"Tools: coreutils, {', '.join(names())}; python3 has PyYAML."
+
+
+def table() -> str:
+    """The table of the image's README."""
+    rows = [f"| {purpose} | {', '.join(commands)} |" for purpose, commands in TOOLS]
+    return "\n".join(["| for | tools |", "|---|---|", *rows])

@@ -17,7 +17,7 @@ demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
 
 test: ## Every test, on real containers, a real Redis and a real S3 server
 	@.ci/venv dev
-	@.ci/with-services image redis -- .venv/bin/pytest $(ARGS)
+	@.ci/with-services image redis bwrap -- .venv/bin/pytest $(ARGS)
 
 check: ## Format, lint, types and the structure of the house; needs no services
 	@.ci/venv dev
@@ -33,7 +33,7 @@ format: ## Format the code and mend what ruff can mend
 
 bench: ## Measure: the benchmarks of tests/bench
 	@.ci/venv dev
-	@.ci/with-services image redis -- .venv/bin/python -m tests.bench $(ARGS)
+	@.ci/with-services image redis bwrap -- .venv/bin/python -m tests.bench $(ARGS)
 
 image: ## Build the sandbox's image into the engine that is used
 	@.ci/venv

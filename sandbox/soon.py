@@ -23,6 +23,9 @@ log = logging.getLogger("sandpiper.sandbox")
 
 Archive = AbstractContextManager[Iterable[bytes]]
 
+POOL_LIFETIME = 1800.0
+"""Seconds a sandbox waits in a pool at most."""
+
 _START_SECONDS = 600
 _REFILL_PAUSE = 30.0
 
@@ -113,7 +116,7 @@ class Pool:
     Nothing is started before `fill` or the first `start`; `close` ends those that wait.
     """
 
-    def __init__(self, driver: Warmable, size: int, *, lifetime: float = 1800.0) -> None:
+    def __init__(self, driver: Warmable, size: int, *, lifetime: float = POOL_LIFETIME) -> None:
         self._driver, self._size, self._lifetime = driver, size, lifetime
         self._waiting: list[tuple[float, FramedSandbox]] = []
         self._change = threading.Condition()

@@ -48,8 +48,10 @@ class GitLabSettings(_Part):
 
 
 class SandboxSettings(_Part):
-    """`sandbox:`. Sizes as the engine reads them ("2g")."""
+    """`sandbox:`. Sizes as the engine reads them ("2g"). `pool` are kept started ahead of need."""
 
+    driver: Literal["docker", "bubblewrap"] = "docker"
+    pool: int = Field(default=0, ge=0, le=32)
     image: str = "sandpiper-sandbox:latest"
     runtime: str = "runc"
     memory: str = Field(default="2g", pattern=r"^\d+[bkmg]?$")

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from sandbox.base import Sandbox, SandboxError
+from sandbox.soon import start_soon
 from worker.core import finding, history
 from worker.core.absorb import halt
 from worker.core.context import Context, NoteRef, Outcome, Status
@@ -100,18 +101,12 @@ class _Last:
 
 
 def _sandbox(turn: Turn, deps: Deps, watch: Watcher) -> Sandbox:
-    name = turn.key.session_id
+    """A sandbox that starts while the model is asked for the first time."""
     stored = None
     if turn.files_of is not None:
         stored = deps.store.open_files(turn.key, turn.files_of)
-    if stored is None:
-        sandbox = deps.sandboxes.start(name)
-        watch(Stage("sandbox started"))
-        return sandbox
-    with stored as archive:
-        sandbox = deps.sandboxes.start(name, archive)
-    watch(Stage("sandbox started, files restored"))
-    return sandbox
+    watch(Stage("sandbox starting" + (", its files are restored" if stored else "")))
+    return start_soon(deps.sandboxes, turn.key.session_id, stored)
 
 
 def _driven(last: _Last, kit: Kit, sandbox: Sandbox, deps: Deps, watch: Watcher) -> Context:

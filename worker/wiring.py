@@ -1,5 +1,6 @@
 """The composition root: the only module that names concrete adapters."""
 
+import atexit
 import os
 import socket
 import time
@@ -11,9 +12,11 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 
-from sandbox import docker
-from sandbox.base import Sandbox, SandboxUnavailable
+from sandbox import bubblewrap, docker
+from sandbox.base import Driver, Sandbox, SandboxUnavailable
+from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
+from sandbox.soon import POOL_LIFETIME, Pool
 from sandbox.spec import ContainerSpec
 from worker import log, playbook
 from worker import settings as settings_module
@@ -205,7 +208,7 @@ def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps
         ),
         forge=writer,
         store=store(settings),
-        sandboxes=_driver(settings),
+        sandboxes=_sandboxes(settings),
         model=lambda: FallbackModel(all_models),
         kit=lambda subject, workflow: _kit(
             settings, opened(subject, redactor.data), rows, redactor, workflow
@@ -244,8 +247,11 @@ def door(
 
 def reap(settings: Settings) -> list[str]:
     """Remove sandboxes that no run can own any more; their sessions. Raises SandpiperError."""
+    age = POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
     try:
-        return docker.reap(None, 2 * (settings.limits.wall_clock + CLAIM_MARGIN))
+        if settings.sandbox.driver == "bubblewrap":
+            return bubblewrap.reap(age)
+        return docker.reap(None, age)
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
 
@@ -260,7 +266,7 @@ def _policy(settings: Settings) -> Policy:
     )
 
 
-def _driver(settings: Settings) -> DockerDriver:
+def _driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
     chosen = settings.sandbox
     try:
         spec = ContainerSpec(
@@ -273,7 +279,18 @@ def _driver(settings: Settings) -> DockerDriver:
         )
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error
-    return DockerDriver(spec)
+    return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
+
+
+def _sandboxes(settings: Settings) -> Driver:
+    """The driver, behind a pool if one is wanted; what waits in it ends with this process."""
+    driver = _driver(settings)
+    if not settings.sandbox.pool:
+        return driver
+    pool = Pool(driver, settings.sandbox.pool)
+    atexit.register(pool.close)
+    pool.fill()
+    return pool
 
 
 def _kit(

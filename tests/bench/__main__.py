@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable
 
-from tests.bench import loop_overhead, prompt_cache, sandbox, start_up
+from tests.bench import loop_overhead, preview, prompt_cache, sandbox, start_up
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cache": prompt_cache.main,
     "loop": loop_overhead.main,
+    "preview": preview.main,
     "start": start_up.main,
     "sandbox": sandbox.main,
 }

@@ -100,7 +100,7 @@ def defied(count: int) -> Measured:
 
     def answer(asked: Asked) -> Answer:
         obeys = calling(10**6)(asked)
-        return Call([("look", {"at": 0})]) if asked.tools_allowed else obeys
+        return Call([("look", {"at": asked.answers})]) if asked.tools_allowed else obeys
 
     return _run(answer, count=count)
 

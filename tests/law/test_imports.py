@@ -19,7 +19,7 @@ class Room:
 
 PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
-STORY = (*PURE, "worker.deps", "worker.playbook", "sandbox.base")
+STORY = (*PURE, "worker.deps", "worker.playbook", "sandbox.base", "sandbox.soon")
 SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
 DESK = (*SERVICE, "worker.app", "worker.sweep")
 
@@ -36,7 +36,7 @@ ROOMS = {
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette")),
     "worker.models": Room(FLOOR, ("google", "httpx")),
-    "worker.tools": Room((*FLOOR, "sandbox.base"), ("pydantic",)),
+    "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
         (*FLOOR, "worker.gitlab_client"), ("gitlab", "httpx", "pydantic", "requests")
     ),

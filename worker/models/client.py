@@ -145,8 +145,10 @@ class HttpModel:
     def _part(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
         found = self._ask(body, deadline)
         usage = _estimated(found, len(body))
+        if usage is not found.usage:
+            found = replace(found, usage=usage)
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
-        return replace(found, usage=usage), self._known.price(self._name, usage, day)
+        return found, self._known.price(self._name, usage, day)
 
     def _ask(self, body: bytes, deadline: float | None) -> Decoded:
         attempt = 0

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from sandbox.base import ExecResult, Output
+from sandbox.tools import sentence
 from worker.arguments import Arguments
 from worker.tools.base import Bench, Made, ToolDef
 
@@ -52,9 +53,8 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        "background processes end with the call. Tools: bash, coreutils, grep, sed, awk, jq, "
-        "ripgrep, git, python3, xmllint, sqlite3, unzip, zstd, file, diff. Output over 4 KB is "
-        "saved to a file and previewed."
+        "background processes end with the call. Output over 4 KB is saved to a file and "
+        f"previewed. {sentence()}"
     ),
     args=Args,
     run=run,

@@ -1,0 +1,202 @@
+"""The excerpt of a failed job's log holds the lines that explain the failure."""
+
+import random
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from worker.core import logs
+from worker.core.excerpt import marks, place, weights
+from worker.core.recognisers import RECOGNISERS
+
+FAILURES = {
+    "pytest": [
+        "=================== FAILURES ===================",
+        "__________________ test_total __________________",
+        "    def test_total():",
+        ">       assert total([1, 2]) == 4",
+        "E       assert 3 == 4",
+        "tests/test_total.py:7: AssertionError",
+    ],
+    "jest": [
+        "  ● cart › adds up",
+        "    expect(received).toBe(expected)",
+        "    Expected: 4",
+        "    Received: 3",
+        "      at Object.<anonymous> (src/cart.test.js:9:20)",
+    ],
+    "maven": [
+        "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0 <<< FAILURE! - in a.CartTest",
+        "[ERROR] a.CartTest.addsUp  Time elapsed: 0.01 s  <<< FAILURE!",
+        "java.lang.AssertionError: expected:<4> but was:<3>",
+    ],
+    "gradle": [
+        "* What went wrong:",
+        "Execution failed for task ':compileJava'.",
+        "> Could not resolve all files for configuration ':compileClasspath'.",
+    ],
+    "go": [
+        "--- FAIL: TestTotal (0.00s)",
+        "    total_test.go:12: got 3, want 4",
+    ],
+    "cargo": [
+        "error[E0308]: mismatched types",
+        "  --> src/lib.rs:4:9",
+        "   |         ^^^^ expected `u8`, found `&str`",
+    ],
+    "cmake": [
+        "CMake Error at CMakeLists.txt:9 (find_package):",
+        '  Could not find a package configuration file provided by "Sums"',
+    ],
+    "rspec": [
+        "Failures:",
+        "  1) Cart adds up",
+        "     Failure/Error: expect(cart.total).to eq 4",
+        "       expected: 4",
+        "            got: 3",
+    ],
+    "phpunit": [
+        "There was 1 failure:",
+        "1) CartTest::testAddsUp",
+        "Failed asserting that 3 matches expected 4.",
+    ],
+    "ExUnit": [
+        "  1) test adds up (CartTest)",
+        "     test/cart_test.exs:5",
+        "     Assertion with == failed",
+    ],
+    "ScalaTest": [
+        "[info] - adds up *** FAILED ***",
+        "[info]   3 did not equal 4 (CartSpec.scala:9)",
+    ],
+    "GHC": [
+        "src/Cart.hs:7:12: error:",
+        "    • Couldn't match expected type ‘Int’ with actual type ‘[Char]’",
+    ],
+    "TeX": ["! Undefined control sequence.", "l.41 \\totl"],
+    "xcodebuild": [
+        "/src/CartTests.swift:9: error: -[CartTests testAddsUp] : XCTAssertEqual failed"
+    ],
+    "MSBuild": ["Cart.cs(7,9): error CS0103: The name 'totl' does not exist [/src/Cart.csproj]"],
+    "TAP": ["not ok 3 - adds up", "#   Failed test 'adds up'", "#          got: '3'"],
+    "Docker": ['ERROR: failed to solve: process "/bin/sh -c make" did not complete: exit code: 2'],
+    "clojure.test": ["FAIL in (adds-up) (cart_test.clj:7)", "expected: (= 4 (total [1 2]))"],
+}
+
+
+def calm(count: int, seed: int = 1) -> list[str]:
+    """Lines of a build in which all goes well; no two are the same."""
+    seeded = random.Random(seed)
+    words = ["reads", "writes", "links", "checks", "copies", "packs", "moves", "sorts"]
+    return [
+        f"step {number}: {seeded.choice(words)} part_{seeded.randrange(10**6)} in {number} ms"
+        for number in range(count)
+    ]
+
+
+def log(*lines: str) -> bytes:
+    return "\n".join([*lines, ""]).encode()
+
+
+def texts(shown: str) -> list[str]:
+    return [line.partition(": ")[2] for line in shown.split("\n")]
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("after", [5, 1_500])
+def test_a_failure_is_shown_whole_however_much_follows(failure: list[str], after: int) -> None:
+    cleaned = log(*calm(3_000), *failure, *calm(after, seed=2))
+    assert [line for line in failure if line not in texts(logs.preview(cleaned))] == []
+
+
+def test_every_mark_and_every_value_of_the_place_has_a_weight() -> None:
+    assert weights.of_marks(marks.NAMES)
+    assert len(weights.PLACE) == len(place.NAMES)
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_all_marks_are_known(failure: list[str]) -> None:
+    for line in failure:
+        assert marks.marks(line) <= set(marks.NAMES)
+
+
+def test_an_ecosystem_is_a_row_of_the_table() -> None:
+    assert {"python", "node", "jvm", "go", "rust", "native"} <= RECOGNISERS.keys()
+    assert all(recogniser.opens for recogniser in RECOGNISERS.values())
+
+
+def test_what_a_green_run_says_too_gives_way_to_what_is_new() -> None:
+    noise = [f"ERROR: probe of {name} failed: connection refused" for name in "abcdefgh"] * 20
+    before, after = calm(1_000, seed=3), calm(1_000, seed=4)
+    passed = log(*before, *noise, *after)
+    failed = log(*before[:500], "the totals are off by 2", *before[500:], *noise, *after)
+    assert "the totals are off by 2" not in texts(logs.preview(failed, 1_000))
+    assert "the totals are off by 2" in texts(logs.preview(failed, 1_000, passed))
+
+
+def test_a_log_of_blanks_is_a_gap() -> None:
+    assert logs.preview(b" \n" * 5_000) == "…"
+
+
+def test_times_hashes_and_counts_are_not_new() -> None:
+    def run(stamp: str, sha: str, count: int) -> list[str]:
+        return [
+            f"error log of {stamp}: commit {sha} in /tmp/build-{sha}/src has {count} notes #{part}"
+            for part in range(300)
+        ]
+
+    passed = log(*run("10:01:02", "0fa4c1d", 12))
+    failed = log(*run("11:31:59", "9be01aa", 7), "cannot link cart", *calm(200))
+    shown = texts(logs.preview(failed, 700, passed))
+    assert "cannot link cart" in shown
+    assert not any("error log" in line for line in shown)
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    yield from (data[at : at + size] for at in range(0, len(data), size))
+
+
+@pytest.mark.parametrize("size", [1_000, 4_096, 1 << 20])
+def test_a_log_in_pieces_gives_the_same_excerpt(size: int) -> None:
+    raw = log(*calm(30_000), *FAILURES["pytest"], *calm(4_000, seed=5))
+    assert logs.preview_of(pieces(raw, size)) == logs.preview(logs.clean(raw))
+
+
+@pytest.mark.parametrize("size", [7, 100, 5_000])
+def test_a_trace_in_pieces_is_cleaned_as_a_whole_one(size: int) -> None:
+    stamp = "2025-03-01T10:00:00.000001Z 01O"
+    lines = [f"{stamp} \x1b[31mpart {number}\x1b[0m of" for number in range(30_000)]
+    raw = f"\n{stamp}+ 30000\n".join(lines).encode()
+    raw += b"\n" + f"{stamp} section_start:1:a\r\x1b[0Khead\n".encode()
+    if size < 100:
+        raw = raw[-20_000:]
+        raw = raw[raw.find(b"\n2025") + 1 :]
+    assert b"".join(logs.pieces(pieces(raw, size))) == logs.clean(raw)
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    def peak(count: int) -> int:
+        part = log(*calm(8_000), *FAILURES["go"])
+        tracemalloc.start()
+        logs.preview_of(part for _ in range(count))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(24) < 1.5 * peak(8)
+
+
+def test_a_hostile_log_takes_linear_time() -> None:
+    hostile = [
+        b"error: " + b"_" * 8_000 + b"\n",
+        b"error " + b"- " * 4_000 + b"\n",
+        b"fail " + b"a/" * 4_000 + b"\n",
+        b" " * 8_000 + b"error\n",
+        b"error " + b"\xe2\x97\x8f" * 2_600 + b"\n",
+    ]
+    started = time.monotonic()
+    for number, line in enumerate(hostile):
+        logs.preview(b"".join(line[:-1] + b"%d %d\n" % (number, at) for at in range(1_000)))
+    assert time.monotonic() - started < 20

@@ -1,0 +1,107 @@
+"""Which lines of a failed job's log explain the failure.
+
+One pass keeps the lines with words of trouble and what stands around them (`scan`). Each is judged
+by itself (`marks`, with the ecosystems' own formats from `recognisers`) and by its place (`place`);
+the budget goes to the weightiest (`weights`, `choose`). With the last green log of the same job at
+hand, lines that are new count for more (`green`).
+"""
+
+from collections.abc import Iterator
+from operator import mul
+
+from worker.core.excerpt import place, weights
+from worker.core.excerpt.choose import Choice
+from worker.core.excerpt.green import Green
+from worker.core.excerpt.place import Line
+from worker.core.excerpt.scan import Found, Scan
+
+__all__ = ["Excerpt", "Green", "excerpt"]
+
+CHUNK = 1 << 20
+"""Bytes that are looked at together."""
+
+
+class Excerpt:
+    """The excerpt of a log that comes in pieces; memory does not grow with the log."""
+
+    def __init__(self, limit: int, green: Green | None = None) -> None:
+        self._limit = limit
+        self._scan = Scan(green)
+        self._whole: list[bytes] | None = []
+        self._size = 0
+
+    def feed(self, cleaned: bytes) -> None:
+        """The next whole lines of a cleaned log."""
+        for lines in _chunks(cleaned):
+            self._scan.feed(lines)
+            self._keep(lines)
+
+    def text(self) -> str:
+        """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
+
+        A log that fits is shown whole.
+        """
+        found = self._scan.found()
+        if self._whole is not None:
+            cleaned = b"".join(self._whole)
+            if shown := _numbered(cleaned, self._limit):
+                return shown
+        lines = place.lines(found)
+        return Choice(lines, _weights(found, lines), found.total, self._limit).text()
+
+    def _keep(self, lines: bytes) -> None:
+        self._size += len(lines)
+        if self._size > self._limit:
+            self._whole = None
+        elif self._whole is not None:
+            self._whole.append(lines)
+
+
+def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
+    """The excerpt of what `logs.clean` gave, `green` being the cleaned log of a run that passed."""
+    known = None
+    if green is not None:
+        known = Green()
+        for lines in _chunks(green):
+            known.feed(lines)
+    made = Excerpt(limit, known)
+    made.feed(cleaned)
+    return made.text()
+
+
+def _weights(found: Found, lines: list[Line]) -> list[float]:
+    sums: dict[frozenset[str], tuple[float, float]] = {}
+    for line in lines:
+        if line.marks not in sums:
+            sums[line.marks] = weights.of_marks(line.marks)
+    own = [sums[line.marks][0] for line in lines]
+    placed = place.rows(found, lines, own)
+    return [
+        sums[line.marks][1] + sum(map(mul, row, weights.PLACE)) + _news(line)
+        for line, row in zip(lines, placed, strict=True)
+    ]
+
+
+def _news(line: Line) -> float:
+    if line.kept.new is None:
+        return 0.0
+    return weights.NEW if line.kept.new else weights.OLD
+
+
+def _numbered(cleaned: bytes, limit: int) -> str:
+    """All lines with their numbers, or nothing if that is too long."""
+    texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
+    shown = "\n".join(
+        f"{number}: {place.without_stamp(text)}" for number, text in enumerate(texts, 1)
+    )
+    return shown if len(shown.encode()) <= limit else ""
+
+
+def _chunks(cleaned: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(cleaned):
+        end = len(cleaned)
+        if end - start > CHUNK:
+            end = cleaned.find(b"\n", start + CHUNK) + 1 or end
+        yield cleaned[start:end]
+        start = end

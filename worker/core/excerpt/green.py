@@ -1,0 +1,39 @@
+"""The lines of a run that passed, so that what is new in one that failed is known."""
+
+import re
+
+LOWER = bytes(range(256)).lower()
+DIGITS = b"0123456789"
+
+_MAX = 500_000
+_VOLATILE = re.compile(rb"(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
+
+
+class Green:
+    """Feed it the whole lines of a cleaned log; ask it what it has not seen."""
+
+    def __init__(self) -> None:
+        self._keys: set[bytes] = set()
+        self._masks: set[int] = set()
+
+    def feed(self, lines_of: bytes) -> None:
+        """The next whole lines. Of a log of very many different lines the first are known."""
+        text = lines_of.removesuffix(b"\n")
+        lines = dict(
+            zip(text.translate(LOWER, DIGITS).split(b"\n"), text.split(b"\n"), strict=True)
+        )
+        fresh = lines.keys() - self._keys
+        if len(self._keys) > _MAX:
+            return
+        self._keys |= fresh
+        self._masks.update(hash(_mask(lines[key])) for key in fresh)
+
+    def news(self, lines: dict[bytes, bytes]) -> set[bytes]:
+        """The keys of those `lines` (by key) that differ from every green line in more than
+        timestamps, hashes, numbers and the folders of paths."""
+        fresh = lines.keys() - self._keys
+        return {key for key in fresh if hash(_mask(lines[key])) not in self._masks}
+
+
+def _mask(line: bytes) -> bytes:
+    return _VOLATILE.sub(b"", line[:500]).lower()

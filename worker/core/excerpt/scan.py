@@ -1,0 +1,228 @@
+"""One pass over a log: what deserves a closer look, in bounded memory."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from worker.core.excerpt.green import DIGITS, LOWER, Green
+
+
+def _stems(words: str) -> tuple[bytes, ...]:
+    return tuple(word.encode() for word in words.split("|"))
+
+
+_SOFT = _stems("warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout")
+_HARD = _stems(
+    "cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|denied|refused"
+    "|timed out|invalid|unexpected|mismatch|killed|segmentation|core dump|abort|out of memory"
+    "|no space|does not|doesn't|did not|rejected|but was|exit code|exited with|exit status"
+    "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
+)
+_LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
+_STEMS = (
+    *((stem, 2.5) for stem in _SOFT),
+    *((stem, 1.5) for stem in _HARD),
+    *((stem, 0.0) for stem in _LOUD),
+)
+"""Words of trouble, the loudest last, and how much they count against a line."""
+
+_ASCII_STEMS = tuple((stem, mildness) for stem, mildness in _STEMS if stem.isascii())
+
+BEFORE, AFTER = 6, 12
+"""Lines kept around a line with a word of trouble."""
+
+HITS = 250
+"""Lines with a word of trouble that are looked at, of one log."""
+
+_ROUGHLY = 6
+_EARLY = 1.5  # how much the first line of a log counts against one at its end
+
+MAX_KEYS = 150_000
+MAX_KEPT = 1_500
+"""Bytes of a line that are kept."""
+
+_SCRIPT = b'Executing "step_script" stage of the job script'
+_AFTER = (
+    b"Running after_script",
+    b"Uploading artifacts for failed job",
+    b"Cleaning up project directory and file based variables",
+)
+_END, _RUNNER_END, _TAIL = 60, 15, 460
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Line `at` (from 0); `count` lines of the log differ from it in digits and case at most.
+
+    `new` says whether the last green log lacks it, None if there is no green log.
+    """
+
+    at: int
+    data: bytes
+    count: int
+    new: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a scan gives: the kept lines in order, and where the job's script begins and ends."""
+
+    lines: list[Kept]
+    hits: list[int]
+    first: int
+    end: int
+    total: int
+
+
+class Scan:
+    """Feed it whole lines, in order; then ask what was found."""
+
+    def __init__(self, green: Green | None = None) -> None:
+        self._green = green
+        self._new: set[bytes] = set()
+        self._counts: Counter[bytes] = Counter()
+        self._hot: dict[bytes, float] = {}
+        self._hits: list[tuple[int, bytes]] = []
+        self._kept: dict[int, tuple[bytes, bytes]] = {}
+        self._tail: deque[tuple[int, bytes, bytes]] = deque(maxlen=_TAIL)
+        self._before: list[tuple[bytes, bytes]] = []
+        self._owed = 0
+        self._first = 0
+        self._total = 0
+
+    def feed(self, lines_of: bytes) -> None:
+        """The next whole lines of a cleaned log."""
+        lines = lines_of.removesuffix(b"\n").split(b"\n")
+        keys = lines_of.removesuffix(b"\n").translate(LOWER, DIGITS).split(b"\n")
+        known = self._counts.keys()
+        self._look_at(
+            {key: line for key, line in zip(keys, lines, strict=True) if key not in known}
+        )
+        self._counts.update(keys)
+        hot = self._hot
+        hits = [at for at, key in enumerate(keys) if key in hot]
+        self._remember(lines, keys, hits)
+        if (script := _last(lines, _SCRIPT)) is not None:
+            self._first = self._total + script + 1
+        self._total += len(lines)
+        self._tidy()
+
+    def _look_at(self, lines: dict[bytes, bytes]) -> None:
+        hot = self._hot
+        if self._green is not None:
+            new = self._green.news(lines)
+            self._new |= new
+            hot.update(dict.fromkeys(new, 4.0))
+        text = b"\n" + b"\n".join(lines) + b"\n"
+        for stem, mildness in _STEMS if not text.isascii() else _ASCII_STEMS:
+            at = text.find(stem)
+            while at >= 0:
+                start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+                hot[text[start:end]] = mildness
+                at = text.find(stem, end)
+
+    def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
+        """Keep the best hits of these lines, and what stands around them."""
+        base, size = self._total, len(lines)
+        best = self._best([(base + at, keys[at]) for at in hits], 2 * HITS)
+        kept = self._kept
+        for at in range(min(self._owed, size)):
+            kept[base + at] = (lines[at][:MAX_KEPT], keys[at])
+        reach = -1
+        for place, _ in best:
+            start, reach = (
+                max(reach + 1, place - base - BEFORE),
+                min(size - 1, place - base + AFTER),
+            )
+            for at in range(start, reach + 1):
+                if at >= 0:
+                    kept[base + at] = (lines[at][:MAX_KEPT], keys[at])
+                elif -at <= len(self._before):
+                    kept[base + at] = self._before[at]
+        self._owed = (
+            max(0, best[-1][0] - base + AFTER + 1 - size) if best else max(0, self._owed - size)
+        )
+        self._hits += best
+        start = max(0, size - _TAIL)
+        self._tail.extend((base + at, lines[at][:MAX_KEPT], keys[at]) for at in range(start, size))
+        self._before = [
+            (line[:MAX_KEPT], key)
+            for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
+        ]
+
+    def _best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
+        """The most telling of them, in order: loud ones, late ones, few of a kind."""
+        if len(hits) > _ROUGHLY * most:
+            hits = self._rarest(hits, _ROUGHLY * most, [key for _, key in hits])
+        if len(hits) > most:
+            hits = self._rarest(hits, most, [_shape(key) for _, key in hits])
+        return hits
+
+    def _rarest(
+        self, hits: list[tuple[int, bytes]], most: int, kinds: Sequence[Hashable]
+    ) -> list[tuple[int, bytes]]:
+        count, seen = Counter(kinds), Counter[Hashable]()
+        span = hits[-1][0] + 1
+        rated = []
+        for (place, key), kind in zip(reversed(hits), reversed(kinds), strict=True):
+            seen[kind] += 1
+            early = _EARLY * (1 - place / span)
+            mild = self._hot.get(key, 0.0) + self._stale(key)
+            rated.append((math.log2(count[kind] * seen[kind]) + early + mild, place, key))
+        rated.sort()
+        return sorted((place, key) for _, place, key in rated[:most])
+
+    def _stale(self, key: bytes) -> float:
+        return 6.0 if self._green is not None and key not in self._new else 0.0
+
+    def _tidy(self) -> None:
+        if len(self._hits) > 4 * HITS:
+            self._hits = self._best(self._hits, 2 * HITS)
+            self._kept = {at: self._kept[at] for at in self._around(self._hits) if at in self._kept}
+        if len(self._counts) > MAX_KEYS:
+            self._counts = Counter(
+                {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
+            )
+            self._hot = {key: mild for key, mild in self._hot.items() if key in self._counts}
+
+    def _around(self, hits: list[tuple[int, bytes]]) -> list[int]:
+        around: set[int] = set()
+        for place, _ in hits:
+            around.update(range(place - BEFORE, place + AFTER + 1))
+        return sorted(around)
+
+    def found(self) -> Found:
+        """Everything kept, in order."""
+        first, end = self._script()
+        within = [(at, key) for at, key in self._hits if first <= at < end]
+        hits = self._best(within or self._hits, HITS)
+        kept = {at: self._kept[at] for at in self._around(hits) if at in self._kept}
+        for at, line, key in self._tail:
+            if end - _END <= at < end or at >= self._total - _RUNNER_END:
+                kept[at] = (line, key)
+        lines = [
+            Kept(at, data, max(1, self._counts[key]), self._is_new(key))
+            for at, (data, key) in sorted(kept.items())
+            if data and not data.isspace()
+        ]
+        return Found(lines, [at for at, _ in hits], first, end, self._total)
+
+    def _is_new(self, key: bytes) -> bool | None:
+        return None if self._green is None else key in self._new
+
+    def _script(self) -> tuple[int, int]:
+        first = self._first
+        ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
+        return first, max(first + 1, next(ends, self._total))
+
+
+def _shape(key: bytes) -> tuple[bytes, ...]:
+    """The same for lines that differ in names, paths and numbers only."""
+    return tuple([word for word in key[:200].split() if word.isalpha()])
+
+
+def _last(lines: list[bytes], wanted: bytes) -> int | None:
+    if wanted not in lines:
+        return None
+    return len(lines) - 1 - lines[::-1].index(wanted)

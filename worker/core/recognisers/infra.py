@@ -1,0 +1,16 @@
+"""Containers, packages, infrastructure as code."""
+
+from worker.core.recognisers.base import Recogniser
+
+RECOGNISER = Recogniser(
+    opens=(
+        r"ERROR: (?:failed|Could not|No matching)",
+        r"The command .{1,300} returned a non-zero",
+        r"E: ",
+        r"[╷│] *Error: ",
+        r"RPM build errors",
+        r"error: (?:Bad exit|Failed build)",
+        r"(?:fatal|failed): \[",
+    ),
+    closes=(r"(?:ok|changed): \[",),
+)

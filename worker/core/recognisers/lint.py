@@ -1,0 +1,13 @@
+"""Linters that print one place a line, and link checkers."""
+
+from worker.core.recognisers.base import Recogniser
+
+RECOGNISER = Recogniser(
+    opens=(
+        r"[^\s:]{1,200}:\d+:\d*:? (?:error|warning|[A-Z]{1,4}\d{1,4})\b",
+        r"(?:Issues|Problems) ",
+        r"\d+\. \S+://",
+        r"(?:Incorrectly formatted|would reformat|diff --git) ",
+    ),
+    closes=(r"\d+ files? (?:checked|inspected)",),
+)

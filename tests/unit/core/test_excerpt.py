@@ -194,6 +194,8 @@ def test_a_hostile_log_takes_linear_time() -> None:
         b"error " + b"- " * 4_000 + b"\n",
         b"fail " + b"a/" * 4_000 + b"\n",
         b" " * 8_000 + b"error\n",
+        b"=" * 150 + b"error " * 25 + b"\n",
+        b" " * 290 + b"^~ error\n",
         b"error " + b"\xe2\x97\x8f" * 2_600 + b"\n",
     ]
     started = time.monotonic()

@@ -39,15 +39,15 @@ _HEADS = {
     "stamp": r"\W?\d\d:\d\d:\d\d|\W?\d{4}-\d\d-\d\d",
     "python_frame": r'File "',
     "frame": r"at \S|from \S+:\d+|in [`/]|\.\.\. \d+ more|#\d+ ",
-    "caret": r"[|\s]*[\^~]+[\s^~]*$|\|",
+    "caret": r"[|\s]*+[\^~]++[\s^~]*+$|\|",
     "judged": r"E {2,}",
     "pointed": r"> {2,}\S",
     "diff_head": r"--- |\+\+\+ |@@|diff --git",
     "diff": r"[+-](?![+-])\s*\S",
     "numbered": r"\d+\) ",
     "bullet": r"[-*•] ",
-    "rule": r"\W{5,}$",
-    "heading": r"[=_*#~-]{2,} ?\S.*[=_*#~-]{2,}$",
+    "rule": r"\W{5,}+$",
+    "heading": r"[=_*#~-]{2,}+ ?\S.*[=_*#~-]{2}$",
     "echo": r"[$>] ?\S|\+{1,2}\w|The command \"",
     "source": r"\d+ ?[|:]",
     "place_head": r"[\w./\\@-]+\.\w{1,10}[:(]\d",
@@ -55,8 +55,8 @@ _HEADS = {
     "loud": r"\W{0,6}(?:ERROR|FATAL|FAIL|error(?:\[\w+\])?:|fatal:|panic:|not ok|Traceback"
     r"|Caused by|[✗✖✕●❌])",
 }
-_HEAD = re.compile(r"\s*(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
-_LEVEL = r"\s*(?:\[\w{4,7}\]:?\s+)?"
+_HEAD = re.compile(r"\s*+(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
+_LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
     _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.opens) + ")"
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from worker.core.context import Context
+from worker.core.context import CallCost, Context
 from worker.core.decide import Ask, asked
 from worker.core.limits import Spent
 from worker.core.messages import Assistant, Message, User, WireForm
@@ -28,6 +28,7 @@ def absorb(context: Context, ask: Ask, reply: Reply, origin: str, kept_notice: s
         cost_usd=_sum(context.cost_usd, reply.cost_usd),
         spent=spent,
         messages=context.messages + said,
+        calls=(*context.calls, CallCost(context.turn, origin, reply.usage, reply.cost_usd)),
     )
 
 

@@ -50,6 +50,16 @@ class NoteRef:
     url: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """What one model call used. `cost_usd` is None where the model's price is unknown."""
+
+    turn: int
+    model: str
+    usage: Usage
+    cost_usd: float | None
+
+
 class Status(StrEnum):
     """How a turn ended."""
 
@@ -73,7 +83,8 @@ class Context:
 
     `system` and `tools` never change after the first request (law 7). `turn_start` is the index of
     the first message of this turn. `answered` are the ids of the reply notes already dealt with.
-    `gave_way` is the model that did not answer in this turn, if another took over.
+    `gave_way` is the model that did not answer in this turn, if another took over. `calls` are all
+    model calls of the session, in order.
     """
 
     session_id: str
@@ -93,6 +104,7 @@ class Context:
     cost_usd: float | None = 0.0
     outcome: Outcome | None = None
     gave_way: str = ""
+    calls: tuple[CallCost, ...] = ()
 
     def add(self, *messages: Message) -> "Context":
         """The same session with `messages` at the end."""

@@ -1,11 +1,20 @@
 """`context.json`: a session as JSON, messages in the style of OpenAI Chat Completions."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from worker.core.context import SCHEMA, CacheMark, Context, NoteRef, Outcome, Status, Subject
+from worker.core.context import (
+    SCHEMA,
+    CacheMark,
+    CallCost,
+    Context,
+    NoteRef,
+    Outcome,
+    Status,
+    Subject,
+)
 from worker.core.limits import Dimension, Spent
 from worker.core.messages import (
     Assistant,
@@ -17,6 +26,8 @@ from worker.core.messages import (
     User,
     WireForm,
 )
+
+T = TypeVar("T")
 
 
 class HistoryError(ValueError):
@@ -35,31 +46,23 @@ class Dumper:
     """
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._encoded: list[bytes] = []
+        self._messages = _Grown(_message_out)
+        self._calls = _Grown(_call_out)
         self._named: Context | None = None
         self._opening = b""
 
     def dump(self, context: Context) -> bytes:
         """The bytes of `context.json`."""
-        self._forget_changed(context.messages)
-        for message in context.messages[len(self._messages) :]:
-            self._encoded.append(
-                (b",\n" if self._messages else b"") + _encode(_message_out(message))
-            )
-            self._messages.append(message)
         moving = _encode(_moving(context))[1:-1]
-        opening = [b"{", self._settled(context), b",\n", moving, b',\n"messages": [\n']
-        return b"".join([*opening, *self._encoded, b"\n]}\n"])
-
-    def _forget_changed(self, messages: Sequence[Message]) -> None:
-        """Keep what was encoded of the common beginning; only an append is the common case."""
-        same = 0
-        for ours, theirs in zip(self._messages, messages, strict=False):
-            if ours is not theirs:
-                break
-            same += 1
-        del self._messages[same:], self._encoded[same:]
+        return b"".join(
+            [
+                *(b"{", self._settled(context), b",\n", moving, b',\n"calls": [\n'),
+                *self._calls.encoded(context.calls),
+                b'\n],\n"messages": [\n',
+                *self._messages.encoded(context.messages),
+                b"\n]}\n",
+            ]
+        )
 
     def _settled(self, context: Context) -> bytes:
         """All that stays as it is while a turn is taken, system prompt and tools above all."""
@@ -68,6 +71,33 @@ class Dumper:
         ):
             self._named, self._opening = context, _encode(_settled(context))[1:-1]
         return self._opening
+
+
+class _Grown(Generic[T]):
+    """The JSON of a list that mostly grows at its end: each item is encoded once."""
+
+    def __init__(self, out: Callable[[T], dict[str, Any]]) -> None:
+        self._out = out
+        self._items: list[T] = []
+        self._encoded: list[bytes] = []
+
+    def encoded(self, items: Sequence[T]) -> list[bytes]:
+        """The items' JSON, with the commas between them."""
+        self._forget_changed(items)
+        for item in items[len(self._items) :]:
+            comma = b",\n" if self._items else b""
+            self._encoded.append(comma + _encode(self._out(item)))
+            self._items.append(item)
+        return self._encoded
+
+    def _forget_changed(self, items: Sequence[T]) -> None:
+        """Keep what was encoded of the common beginning; only an append is the common case."""
+        same = 0
+        for ours, theirs in zip(self._items, items, strict=False):
+            if ours is not theirs:
+                break
+            same += 1
+        del self._items[same:], self._encoded[same:]
 
 
 _SETTLED = (
@@ -93,6 +123,14 @@ def _settled(context: Context) -> dict[str, Any]:
     fields["note"] = _flat(context.note) if context.note else None
     fields["tools"] = [_tool_out(tool) for tool in context.tools]
     return fields
+
+
+def _call_out(call: CallCost) -> dict[str, Any]:
+    return _flat(call) | {"usage": _flat(call.usage)}
+
+
+def _call_in(fields: Mapping[str, Any]) -> CallCost:
+    return CallCost(**{**fields, "usage": Usage(**fields["usage"])})
 
 
 def _moving(context: Context) -> dict[str, Any]:
@@ -140,6 +178,7 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
         cost_usd=fields["cost_usd"],
         outcome=_outcome_in(fields["outcome"]),
         gave_way=str(fields.get("gave_way", "")),
+        calls=tuple(_call_in(call) for call in fields.get("calls", ())),
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.contexts import call, called, context
 from worker.core.absorb import absorb, halt
+from worker.core.context import CallCost
 from worker.core.decide import Ask
 from worker.core.limits import Dimension
 from worker.core.messages import Assistant, Usage, User, WireForm
@@ -25,6 +26,15 @@ def test_an_answer_is_appended_with_its_wire_form_and_charged() -> None:
     assert after.messages[-1] == Assistant("because", (), WireForm("p/m", '[{"type":"text"}]'))
     assert (after.spent.iterations, after.spent.context_tokens) == (1, 10)
     assert (after.spent.cost_usd, after.cost_usd, after.usage) == (0.25, 0.25, Usage(10, output=3))
+
+
+def test_every_call_is_kept_with_its_model_and_price() -> None:
+    once = absorb(context(), Ask(), PLAIN, "p/m", "")
+    twice = absorb(once, Ask(), replace(PLAIN, text=""), "q/n", "")
+    assert twice.calls == (
+        CallCost(0, "p/m", PLAIN.usage, 0.25),
+        CallCost(0, "q/n", PLAIN.usage, 0.25),
+    )
 
 
 def test_an_unknown_price_makes_the_sum_unknown_and_it_stays_so() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.contexts import call, context
 from worker.core import history
-from worker.core.context import CacheMark, NoteRef, Outcome, Status
+from worker.core.context import CacheMark, CallCost, NoteRef, Outcome, Status
 from worker.core.limits import Dimension, Spent
 from worker.core.messages import Assistant, ToolResult, Usage, User, WireForm
 
@@ -28,6 +28,10 @@ FULL = context(
     note=NoteRef(5, "d" * 40, "https://gitlab.example/x#note_5"),
     answered=(11, 12),
     outcome=Outcome(Status.PARTIAL, "because", "time"),
+    calls=(
+        CallCost(0, "p/m", Usage(1, 2, 3, 4, 5), 0.25),
+        CallCost(1, "q/n", Usage(6), None),
+    ),
 )
 
 

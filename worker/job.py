@@ -1,5 +1,7 @@
 """The story of one trigger: prepare → run → report → save."""
 
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 from worker import replies
@@ -18,8 +20,11 @@ from worker.core.context import Status, Subject
 from worker.core.progress import Watcher, unwatched
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.deps import Deps
+from worker.errors import SourceError
 from worker.playbook import Workflow
 from worker.replies import Told
+
+log = logging.getLogger("sandpiper.job")
 
 __all__ = [
     "CLAIM_MARGIN",
@@ -54,9 +59,20 @@ def _failed(trigger: PipelineFailed, deps: Deps, watch: Watcher) -> Ended:
     return analyse(subject, workflow, deps, watch, superseded=lambda: deps.desk.superseded(subject))
 
 
+def _others(subject: Subject, deps: Deps) -> Sequence[int]:
+    """The commit's other pipelines; not to know of them must not cost the analysis."""
+    try:
+        return deps.desk.same_commit(subject)
+    except SourceError as error:
+        if error.transient:
+            raise
+        log.warning("pipeline %d: %s", subject.pipeline_id, error)
+        return ()
+
+
 def _told_already(subject: Subject, workflow: Workflow, deps: Deps) -> str:
     """One run for each commit: why another pipeline on it needs none, or "". Raises Busy."""
-    for pipeline in deps.desk.same_commit(subject):
+    for pipeline in _others(subject, deps):
         key = key_of(replace(subject, pipeline_id=pipeline), workflow, deps)
         latest = deps.store.latest(key)
         if latest is not None:

@@ -44,6 +44,12 @@ def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(
     assert len(at.own()) == 1
 
 
+def test_an_analysis_does_not_depend_on_the_list_of_pipelines(at: Job, sim: GitLabSim) -> None:
+    sim.fail_next("GET", r"/merge_requests/\d+/pipelines", 403, times=5)
+    at.answers(FINDING)
+    assert isinstance(at.failed(), job.Finished)
+
+
 def test_a_new_commit_is_looked_at(at: Job, sim: GitLabSim) -> None:
     at.answers(FINDING, FINDING)
     at.failed()

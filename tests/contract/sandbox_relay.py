@@ -6,7 +6,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,13 +21,16 @@ from sandbox.engine import address
 Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
+Count = Callable[[int], None]
+
+
 @contextmanager
-def relay(tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """The port on loopback where the engine answers."""
+def relay(tls: ssl.SSLContext | None = None, count: Count = lambda size: None) -> Iterator[int]:
+    """The port on loopback where the engine answers. `count` is told the bytes the engine sends."""
     engine = address(None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         stopped = threading.Event()
-        accepting = threading.Thread(target=_accept, args=(server, engine, tls, stopped))
+        accepting = threading.Thread(target=_accept, args=(server, engine, tls, stopped, count))
         accepting.start()
         try:
             yield server.getsockname()[1]
@@ -39,27 +42,35 @@ def relay(tls: ssl.SSLContext | None = None) -> Iterator[int]:
 
 
 def _accept(
-    server: socket.socket, engine: str, tls: ssl.SSLContext | None, stopped: threading.Event
+    server: socket.socket,
+    engine: str,
+    tls: ssl.SSLContext | None,
+    stopped: threading.Event,
+    count: Count,
 ) -> None:
     relays = []
     with suppress(OSError):
         while True:
             peer, _ = server.accept()
-            relays.append(threading.Thread(target=_serve, args=(peer, engine, tls, stopped)))
+            relays.append(threading.Thread(target=_serve, args=(peer, engine, tls, stopped, count)))
             relays[-1].start()
     for thread in relays:
         thread.join(30)
 
 
 def _serve(
-    peer: socket.socket, where: str, tls: ssl.SSLContext | None, stopped: threading.Event
+    peer: socket.socket,
+    where: str,
+    tls: ssl.SSLContext | None,
+    stopped: threading.Event,
+    count: Count,
 ) -> None:
     with suppress(OSError), closing(peer):
         peer.settimeout(30)
         if tls:
             peer = tls.wrap_socket(peer, server_side=True)
         with closing(peer), _engine(where) as engine:
-            _pump(peer, engine, stopped)
+            _pump(peer, engine, stopped, count)
 
 
 def _engine(where: str) -> socket.socket:
@@ -71,7 +82,9 @@ def _engine(where: str) -> socket.socket:
     return socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 2375))
 
 
-def _pump(peer: socket.socket, engine: socket.socket, stopped: threading.Event) -> None:
+def _pump(
+    peer: socket.socket, engine: socket.socket, stopped: threading.Event, count: Count
+) -> None:
     other = {peer: engine, engine: peer}
     while not stopped.is_set():
         pending = [peer] if isinstance(peer, ssl.SSLSocket) and peer.pending() else []
@@ -79,6 +92,8 @@ def _pump(peer: socket.socket, engine: socket.socket, stopped: threading.Event) 
             data = ready.recv(1 << 16)
             if not data:
                 return
+            if ready is engine:
+                count(len(data))
             other[ready].sendall(data)
 
 

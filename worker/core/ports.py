@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from worker.core.context import NoteRef, Subject
 from worker.core.identity import Marker
@@ -383,6 +383,3 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
-
-
-Json = dict[str, Any]

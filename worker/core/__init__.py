@@ -1,1 +1,2 @@
-"""The pure heart: no I/O, no clock, no randomness. Imports the standard library and `errors`."""
+"""The pure heart: no I/O, no clock, no randomness. Imports the standard library, `errors`
+and one search engine (`ahocorasick_rs`)."""

@@ -13,22 +13,34 @@ _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 
 
-def absorb(context: Context, ask: Ask, reply: Reply, origin: str, kept_notice: str) -> Context:
+def absorb(
+    context: Context,
+    ask: Ask,
+    reply: Reply,
+    origin: str,
+    kept_notice: str,
+    *,
+    at: float = 0.0,
+    seconds: float = 0.0,
+) -> Context:
     """`context` after `reply` to `ask`.
 
     Calls in an answer to a final request are dropped here, whether or not the provider had the
     tools switched off: what is not in the context is never run. `origin` tags the verbatim wire
     form. `kept_notice` is the ephemeral text of the request if it must stay in the history as
-    sent, because signed thinking was written under it; else "".
+    sent, because signed thinking was written under it; else "". The request was sent `at` (epoch
+    seconds) and took `seconds`.
     """
     spent, said = _taken(asked(context.spent, ask), ask, reply, origin, kept_notice)
+    place = len(context.messages) + len(said) - 1 if said else -1
+    cost = CallCost(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, place)
     return replace(
         context,
         usage=context.usage + reply.usage,
         cost_usd=_sum(context.cost_usd, reply.cost_usd),
         spent=spent,
         messages=context.messages + said,
-        calls=(*context.calls, CallCost(context.turn, origin, reply.usage, reply.cost_usd)),
+        calls=(*context.calls, cost),
     )
 
 

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from worker.core.limits import Spent
 from worker.core.messages import Assistant, Message, ToolSpec, Usage
+from worker.core.redacted import Counts
+from worker.core.survey import Survey
 
 SCHEMA = 1
 """The version of `context.json`. A reader knows its own and all older ones."""
@@ -52,12 +54,19 @@ class NoteRef:
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """What one model call used. `cost_usd` is None where the model's price is unknown."""
+    """What one model call used. `cost_usd` is None where the model's price is unknown.
+
+    It was sent `at` (epoch seconds) and took `seconds`. `message` is the index of its answer in the
+    session's messages, -1 where none was kept.
+    """
 
     turn: int
     model: str
     usage: Usage
     cost_usd: float | None
+    at: float = 0.0
+    seconds: float = 0.0
+    message: int = -1
 
 
 class Status(StrEnum):
@@ -84,7 +93,13 @@ class Context:
     `system` and `tools` never change after the first request (law 7). `turn_start` is the index of
     the first message of this turn. `answered` are the ids of the reply notes already dealt with.
     `gave_way` is the model that did not answer in this turn, if another took over. `calls` are all
-    model calls of the session, in order.
+    model calls of the session, in order. `survey` is what the host found before the model.
+    `found_by` is "rule" or "known" while no model has looked into the failure, "asked" in the later
+    turn in which one does, else "". `lost` says what of the session could not be had in this turn.
+    `rested` says that its run was handed over: none of its open calls had been begun.
+    `redacted` counts the secrets that were taken out of what this turn has read. `said` is the note
+    as this turn has posted it, `verdict` its verdict ("" if it is no finding), and `seconds` what
+    the turn took.
     """
 
     session_id: str
@@ -105,6 +120,14 @@ class Context:
     outcome: Outcome | None = None
     gave_way: str = ""
     calls: tuple[CallCost, ...] = ()
+    survey: Survey | None = None
+    found_by: str = ""
+    lost: tuple[str, ...] = ()
+    rested: bool = False
+    redacted: Counts = ()
+    said: str = ""
+    verdict: str = ""
+    seconds: float = 0.0
 
     def add(self, *messages: Message) -> "Context":
         """The same session with `messages` at the end."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
+from worker.core import survey
 from worker.core.context import (
     SCHEMA,
     CacheMark,
@@ -102,7 +103,8 @@ class _Grown(Generic[T]):
 
 _SETTLED = (
     *("session_id", "turn", "turn_start", "workflow", "model", "gave_way", "subject", "note"),
-    *("answered", "system", "tools"),
+    *("answered", "system", "tools", "survey", "found_by", "lost", "rested", "redacted"),
+    *("said", "verdict", "seconds"),
 )
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -122,6 +124,7 @@ def _settled(context: Context) -> dict[str, Any]:
     fields["subject"] = _flat(context.subject)
     fields["note"] = _flat(context.note) if context.note else None
     fields["tools"] = [_tool_out(tool) for tool in context.tools]
+    fields["survey"] = survey.out(context.survey) if context.survey else None
     return fields
 
 
@@ -179,6 +182,14 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
         outcome=_outcome_in(fields["outcome"]),
         gave_way=str(fields.get("gave_way", "")),
         calls=tuple(_call_in(call) for call in fields.get("calls", ())),
+        survey=survey.load(fields["survey"]) if fields.get("survey") else None,
+        found_by=str(fields.get("found_by", "")),
+        lost=tuple(str(line) for line in fields.get("lost", ())),
+        rested=bool(fields.get("rested", False)),
+        redacted=tuple((str(kind), int(number)) for kind, number in fields.get("redacted", ())),
+        said=str(fields.get("said", "")),
+        verdict=str(fields.get("verdict", "")),
+        seconds=float(fields.get("seconds", 0.0)),
     )
 
 

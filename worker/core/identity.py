@@ -7,6 +7,10 @@ from dataclasses import dataclass
 _MARKER = re.compile(r"<!-- sandpiper:session=([0-9a-f]{20}) turn=(\d{1,6}) -->")
 
 
+SUGGESTIONS = range(999_001, 999_004)
+"""The "turns" in the markers of suggestions on the diff, which are none of the session's turns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marker:
     """Which session and turn a note belongs to. Believed only on a note of the bot's own user."""

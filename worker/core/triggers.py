@@ -27,6 +27,19 @@ class PipelineFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelinePassed:
+    """A pipeline passed; the fields are those of `PipelineFailed`."""
+
+    project_id: int
+    pipeline_id: int
+    sha: str
+    ref: str
+    mr_iid: int = 0
+    mr_project_id: int = 0
+    kind: Literal["passed"] = "passed"
+
+
+@dataclass(frozen=True, slots=True)
 class Replied:
     """Somebody wrote on a merge request; whether it is for the bot is for the worker to see."""
 
@@ -37,7 +50,22 @@ class Replied:
     kind: Literal["reply"] = "reply"
 
 
-Trigger = PipelineFailed | Replied
+@dataclass(frozen=True, slots=True)
+class Reacted:
+    """Somebody gave a note 👍 or 👎, or took it back: the worker looks at what stands there now.
+
+    `award_id` and `revoked` only tell the events on one note apart.
+    """
+
+    project_id: int
+    mr_iid: int
+    note_id: int
+    award_id: int
+    revoked: bool = False
+    kind: Literal["reaction"] = "reaction"
+
+
+Trigger = PipelineFailed | PipelinePassed | Replied | Reacted
 
 
 def trigger_id(trigger: Trigger) -> str:
@@ -53,9 +81,11 @@ def to_message(trigger: Trigger) -> dict[str, Any]:
 
 def from_message(message: Mapping[str, Any]) -> Trigger:
     """The trigger of a queue message. Raises ValueError if it is not one of ours."""
-    kinds: dict[str, type[PipelineFailed] | type[Replied]] = {
+    kinds: dict[str, type[Trigger]] = {
         "pipeline": PipelineFailed,
+        "passed": PipelinePassed,
         "reply": Replied,
+        "reaction": Reacted,
     }
     try:
         return kinds[message["kind"]](**message)

@@ -32,8 +32,8 @@ def test_every_call_is_kept_with_its_model_and_price() -> None:
     once = absorb(context(), Ask(), PLAIN, "p/m", "")
     twice = absorb(once, Ask(), replace(PLAIN, text=""), "q/n", "")
     assert twice.calls == (
-        CallCost(0, "p/m", PLAIN.usage, 0.25),
-        CallCost(0, "q/n", PLAIN.usage, 0.25),
+        CallCost(0, "p/m", PLAIN.usage, 0.25, message=1),
+        CallCost(0, "q/n", PLAIN.usage, 0.25, message=-1),
     )
 
 

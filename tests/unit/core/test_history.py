@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +86,16 @@ def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
 def test_bytes_that_are_no_session_are_refused_with_the_reason(data: bytes, says: str) -> None:
     with pytest.raises(history.HistoryError, match=says):
         history.load(data)
+
+
+def test_a_session_stored_by_the_first_schema_is_read() -> None:
+    stored = history.load((Path(__file__).parent / "schema_1.json").read_bytes())
+    assert (stored.turn, stored.turn_start, stored.answered) == (1, 4, (5,))
+    assert [type(message).__name__ for message in stored.messages] == [
+        *("User", "Assistant", "ToolResult", "Assistant", "User", "Assistant")
+    ]
+    assert stored.outcome is not None
+    assert stored.outcome.text == "Because."
+    assert [each.cost_usd for each in stored.calls] == [0.2, None]
+    assert (stored.lost, stored.rested) == ((), False)
+    assert history.load(history.dump(stored)) == stored

@@ -2,11 +2,13 @@
 
 import random
 import time
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 
 from worker.core import logs
+from worker.core.timeline import Timeline
 
 STAMP = "2025-03-01T10:00:00.000001Z 01O"
 
@@ -99,15 +101,60 @@ def test_cleaning_twice_changes_nothing() -> None:
         assert logs.clean(once) == once
 
 
-def test_the_page_of_a_short_trace_hides_no_line() -> None:
-    assert logs.hidden_lines(b"one\n" * 100) == 0
-
-
 def test_the_page_of_a_long_trace_numbers_only_the_lines_it_shows() -> None:
     raw = b"".join(b"line %06d\n\n" % number for number in range(60_000))
-    hidden = logs.hidden_lines(raw)
+    hidden = 60_000 - logs.shown_lines(raw[-600_000:])
     shown = raw[-logs.PAGE_BYTES :].split(b"\n", 1)[1].lstrip(b"\n")
     assert logs.split(logs.clean(raw))[hidden].encode() == shown.split(b"\n", 1)[0]
+
+
+def envelope() -> bytes:
+    """A trace as a runner writes it, one minute of which passes at each mark."""
+    at, lines = 1_700_000_000, list[str]()
+
+    def line(text: str, later: int = 0) -> None:
+        nonlocal at
+        at += later
+        stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000001Z 01O")
+        lines.append(f"{stamp} {text}")
+
+    line("Running with a runner")
+    line(f"section_start:{at}:get_sources\r\x1b[0KGetting source")
+    line("")
+    line("Fetching", 20)
+    line(f"section_end:{at}:get_sources\r\x1b[0K")
+    line(f"section_end:{at}:nobody\r\x1b[0Kstray")
+    line(f"section_start:{at}:step_script[collapsed=true]\r\x1b[0KExecuting")
+    for number in range(400):
+        line(f"$ step {number}", 60)
+        line("done", 2)
+    line(f"section_end:{at}:step_script\r\x1b[0Kbye")
+    return "\n".join([*lines, ""]).encode()
+
+
+def test_a_timeline_names_the_lines_of_sections_and_times_and_changes_no_line() -> None:
+    timeline = Timeline()
+    cleaned = b"".join(logs.pieces([envelope()], timeline))
+    assert cleaned == logs.clean(envelope())
+    lines = logs.split(cleaned)
+    told = [(each.name, lines[each.first - 1], lines[each.last - 1]) for each in timeline.sections]
+    assert told == [
+        ("get_sources", "Getting source", "Fetching"),
+        ("step_script", "Executing", "done"),
+    ]
+    assert timeline.sections[1].end - timeline.sections[1].start == 400 * 62
+    found = dict(timeline.times)
+    step = lines.index("$ step 7") + 1
+    assert (lines[step], found[step + 1] - found[step]) == ("done", 2)
+
+
+def test_a_timeline_of_very_many_marks_stays_small() -> None:
+    timeline = Timeline()
+    day = "2025-03-01T{:02d}:{:02d}:{:02d}.000001Z 01O section_start:1:a{}\r\x1b[0Kx\n"
+    raw = "".join(day.format(n // 3600, n // 60 % 60, n % 60, n) for n in range(40_000)).encode()
+    assert b"".join(logs.pieces([raw], timeline)) == logs.clean(raw)
+    assert len(timeline.sections) <= 2_000
+    assert 2_000 < len(timeline.times) <= 5_000
 
 
 def test_cleaning_takes_linear_time_for_hostile_traces() -> None:
@@ -119,10 +166,10 @@ def test_cleaning_takes_linear_time_for_hostile_traces() -> None:
         b"a" * 2_000_000,
         b"\n" * 2_000_000,
     ]
-    started = time.monotonic()
+    started = time.process_time()
     for raw in hostile:
         logs.clean(raw)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 # ----------------------------------------------------------------------------------- preview
@@ -211,7 +258,7 @@ def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
         (b"error " + b"x" * 900 + b"\n") * 2_000,
         (b"error " + b"a.b" * 300 + b"\n") * 2_000,
     ]
-    started = time.monotonic()
+    started = time.process_time()
     for cleaned in hostile:
         logs.preview(cleaned)
-    assert time.monotonic() - started < 15
+    assert time.process_time() - started < 15

@@ -222,6 +222,6 @@ def test_redacting_takes_linear_time_for_hostile_text() -> None:
         "secret" + "_" * size,
     ]
     for text in hostile:
-        started = time.monotonic()
+        started = time.process_time()
         redactor.text(text)
-        assert time.monotonic() - started < 3, text[:20]
+        assert time.process_time() - started < 3, text[:20]

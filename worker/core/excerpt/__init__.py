@@ -15,14 +15,36 @@ from worker.core.excerpt.green import Green
 from worker.core.excerpt.place import Line
 from worker.core.excerpt.scan import Found, Scan
 
-__all__ = ["Excerpt", "Green", "excerpt"]
+__all__ = ["Digest", "Excerpt", "Green", "excerpt"]
 
 CHUNK = 1 << 20
 """Bytes that are looked at together."""
 
 
+class Digest:
+    """What was found in a log: small, whatever the size of the log."""
+
+    def __init__(self, found: Found, whole: bytes | None) -> None:
+        self._whole = whole
+        self._total = found.total
+        self._lines = place.lines(found)
+        self._weights = _weights(found, self._lines)
+
+    def text(self, limit: int) -> str:
+        """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
+
+        A log that fits is shown whole.
+        """
+        if self._whole is not None and (shown := _numbered(self._whole, limit)):
+            return shown
+        return Choice(self._lines, self._weights, self._total, limit).text()
+
+
 class Excerpt:
-    """The excerpt of a log that comes in pieces; memory does not grow with the log."""
+    """The excerpt of a log that comes in pieces; memory does not grow with the log.
+
+    `limit` is in bytes: the most that a text of it may have.
+    """
 
     def __init__(self, limit: int, green: Green | None = None) -> None:
         self._limit = limit
@@ -36,18 +58,14 @@ class Excerpt:
             self._scan.feed(lines)
             self._keep(lines)
 
-    def text(self) -> str:
-        """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
+    def digest(self) -> Digest:
+        """What was found so far."""
+        whole = b"".join(self._whole) if self._whole is not None else None
+        return Digest(self._scan.found(), whole)
 
-        A log that fits is shown whole.
-        """
-        found = self._scan.found()
-        if self._whole is not None:
-            cleaned = b"".join(self._whole)
-            if shown := _numbered(cleaned, self._limit):
-                return shown
-        lines = place.lines(found)
-        return Choice(lines, _weights(found, lines), found.total, self._limit).text()
+    def text(self) -> str:
+        """The longest text."""
+        return self.digest().text(self._limit)
 
     def _keep(self, lines: bytes) -> None:
         self._size += len(lines)

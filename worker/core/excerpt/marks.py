@@ -2,6 +2,8 @@
 
 import re
 
+from ahocorasick_rs import AhoCorasick
+
 from worker.core.recognisers import RECOGNISERS
 
 SHOWN = 300
@@ -33,7 +35,9 @@ _WORDS = {
 _CLASS = {word: name for name, words in _WORDS.items() for word in words.split()}
 _SHOUTED = {word.upper() for name in ("fault", "trouble") for word in _WORDS[name].split()}
 _WORD = re.compile(r"[A-Za-z][A-Za-z']*")
-_PATHS = re.compile(r"\S*[\w.-]/[\w./-]+")
+_PATHS = re.compile(r"(?<!\S)\S*[\w.-]/[\w./-]+")
+_NOTHING_HINTS = ("0", "no", "zero", "without", "=>")
+_COUNTED = re.compile(r"[1-9]")
 
 _HEADS = {
     "stamp": r"\W?\d\d:\d\d:\d\d|\W?\d{4}-\d\d-\d\d",
@@ -94,6 +98,7 @@ _HOLDS = {
     "test_name": ("::", "test_", "_test", "Test.", "Tests.", "Spec."),
 }
 _PARTS = tuple((part, name) for name, parts in _HOLDS.items() for part in parts)
+_FINDER = AhoCorasick([part for part, _ in _PARTS])
 _NOTHING = re.compile(
     r"\b(?:0|no|without|zero) (?:\w+ )?(?:errors?|fail\w*|exceptions?|warnings?|problems?)\b"
     r"|(?:errors?|fail\w*|exceptions?)\W{1,4}0\b|=> (?:\d|on|off|enabled|no value)",
@@ -124,7 +129,7 @@ def marks(text: str) -> set[str]:
     found = _words(line)
     if head := _HEAD.match(line):
         found.add(str(head.lastgroup))
-    found.update([name for part, name in _PARTS if part in line])
+    found.update([_PARTS[at][1] for at, _, _ in _FINDER.find_matches_as_indexes(line, True)])
     _patterns(line, found)
     _shape(line, found)
     return found
@@ -145,9 +150,10 @@ def _words(line: str) -> set[str]:
 
 def _patterns(line: str, found: set[str]) -> None:
     if "fault" in found or "named" in found or "soft" in found:
-        if _NOTHING.search(line):
+        lowered = line.lower()
+        if any(hint in lowered for hint in _NOTHING_HINTS) and _NOTHING.search(line):
             found.add("nothing")
-        elif _SUMMARY.search(line):
+        elif _COUNTED.search(line) and _SUMMARY.search(line):
             found.add("summary")
     if ("." in line or ", line" in line) and _PLACE.search(line):
         found.add("place")

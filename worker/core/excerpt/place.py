@@ -15,8 +15,11 @@ _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
     r"(?:\d\d:\d\d:\d\d\s+)?"
 )
-_IN_NAMES = re.compile(r"""[\d_./\\:@{}=\[\]()<>'"-]""")
+_NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<>'"-]\S*+""")
 _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
+
+_COUNTS = bytes.maketrans(b"23456789", b"11111111")
+"""A line is read alike whatever its digits, only that 0 means nothing failed."""
 
 _NONE = -6.0  # weight of what is not there
 _FADE = 0.25  # what a line lends its neighbours falls by this much a line
@@ -47,15 +50,17 @@ class Line:
 
 def lines(found: Found) -> list[Line]:
     """The kept lines, read."""
-    known: dict[str, tuple[frozenset[str], str, bool]] = {}
+    known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
+    sets: dict[frozenset[str], frozenset[str]] = {}
     read = []
     for kept in found.lines:
         text = without_stamp(kept.data.decode("utf-8", "replace"))
-        if text not in known:
+        alike = kept.data.translate(_COUNTS)
+        if alike not in known:
             seen = frozenset(marks.marks(text))
             ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
-            known[text] = seen, _make(text), ends
-        read.append(Line(kept, text, *known[text]))
+            known[alike] = sets.setdefault(seen, seen), _make(text), ends
+        read.append(Line(kept, text, *known[alike]))
     return read
 
 
@@ -84,8 +89,7 @@ def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[flo
 
 
 def _make(text: str) -> str:
-    words = text[:200].split()
-    return " ".join(["#" if _IN_NAMES.search(word) else word for word in words])
+    return " ".join(_NAME.sub("#", text[:200]).split())
 
 
 def _neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
@@ -113,7 +117,7 @@ def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[f
     """What the lines weigh that this one is indented under; how near an opening line is before it,
     no closing one between; how deep in a stack trace it stands."""
     parents, opened, inside, frames = [], [], [], []
-    stack: list[tuple[int, float]] = []
+    stack: list[tuple[int, float]] = []  # with the best weight so far
     since, depth = math.inf, 0
     for line, weight, gap in zip(read, own, gaps, strict=False):
         if gap:
@@ -121,8 +125,9 @@ def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[f
         indent = len(line.text) - len(line.text.lstrip())
         while stack and stack[-1][0] >= indent:
             stack.pop()
-        parents.append(max((above for _, above in stack), default=_NONE))
-        stack.append((indent, weight))
+        above = stack[-1][1] if stack else _NONE
+        parents.append(above)
+        stack.append((indent, max(weight, above) if stack else weight))
         since = _since(line, since)
         opened.append(math.exp(-since / 6))
         inside.append(math.exp(-since / 30))

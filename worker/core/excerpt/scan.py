@@ -5,6 +5,8 @@ from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from ahocorasick_rs import BytesAhoCorasick
+
 from worker.core.excerpt.green import DIGITS, LOWER, Green
 
 
@@ -20,14 +22,17 @@ _HARD = _stems(
     "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
 )
 _LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
-_STEMS = (
+STEMS = (
     *((stem, 2.5) for stem in _SOFT),
     *((stem, 1.5) for stem in _HARD),
     *((stem, 0.0) for stem in _LOUD),
 )
 """Words of trouble, the loudest last, and how much they count against a line."""
 
-_ASCII_STEMS = tuple((stem, mildness) for stem, mildness in _STEMS if stem.isascii())
+_FINDER = BytesAhoCorasick([stem for stem, _ in STEMS])
+_MILDNESS = tuple(mildness for _, mildness in STEMS)
+_WINDOW = 1 << 17
+"""Bytes whose words are listed at once: a hostile log is little but words."""
 
 BEFORE, AFTER = 6, 12
 """Lines kept around a line with a word of trouble."""
@@ -114,13 +119,12 @@ class Scan:
             new = self._green.news(lines)
             self._new |= new
             hot.update(dict.fromkeys(new, 4.0))
-        text = b"\n" + b"\n".join(lines) + b"\n"
-        for stem, mildness in _STEMS if not text.isascii() else _ASCII_STEMS:
-            at = text.find(stem)
-            while at >= 0:
-                start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
-                hot[text[start:end]] = mildness
-                at = text.find(stem, end)
+        text = b"\n".join(lines) + b"\n"
+        start = 0
+        while start < len(text):
+            end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
+            hot.update(_troubled(text[start:end]))
+            start = end
 
     def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
         """Keep the best hits of these lines, and what stands around them."""
@@ -215,6 +219,21 @@ class Scan:
         first = self._first
         ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
         return first, max(first + 1, next(ends, self._total))
+
+
+def _troubled(text: bytes) -> dict[bytes, float]:
+    """The lines of `text` with a word of trouble, and the mildness of each one's loudest."""
+    found: dict[bytes, float] = {}
+    line, mildest, end = b"", 0.0, -1
+    for word, at, _ in _FINDER.find_matches_as_indexes(text, overlapping=True):
+        mild = _MILDNESS[word]
+        if at > end:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            line, mildest = text[start:end], mild
+            found[line] = mild
+        elif mild < mildest:
+            found[line] = mildest = mild
+    return found
 
 
 def _shape(key: bytes) -> tuple[bytes, ...]:

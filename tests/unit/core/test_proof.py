@@ -1,0 +1,184 @@
+"""Only what stands byte for byte in captured evidence is proven; the rest is told apart."""
+
+from random import Random
+
+import pytest
+
+from tests.unit.core.captures import Held
+from worker.core.finding import Evidence, Finding, Unproven, Verdict, failures, parse, prove, said
+from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+
+LOG, FILE = JobLog(7), RepoFile("src/a.py")
+
+
+def at(line: int, text: str, place: Place = LOG, last: int = 0) -> Evidence:
+    return Evidence(place, line, text, last=last or line)
+
+
+def proven(quote: Evidence, **texts: str) -> Evidence | None:
+    held = Held({LOG: "\n" * 11 + texts.get("log", ""), FILE: texts.get("file", "")})
+    found = prove(Finding(evidence=(quote,)), held).evidence
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("line", "quote", "stands"),
+    [
+        pytest.param("  error: no such file", "error: no such file", True, id="the whole line"),
+        pytest.param("boom", "boom", True, id="a short line, whole"),
+        pytest.param("it went boom", "boom", False, id="a short part"),
+        pytest.param("ld: error: no such file", "error: no such file", True, id="a long part"),
+        pytest.param("error: no such file", "error:  no such file", False, id="other blanks"),
+        pytest.param("error: no such file", "Error: no such file", False, id="another case"),
+        pytest.param("error: no such file", "error: no … file", False, id="shortened within"),
+        pytest.param("error: no such file a/b", "error: no such file…", True, id="cut at its end"),
+        pytest.param("error", "", False, id="nothing"),
+        pytest.param("", "", False, id="nothing of nothing"),
+        pytest.param("a b c d e f g h", "a b c d e f g", False, id="too few letters"),
+    ],
+)
+def test_a_quote_is_proven_byte_for_byte(line: str, quote: str, stands: bool) -> None:
+    assert bool(proven(at(12, quote), log=line)) == stands
+
+
+@pytest.mark.parametrize(("off", "stands"), [(0, True), (1, True), (-2, True), (3, False)])
+def test_a_line_number_may_be_off_by_two(off: int, stands: bool) -> None:
+    found = proven(at(12 + off, "error: no such file"), log="error: no such file\n\n\n\n\n")
+    assert bool(found) == stands
+    if found:
+        assert (found.line, found.url) == (12, "https://gitlab.example.com/job/7#L12")
+
+
+def test_without_a_line_number_only_a_tests_message_is_proven() -> None:
+    assert proven(at(0, "error: no such file"), log="error: no such file") is None
+
+
+def test_several_lines_stand_one_after_the_other_and_are_shown_as_captured() -> None:
+    code = "def f():\n    if x:\n\n        return 1\n    return 2"
+    quote = at(2, "if x:\n\nreturn 1", FILE, last=4)
+    found = proven(quote, file=code)
+    assert found is not None
+    assert (found.line, found.last, found.text) == (2, 4, "if x:\n\n    return 1")
+    assert found.url.endswith("#L2-4")
+    assert proven(at(2, "if x:\nreturn 1", FILE, last=4), file=code) is None
+    assert proven(at(2, "if x: return 1", FILE, last=4), file=code) is None
+
+
+def test_every_kind_of_place_is_proven_and_only_in_itself() -> None:
+    places: tuple[Place, ...] = (
+        LOG,
+        FILE,
+        RepoFile("src/a.py", "main"),
+        JobArtifact(7, "a"),
+        ReportedTest("t"),
+    )
+    held = Held({place: f"this is in number {number}" for number, place in enumerate(places)})
+    for number, place in enumerate(places):
+        line = 0 if isinstance(place, ReportedTest) else 1
+        for other in range(len(places)):
+            quote = at(line, f"this is in number {other}", place)
+            assert bool(prove(Finding(evidence=(quote,)), held).evidence) == (number == other)
+
+
+def test_the_same_lines_are_shown_once_and_read_once() -> None:
+    held = Held({LOG: "error: no such file"})
+    twice = (at(1, "error: no such file"), at(2, "error: no such"))
+    finding = prove(Finding(evidence=twice), held)
+    assert (len(finding.evidence), finding.unproven, held.read) == (1, 0, [LOG])
+
+
+def test_what_failed_is_told_with_what_is_really_there() -> None:
+    held = Held({LOG: "\n".join(f"line number {number}" for number in range(1, 9))})
+    evidence = (at(4, "something else"), at(2, "line number 7"), at(90, "x"), at(1, "x", FILE))
+    assert failures(Finding(evidence=evidence, unread=("- so it is",)), held) == (
+        Unproven("", "- so it is", "this is not in the form of a quote"),
+        Unproven(
+            "job 7 line 4",
+            "something else",
+            "job 7 has on these lines",
+            tuple(f"{number}: line number {number}" for number in range(2, 7)),
+        ),
+        Unproven("job 7 line 2", "line number 7", "it stands on line 7 of job 7, not there"),
+        Unproven("job 7 line 90", "x", "job 7 has 8 lines"),
+        Unproven("file src/a.py line 1", "x", "file src/a.py could not be read: 404 Not Found"),
+    )
+
+
+def test_a_verdict_none_of_whose_quotes_is_proven_is_not_kept() -> None:
+    lost = prove(Finding(Verdict.FLAKY, evidence=(at(1, "invented"),)), Held())
+    assert (lost.verdict, lost.unproven) == (Verdict.UNKNOWN, 1)
+    assert "said “flaky”, but" in lost.doubt
+    kept = (at(1, "invented"), at(1, "error: no such file"))
+    held = Held({LOG: "error: no such file"})
+    assert prove(Finding(Verdict.FLAKY, evidence=kept), held).verdict is Verdict.FLAKY
+    assert prove(Finding(Verdict.ABSTAIN, evidence=kept[:1]), held).verdict is Verdict.ABSTAIN
+
+
+def test_quotes_in_a_reply_are_proven_and_the_others_are_only_placed() -> None:
+    held = Held({LOG: "error: no such file"})
+    text = "It is there:\n\n- job 7 line 1: error: no such file\n- job 7 line 1: made up\n\nSo."
+    assert said(text, held) == (
+        "It is there:\n",
+        Evidence(LOG, 1, "error: no such file", "https://gitlab.example.com/job/7#L1", 1),
+        Unproven(
+            "job 7 line 1", "made up", "job 7 has on these lines", ("1: error: no such file",)
+        ),
+        "\nSo.",
+    )
+
+
+# ------------------------------------------------------------------------- seeded fabrications
+
+_ALIKE = str.maketrans("aeopcxyiAEOPCX0", "аеорсхуіАЕОРСХО")
+WORDS = ("cannot", "find", "module", "assertion", "failed", "expected", "timeout", "at", "src")
+
+
+def log_of(rng: Random, lines: int = 200) -> list[str]:
+    """Lines that differ from each other in every part of some length."""
+    return [
+        "  " * rng.randint(0, 2)
+        + " ".join(
+            f"{rng.choice(WORDS)}{rng.randint(1000, 9999)}" for _ in range(rng.randint(3, 8))
+        )
+        for _ in range(lines)
+    ]
+
+
+def fabricated(rng: Random, quote: Evidence, lines: list[str]) -> Evidence:
+    """`quote`, no longer true, in one of the ways in which models are wrong."""
+    text, number = quote.text, quote.line
+    inside = rng.randrange(1, len(text) - 1)
+    far = rng.choice([each for each in range(1, len(lines) + 1) if abs(each - number) > 12])
+    other = lines[far - 1].strip()
+    ways = (
+        (quote.place, number, text[:inside] + "~" + text[inside + 1 :]),
+        (quote.place, number, text[:inside] + text[inside].swapcase() + "~" + text[inside + 1 :]),
+        (quote.place, number, f"{text} {other}"),
+        (quote.place, number, f"{text}\n{other}"),
+        (quote.place, number, text.translate(_ALIKE)),
+        (quote.place, number, text.replace(" ", "  ", 1)),
+        (quote.place, number, text.replace(" ", "\u00a0", 1)),
+        (quote.place, number, f"{text[:inside]}\u200b{text[inside:]}"),
+        (quote.place, number, f"{text[:inside]} … {text[inside:]}"),
+        (quote.place, number, other),
+        (quote.place, far, text),
+        (JobLog(8), number, text),
+        (RepoFile("src/a.py"), number, text),
+    )
+    place, line, changed = rng.choice(ways)
+    return at(line, changed, place)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_true_quotes_are_all_accepted_and_fabrications_all_rejected(seed: int) -> None:
+    rng = Random(seed)
+    lines, others = log_of(rng), log_of(rng)
+    held = Held({LOG: "\n".join(lines), JobLog(8): "\n".join(others), FILE: "\n".join(others)})
+    for _ in range(60):
+        number, size = rng.randint(1, len(lines) - 5), rng.choice((1, 1, 1, 2, 5))
+        span = [line.strip() for line in lines[number - 1 : number - 1 + size]]
+        true = at(number, "\n".join(span), last=number + size - 1)
+        written = f"## Evidence\n- {true.where}: " + "\n  ".join(span)
+        assert len(prove(parse(written), held).evidence) == 1, written
+        false = fabricated(rng, at(number, span[0]), lines)
+        assert prove(Finding(evidence=(false,)), held).evidence == (), false

@@ -1,0 +1,145 @@
+"""The grammar of quotes: what is read as one, in which places, and what is not."""
+
+import time
+
+import pytest
+
+from worker.core.finding import Evidence, Prose, parse, scan
+from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+
+
+def quotes(text: str, *, replying: bool = False) -> list[Evidence]:
+    return [each for each in scan(text, replying=replying) if isinstance(each, Evidence)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- job 7 line 12: the text of it",
+        "* job 7 line 12: `the text of it`",
+        "1. Job 7, line 12: the text of it  ",
+        "- **job 7 line 12:** the text of it",
+        "- **job 7, line 12**: the text of it",
+        "- `job 7 line 12`: the text of it",
+        "- `job 7 line 12: the text of it`",
+        "- [job 7 line 12](https://gitlab.example.com/-/jobs/7#L12): the text of it",
+        "> job #7 line 12: ``the text of it``",
+        "- job 7 (unit-tests) line 12: the text of it",
+        "- job 7:12: the text of it",
+        "- job 7 L12: the text of it",
+        "- job 7 line 12:\n  ```\n  the text of it\n  ```",
+        "- job 7 line 12:\nthe text of it",
+    ],
+)
+def test_a_line_of_a_log_is_quoted_in_many_shapes(line: str) -> None:
+    finding = parse(f"## Evidence\n{line}\n")
+    assert finding.evidence == (Evidence(JobLog(7), 12, "the text of it", last=12),)
+    assert finding.unproven == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("- file src/a.py line 12: x = 1", RepoFile("src/a.py")),
+        ("- file `src/a.py`, line 12: `x = 1`", RepoFile("src/a.py")),
+        ("- file src/a.py, line 12: x = 1", RepoFile("src/a.py")),
+        ("- file src/a.py:12: x = 1", RepoFile("src/a.py")),
+        ("- `src/a.py:12`: x = 1", RepoFile("src/a.py")),
+        ("- src/a.py#L12: x = 1", RepoFile("src/a.py")),
+        ("- [src/a.py:12](https://gitlab.example.com/a): x = 1", RepoFile("src/a.py")),
+        ("- **file Makefile line 12:** x = 1", RepoFile("Makefile")),
+        ("- file `docs/read me.txt` line 12: x = 1", RepoFile("docs/read me.txt")),
+        ("- file app/[id]/page.tsx line 12: x = 1", RepoFile("app/[id]/page.tsx")),
+        ("- file src/a.py at main line 12: x = 1", RepoFile("src/a.py", "main")),
+        ("- file src/a.py at `release/1.0` line 12: x = 1", RepoFile("src/a.py", "release/1.0")),
+        ("- artifact 7 out/x.xml line 12: x = 1", JobArtifact(7, "out/x.xml")),
+        ("- artifact job 7 `out/x.xml`, line 12: x = 1", JobArtifact(7, "out/x.xml")),
+        ("- artifact out/x.xml of job 7 line 12: x = 1", JobArtifact(7, "out/x.xml")),
+    ],
+)
+def test_a_line_of_a_file_or_an_artifact_is_quoted(line: str, place: Place) -> None:
+    assert quotes(line) == [Evidence(place, 12, "x = 1", last=12)]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("- test tests.test_a.test_sum: x = 1", "tests.test_a.test_sum"),
+        ("- test tests/test_a.py::test_sum[a-1]: x = 1", "tests/test_a.py::test_sum[a-1]"),
+        ("- test `form: shows the name`: x = 1", "form: shows the name"),
+        ("- **test test_sum:** x = 1", "test_sum"),
+    ],
+)
+def test_the_message_of_a_test_is_quoted(line: str, name: str) -> None:
+    assert quotes(line) == [Evidence(ReportedTest(name), 0, "x = 1")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- job 7 lines 12-14: one\n  two\n  three",
+        "- job 7 lines 12 to 14: one\n  two\n  three",
+        "- **job 7, lines 12–14:**\n  one\n  two\n  three",
+        "- job 7 lines 12-14:\n\n  ```text\n  one\n  two\n  three\n  ```",
+        "- job 7 lines 12-14:\n```\none\ntwo\nthree\n```",
+    ],
+)
+def test_several_lines_are_one_quote(text: str) -> None:
+    expected = Evidence(JobLog(7), 12, "one\ntwo\nthree", last=14)
+    assert quotes(f"{text}\n- job 7 line 20: next one") == [
+        expected,
+        Evidence(JobLog(7), 20, "next one", last=20),
+    ]
+
+
+def test_a_quote_has_at_most_five_lines() -> None:
+    block = "\n".join(f"line {number}" for number in range(9))
+    (quote,) = quotes(f"- job 7 lines 1-9:\n```\n{block}\n```")
+    assert quote.text.split("\n") == [f"line {number}" for number in range(5)]
+
+
+def test_items_that_are_no_quotes_are_kept_to_be_told_and_prose_is_prose() -> None:
+    finding = parse("## Evidence\nSee also:\n- the log says so\n- job seven line 3: x\n")
+    assert finding.unread == ("- the log says so", "- job seven line 3: x")
+    assert (finding.evidence, finding.unproven, finding.details) == ((), 2, "See also:")
+
+
+def test_quotes_past_the_twentieth_are_not_looked_at() -> None:
+    lines = "\n".join(f"- job 7 line {number}: the text" for number in range(1, 26))
+    finding = parse(f"## Evidence\n{lines}\n")
+    assert (len(finding.evidence), finding.unproven) == (20, 5)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Test coverage: unchanged",
+        "- test it again: run make",
+        "- test a.b.c d: it is slow",
+        "- localhost:8080: connection refused",
+        "- src/a.py:12: the loop is here",
+        "- file a bug: it is not yours",
+        "- the job 7 line 12: x",
+    ],
+)
+def test_ordinary_lines_of_a_reply_are_no_quotes(line: str) -> None:
+    assert list(scan(line, replying=True)) == [Prose(line, item=True)]
+
+
+def test_code_in_a_reply_is_not_looked_into() -> None:
+    text = "```\n- job 7 line 12: the text of it\n```"
+    assert quotes(text, replying=True) == []
+    assert len(quotes(text.strip("`"), replying=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "start", ["- job 7 line 12", "- file ", "- artifact ", "- test ", "- [", ""]
+)
+@pytest.mark.parametrize(
+    "filler", [" ", "`", "a", ":", "a ", "a:", "a.", "a.b c", "[(", "1-", ", "]
+)
+def test_hostile_lines_are_read_in_time(start: str, filler: str) -> None:
+    begun = time.process_time()
+    for replying in (False, True):
+        list(scan(start + filler * 20_000 + "!", replying=replying))
+    assert time.process_time() - begun < 1.0

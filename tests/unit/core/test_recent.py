@@ -1,0 +1,58 @@
+"""The row of a turn in the operators' list; and what a turn's calls know of their time."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.contexts import context
+from worker.core import history, recent
+from worker.core.absorb import absorb
+from worker.core.context import CallCost, Outcome, Status
+from worker.core.decide import Ask
+from worker.core.limits import Spent
+from worker.core.messages import Usage
+from worker.core.ports import Reply, StopReason
+
+REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
+
+
+def test_a_row_is_read_as_it_was_written() -> None:
+    turn = context(
+        spent=Spent(1000.5, iterations=2, cost_usd=None),
+        outcome=Outcome(Status.PARTIAL, "what was said", "why"),
+        verdict="flaky",
+        seconds=3.5,
+    )
+    row = recent.row(turn)
+    assert recent.load(recent.dump(row)) == row
+    assert (row.status, row.verdict, row.cost_usd, row.seconds) == ("partial", "flaky", None, 3.5)
+    assert b"what was said" not in recent.dump(row)
+    assert recent.row(replace(turn, outcome=None)).status == recent.RUNNING
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])
+def test_what_is_no_row_is_refused(data: bytes) -> None:
+    with pytest.raises(recent.RowError):
+        recent.load(data)
+
+
+def test_a_call_knows_when_it_was_sent_what_it_took_and_where_its_answer_stands() -> None:
+    before = context()
+    after = absorb(before, Ask(), REPLY, "p/m", "", at=1000.0, seconds=2.5)
+    noticed = absorb(before, Ask(), REPLY, "p/m", "a notice", at=1000.0, seconds=2.5)
+    silent = absorb(before, Ask(), replace(REPLY, text=""), "p/m", "", at=1000.0, seconds=2.5)
+    assert [each.calls[0].message for each in (after, noticed, silent)] == [1, 2, -1]
+    assert (after.calls[0].at, after.calls[0].seconds) == (1000.0, 2.5)
+    assert history.load(history.dump(after)).calls == after.calls
+
+
+def test_a_session_of_an_older_version_knows_no_times() -> None:
+    call = CallCost(0, "p/m", Usage(1), 0.1)
+    data = history.dump(context(calls=(call,), said="note", verdict="flaky", seconds=2.0))
+    assert history.load(data).said == "note"
+    old = data.replace(b', "at": 0.0, "seconds": 0.0, "message": -1', b"")
+    old = old.replace(b', "said": "note", "verdict": "flaky", "seconds": 2.0', b"")
+    assert len(old) < len(data) - 80
+    loaded = history.load(old)
+    assert loaded.calls == (call,)
+    assert (loaded.said, loaded.verdict, loaded.seconds) == ("", "", 0.0)

@@ -1,0 +1,147 @@
+"""Quotes that are not there may be repaired, once, if the budget allows it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.contexts import call, context
+from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
+from tests.unit.core.captures import Held
+from worker.core import history, prompts, recheck
+from worker.core.context import Context, Outcome, Status
+from worker.core.finding import Unproven, Verdict, failures, parse
+from worker.core.limits import Limits
+from worker.core.messages import Assistant, User
+from worker.core.places import JobLog
+from worker.errors import ModelError
+from worker.loop import Parts, drive
+
+LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
+HELD = Held({JobLog(7): "it began\nerror: no such file"})
+ANSWER = "## Verdict\nflaky\n## Cause\nA race.\n## Evidence\n{}\n"
+TRUE, FALSE = "- job 7 line 2: error: no such file", "- job 7 line 2: error: no such door"
+GOOD, BAD = ANSWER.format(TRUE), ANSWER.format(FALSE)
+HALF = ANSWER.format(f"{TRUE}\n{FALSE}")
+
+
+class Run:
+    """The real driver over a scripted model and held evidence."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.model = ScriptedModel(answers)
+        self.checkpoints: list[Context] = []
+
+    def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
+        parts = Parts(
+            self.model,
+            EchoToolbox(),
+            HandClock(0.0),
+            self.checkpoints.append,
+            lambda event: None,
+            lambda answer: failures(parse(answer), HELD),
+        )
+        return drive(start or context(), limits, parts)
+
+
+def shown(ended: Context) -> tuple[Verdict, list[str], int]:
+    assert ended.outcome is not None
+    found = recheck.finding(ended, ended.outcome, HELD, str)
+    return found.verdict, [quote.text for quote in found.evidence], found.unproven
+
+
+def test_a_finding_whose_quotes_are_there_is_asked_nothing() -> None:
+    run = Run(says(GOOD))
+    assert shown(run()) == (Verdict.FLAKY, ["error: no such file"], 0)
+    assert len(run.model.requests) == 1
+
+
+def test_a_failing_quote_is_shown_with_what_is_there_and_repaired() -> None:
+    run = Run(says(BAD), says("Let me look.", call("a")), says(GOOD))
+    ended = run()
+    repair = ended.messages[2]
+    assert isinstance(repair, User)
+    assert repair.text.startswith(prompts.REPAIR)
+    assert "job 7 line 2: error: no such door" in repair.text
+    assert "    2: error: no such file" in repair.text
+    assert ended.messages[1] == Assistant(BAD)
+    assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 0)
+
+
+def test_there_is_no_second_chance() -> None:
+    run = Run(says(BAD), says(BAD))
+    assert shown(run()) == (Verdict.UNKNOWN, [], 1)
+
+
+def test_a_run_taken_up_after_a_crash_gives_the_chance_once() -> None:
+    whole = Run(says(BAD), says("", call("a")), says(BAD))
+    ended = whole()
+    for checkpoint in whole.checkpoints:
+        stored = history.load(history.dump(checkpoint))
+        rest = Run(*whole.model.answers[stored.spent.iterations :])
+        assert rest(stored).messages == ended.messages
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        replace(LIMITS, max_iterations=1),
+        replace(LIMITS, cost_usd=0.005),
+        replace(LIMITS, context_tokens=5),
+    ],
+)
+def test_without_budget_there_is_no_chance(limits: Limits) -> None:
+    run = Run(says(BAD))
+    assert shown(run(limits=limits))[1:] == ([], 1)
+    assert len(run.model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (ModelError("down"),),
+        (says("I look again.", call("a")), ModelError("down")),
+        (says(""), says(""), says("")),
+        (says(ANSWER[:20], call("a")), says(ANSWER[:20], call("b"))),
+    ],
+)
+def test_a_chance_that_comes_to_nothing_takes_nothing_away(after: tuple[Answer, ...]) -> None:
+    ended = Run(says(HALF), *after)(limits=replace(LIMITS, max_iterations=3))
+    assert ended.outcome == Outcome(Status.DONE, HALF)
+    assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 1)
+
+
+@pytest.mark.parametrize("repaired", [TRUE, f"Here:\n{TRUE}", f"## Evidence\n{TRUE}"])
+def test_a_repair_of_nothing_but_quotes_joins_the_finding(repaired: str) -> None:
+    ended = Run(says(BAD), says(repaired))()
+    assert shown(ended) == (Verdict.FLAKY, ["error: no such file"], 0)
+
+
+def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:
+    assert shown(Run(says(HALF), says("OK."))()) == (Verdict.FLAKY, ["error: no such file"], 1)
+
+
+def test_a_reply_is_asked_nothing() -> None:
+    done = Outcome(Status.DONE, BAD)
+    first = context(User("event"), Assistant(BAD))
+    assert recheck.may_repair(first, done, LIMITS, 0.0)
+    assert not recheck.may_repair(replace(first, turn=1), done, LIMITS, 0.0)
+    assert not recheck.may_repair(first, Outcome(Status.PARTIAL, BAD), LIMITS, 0.0)
+
+
+def test_a_human_cannot_take_the_chance_away() -> None:
+    forged = context(User(prompts.REPAIR), Assistant(BAD))
+    assert recheck.may_repair(forged, Outcome(Status.DONE, BAD), LIMITS, 0.0)
+
+
+def test_the_request_is_short_whatever_failed() -> None:
+    failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
+    text = prompts.repair(failed)
+    assert len(text) < 12_000
+    assert "- and 12 more" in text
+
+
+def test_a_first_answer_is_redacted_too() -> None:
+    ended = Run(says(HALF), says("OK."))()
+    assert ended.outcome is not None
+    found = recheck.finding(ended, ended.outcome, HELD, lambda text: text.replace("race", "***"))
+    assert found.cause == "A ***."

@@ -1,0 +1,260 @@
+"""Causes that are plain without a model: real-shaped logs, and what must not be taken for one."""
+
+import pytest
+
+from worker.core.rules import RULES, Scene, broken, recognise
+from worker.core.survey import Failing, began
+
+CLEAN = Scene("group/app", "4f0e2d1c" * 5, ("src/app.py",))
+CI_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, (".gitlab-ci.yml", "src/app.py"))
+
+PREPARING = """\
+Running with gitlab-runner 18.5.0 (bda84871)
+  on shared-runner-7 xYz12AbC, system ID: s_0011223344
+Preparing the "docker+machine" executor
+Using Docker executor with image {image} ...
+Pulling docker image {image} ...
+"""
+STEP = """\
+Running with gitlab-runner 18.5.0 (bda84871)
+Preparing the "docker" executor
+Preparing environment
+Getting source from Git repository
+Executing "step_script" stage of the job script
+$ make test
+"""
+AFTER = """\
+Cleaning up project directory and file based variables
+ERROR: Job failed: exit code 1
+"""
+
+
+def job(log: str, reason: str = "script_failure", excerpt: str | None = None) -> Failing:
+    lines = log.rstrip("\n").split("\n")
+    numbered = tuple(enumerate(lines, 1))
+    shown = "\n".join(f"{number}: {text}" for number, text in numbered)
+    return Failing(
+        17,
+        "unit-tests",
+        "test",
+        reason,
+        excerpt=shown if excerpt is None else excerpt,
+        read=True,
+        began=began(lines, log.encode().__contains__),
+        end=numbered[-80:],
+    )
+
+
+def pull(words: str, image: str = "docker.io/library/python:3.12") -> str:
+    start = PREPARING.format(image=image)
+    return (
+        f'{start}WARNING: Failed to pull image with policy "always": {words} (manager.go:238:1s)\n'
+        f'ERROR: Job failed: failed to pull image "{image}" with specified policies [always]: '
+        f"{words} (manager.go:238:1s)\n"
+    )
+
+
+RECOGNISED = [
+    ("ci-minutes", job("", "ci_quota_exceeded")),
+    ("no-runner", job("", "no_matching_runner")),
+    ("stuck", job("", "stuck_or_timeout_failure")),
+    ("scheduler", job("", "scheduler_failure")),
+    ("data-integrity", job("", "data_integrity_failure")),
+    ("runner-too-old", job("", "runner_unsupported")),
+    ("artifacts-gone", job("", "missing_dependency_failure")),
+    (
+        "time-limit",
+        job(
+            f"{STEP}tests/test_slow.py::test_a PASSED\n"
+            "ERROR: Job failed: execution took longer than 1h0m0s seconds\n",
+            "job_execution_timeout",
+        ),
+    ),
+    (
+        "registry-rate-limit",
+        job(
+            pull(
+                "Error response from daemon: toomanyrequests: You have reached your "
+                "unauthenticated pull rate limit. https://www.docker.com/increase-rate-limit"
+            ),
+            "runner_system_failure",
+        ),
+    ),
+    (
+        "registry-unreachable",
+        job(
+            pull(
+                'Error response from daemon: Get "https://registry.example.com/v2/": dial tcp: '
+                "lookup registry.example.com on 10.0.0.2:53: no such host"
+            )
+        ),
+    ),
+    (
+        "registry-unreachable",
+        job(
+            pull(
+                'Error response from daemon: Head "https://quay.io/v2/x/y/manifests/1": '
+                "received unexpected HTTP status: 502 Bad Gateway"
+            ),
+            "runner_system_failure",
+        ),
+    ),
+    (
+        "image-pull",
+        job(
+            pull("Error response from daemon: manifest for python:3.99 not found: manifest unknown")
+        ),
+    ),
+    (
+        "image-pull",
+        job(
+            f"{PREPARING.format(image='quay.io/x/y:1')}"
+            "WARNING: Event retrieved from the cluster: Failed to pull image\n"
+            "ERROR: Job failed: prepare environment: waiting for pod running: pulling image "
+            '"quay.io/x/y:1": image pull failed: Back-off pulling image "quay.io/x/y:1": '
+            "ErrImagePull\n",
+            "runner_system_failure",
+        ),
+    ),
+    (
+        "disk-full",
+        job(
+            f"{PREPARING.format(image='alpine')}"
+            "ERROR: Job failed (system failure): Error response from daemon: mkdir "
+            "/var/lib/docker/overlay2/ab12: no space left on device (docker.go:570:0s)\n",
+            "runner_system_failure",
+        ),
+    ),
+    (
+        "disk-full-in-script",
+        job(
+            f"{STEP}cp: error writing '/builds/g/app/dist/all.tar': No space left on device\n"
+            f"{AFTER}"
+        ),
+    ),
+    (
+        "disk-full-in-script",
+        job(
+            f"{STEP}/tmp/ccA1b2.s: Assembler messages:\n"
+            "fatal error: error writing to /tmp/ccA1b2.s: No space left on device\n"
+            f"compilation terminated.\nmake: *** [Makefile:10: foo.o] Error 1\n{AFTER}".replace(
+                "/tmp/ccA1b2.s: Assembler messages:\n", ""
+            )
+        ),
+    ),
+    (
+        "registry-rate-limit-in-script",
+        job(
+            f"{STEP}#2 [internal] load metadata for docker.io/library/alpine:3.20\n"
+            "#2 ERROR: toomanyrequests: You have reached your unauthenticated pull rate limit.\n"
+            f"{AFTER}"
+        ),
+    ),
+    (
+        "repository-unreachable",
+        job(
+            "Running with gitlab-runner 18.5.0\nGetting source from Git repository\n"
+            "fatal: unable to access 'https://gitlab.example.com/group/app.git/': Could not "
+            "resolve host: gitlab.example.com\nERROR: Job failed: exit code 128\n"
+        ),
+    ),
+    (
+        "runner-system-failure",
+        job(
+            f"{STEP}building\n"
+            'ERROR: Job failed (system failure): pod "runner-x/runner-abc" is disrupted: reason '
+            '"EvictionByEvictionAPI"\n',
+            "runner_system_failure",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "failing"), RECOGNISED)
+def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: Failing) -> None:
+    ruled = recognise(failing, CLEAN)
+    assert ruled is not None
+    assert (ruled.rule, ruled.certain) == (rule, True)
+    if ruled.line:
+        text = dict(failing.end)[ruled.line]
+        assert text.startswith(ruled.text)
+
+
+def test_every_rule_has_a_case() -> None:
+    named = {rule for rule, _ in RECOGNISED} | {"api", "runner-not-provided"}
+    assert {rule.name for rule in RULES} == named
+
+
+NEAR_MISSES = {
+    "a test prints it and fails by an assertion": job(
+        f"{STEP}No space left on device\nE   AssertionError: assert 3 == 4\n"
+        f"FAILED tests/test_disk.py::test_full\n{AFTER}"
+    ),
+    "a test of a full disk fails": job(
+        f"{STEP}FAILED tests/test_disk.py::test_full - OSError: No space left on device\n{AFTER}"
+    ),
+    "the test fails far above, the disk error is only the last line": job(
+        f"{STEP}writing cache: No space left on device\n{AFTER}",
+        excerpt="12: --- FAIL: TestTotal (0.00s)\n13:     total_test.go:9: expected 3, got 4",
+    ),
+    "another error follows": job(
+        f"{STEP}cache: No space left on device\n"
+        f"error: linking with `cc` failed: exit status 1\n{AFTER}"
+    ),
+    "it was long before the end": job(
+        f"{STEP}tar: cache: No space left on device\n" + "compiling\n" * 20 + f"done\n{AFTER}"
+    ),
+    "a script talks of a registry's limit in a sentence of a test": job(
+        f"{STEP}test_limits: expected toomanyrequests: to be retried\n{AFTER}"
+    ),
+    "a script prints what a runner would": job(
+        f'{STEP}ERROR: Job failed: failed to pull image "x": manifest unknown\n{AFTER}'
+    ),
+    "a script cannot resolve a host of its own": job(
+        f"{STEP}fatal: unable to access 'https://x.example/a.git/': Could not resolve host: x\n"
+        f"{AFTER}"
+    ),
+    "a log that is not a runner's": job("cp: No space left on device\nE   assert 1\n"),
+    "an old runner's log, where the commands tell that the script ran": job(
+        "Running with gitlab-runner 11.0.0\n$ pytest\nNo space left on device\nE   assert 1\n"
+    ),
+    "an assertion and nothing else": job(f"{STEP}E   AssertionError: assert 3 == 4\n{AFTER}"),
+    "an unknown reason": job("", "deployment_rejected"),
+}
+
+
+@pytest.mark.parametrize("case", NEAR_MISSES)
+def test_a_near_miss_is_left_to_the_model(case: str) -> None:
+    assert recognise(NEAR_MISSES[case], CLEAN) is None
+
+
+@pytest.mark.parametrize(
+    ("failing", "scene"),
+    [
+        (job("", "missing_dependency_failure"), CI_TOUCHED),
+        (job("", "no_matching_runner"), CI_TOUCHED),
+        (job("", "runner_system_failure"), CI_TOUCHED),
+        (job("", "runner_system_failure"), Scene("group/app", "", None)),
+        (job(pull("manifest unknown")), CI_TOUCHED),
+        (job(pull("manifest unknown", "registry.example.com/group/app/test:1")), CLEAN),
+        (job(pull("manifest unknown", "registry.example.com/other/base:4f0e2d1c")), CLEAN),
+    ],
+)
+def test_a_cause_that_the_change_may_have_is_told_but_not_certain(
+    failing: Failing, scene: Scene
+) -> None:
+    ruled = recognise(failing, scene)
+    assert ruled is not None
+    assert not ruled.certain
+
+
+def test_a_broken_configuration_is_the_changes_if_it_touches_it() -> None:
+    errors = "jobs:build config contains unknown keys: scirpt"
+    ours = broken(errors, CI_TOUCHED)
+    assert ours is not None
+    assert (ours.certain, ours.verdict) == (True, "caused by this change")
+    assert errors in ours.cause
+    others = broken(errors, CLEAN)
+    assert others is not None
+    assert not others.certain
+    assert broken("", CI_TOUCHED) is None

@@ -1,0 +1,101 @@
+"""The key of an error: the same in every run of it, another for every other error."""
+
+import pytest
+
+from worker.core.signature import normalised, signature
+
+PYTEST = """\
+…
+1655: tests/test_windows.py:41: in test_merge
+1658: E       AssertionError: assert [] == ['23:50']
+1660: FAILED tests/test_windows.py::test_merge - AssertionError: assert [] == ['23:50']
+1661: ======= 1 failed, 812 passed in 12.41s =======
+1662: ERROR: Job failed: exit code 1
+"""
+
+
+def test_times_numbers_and_places_in_the_log_do_not_change_the_key() -> None:
+    later = (
+        PYTEST.replace("1658:", "2044:")
+        .replace("1660:", "2046:")
+        .replace("12.41s", "9.02s")
+        .replace(":41:", ":57:")
+        .replace("812 passed", "813 passed")
+    )
+    assert signature(PYTEST.split("\n")).key == signature(later.split("\n")).key != ""
+
+
+def test_the_lines_may_come_without_their_numbers() -> None:
+    bare = [line.partition(": ")[2] for line in PYTEST.split("\n")]
+    assert signature(bare).key == signature(PYTEST.split("\n")).key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "2026-11-20T09:00:01.123Z ERROR connection to 10.1.2.3:5432 refused after 30s",
+            "2026-11-21 17:12:44,001 ERROR connection to 10.9.8.7:6543 refused after 31s",
+        ),
+        (
+            "fatal: cannot read /builds/group/app/.git/objects/3f2a9c1b7d",
+            "fatal: cannot read /srv/runner/work/app/.git/objects/88aa01ff9e",
+        ),
+        (
+            "Error: ENOENT: no such file or directory, open '/tmp/tmpk3x_9a2/settings.json'",
+            "Error: ENOENT: no such file or directory, open '/tmp/tmpq8w1z/settings.json'",
+        ),
+        (
+            "panic: runtime error: invalid memory address, goroutine 17 [running] 0xc000123abc",
+            "panic: runtime error: invalid memory address, goroutine 4 [running] 0xc0009f0001",
+        ),
+        (
+            "request 7f9c2ba4-e88f-11ea-adc1-0242ac120002 failed with HTTP 500",
+            "request 01234567-89ab-4def-8123-456789abcdef failed with HTTP 500",
+        ),
+        (
+            "\x1b[31;1mError: build of module core failed\x1b[0m",
+            "Error: build of module core failed",
+        ),
+    ],
+)
+def test_the_same_error_of_another_run_has_the_same_form(one: str, other: str) -> None:
+    assert normalised(one) == normalised(other)
+    assert signature([one]).key == signature([other]).key != ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("E   KeyError: 'user'", "E   KeyError: 'group'"),
+        ("FAILED tests/a.py::test_x - assert", "FAILED tests/b.py::test_x - assert"),
+        ("error TS2304: Cannot find name 'x'.", "error TS2345: Cannot find name 'x'."),
+        ("ERROR: registry answered HTTP 404 for it", "ERROR: registry answered HTTP 429 for it"),
+        ("cc: error: utils/a.c: undefined", "cc: error: utils/b.c: undefined"),
+    ],
+)
+def test_different_errors_have_different_keys(one: str, other: str) -> None:
+    assert signature([one]).key != signature([other]).key
+
+
+def test_lines_that_any_failure_has_tell_nothing() -> None:
+    mere = [
+        "…",
+        "1: ERROR: Job failed: exit code 1",
+        "2: make: *** [Makefile:12: test] Error 2",
+        "3: Cleaning up project directory and file based variables",
+        "4: 3 failed, 12 passed in 1.2s",
+        "5: ===== FAILURES =====",
+        "6: npm ERR! code ELIFECYCLE",
+    ]
+    assert signature(mere).key == ""
+    assert signature([]).key == ""
+
+
+def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
+    assert signature(PYTEST.split("\n")).text.startswith(("E  ", "E Assert", "FAILED tests/"))
+
+
+def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:
+    for line in ("/a" * 50_000, "a1" * 50_000, "error: " + "0:" * 50_000, "/tmp/" * 20_000):
+        assert len(normalised(line)) <= 800

@@ -1,0 +1,114 @@
+"""Failing jobs by cause, as the model is told of them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from worker.core import survey
+from worker.core.survey import Failing, Group, Hit, Ruled, Survey, grouped, told
+
+RACE = "12: E   KeyError: 'tide'\n13: FAILED tests/test_tide.py::test_high - KeyError: 'tide'"
+LINT = "3: src/app.py:9:1: error: F401 'os' imported but unused"
+
+
+def job(number: int, name: str, excerpt: str = RACE, **fields: object) -> Failing:
+    made = Failing(number, name, "test", "script_failure", f"https://g/-/jobs/{number}", name)
+    return replace(made, **{"excerpt": excerpt, "read": True, **fields})  # type: ignore[arg-type]
+
+
+def variant(number: int, **fields: object) -> Failing:
+    wanted = {"excerpt": RACE.replace("12:", f"{number}:"), "family": "unit", "of": 12} | fields
+    return replace(job(number, f"unit: [3.{number}]"), **wanted)  # type: ignore[arg-type]
+
+
+def nothing(failing: Failing) -> Ruled | None:
+    return None
+
+
+def test_jobs_with_one_error_are_one_group_and_the_largest_comes_first() -> None:
+    jobs = [job(1, "lint", LINT), *(variant(number) for number in range(2, 14))]
+    groups = grouped(jobs, nothing)
+    assert [group.failed for group in groups] == ["unit (12 of 12 variants)", "lint"]
+    assert [each.job_id for each in groups[0].jobs] == list(range(2, 14))
+    assert groups[0].key != groups[1].key
+
+
+def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> None:
+    unread = variant(9, read=False, excerpt="")
+    (group,) = grouped([variant(2), variant(3), unread], nothing)
+    assert len(group.jobs) == 3
+    assert "logs not read: 1 of 3" in told(Survey((group,)))
+    apart = grouped([variant(2), variant(3, excerpt=LINT), unread], nothing)
+    assert len(apart) == 3
+
+
+def test_jobs_whose_logs_tell_nothing_are_not_thrown_together() -> None:
+    mere = "1: ERROR: Job failed: exit code 1"
+    groups = grouped([job(1, "build", mere), job(2, "deploy", mere)], nothing)
+    assert len(groups) == 2
+    assert {group.key for group in groups} == {""}
+
+
+def test_one_certain_rule_is_one_group_whatever_the_logs_say() -> None:
+    def stuck(failing: Failing) -> Ruled | None:
+        return Ruled("stuck", "infrastructure", "c", "d", certain=failing.job_id != 3)
+
+    groups = grouped([job(1, "a"), job(2, "b", LINT), job(3, "c")], stuck)
+    assert [[each.job_id for each in group.jobs] for group in groups] == [[1, 2], [3]]
+
+
+def test_the_model_is_told_causes_jobs_and_what_is_known_in_six_kilobytes() -> None:
+    hit = Hit(3, 1.0, 2.0, 2.0, "flaky", "a race", "retry", "https://g/x#note_1", others=(4, 5))
+    groups = tuple(
+        Group(
+            f"{number:016x}",
+            f"error {number}",
+            tuple(variant(number * 100 + at) for at in range(12)),
+            Ruled("disk-full", "infrastructure", "The disk was full.", "Retry.", 9, "no space"),
+            hit,
+        )
+        for number in range(1, 30)
+    )
+    text = told(Survey(groups, ("the log of job 9: it took too long",)))
+    assert len(text.encode()) <= survey.MOST_TOLD
+    few = told(Survey(groups[:1], ("the log of job 9: it took too long",)))
+    for part in (
+        "unit (12 of 12 variants)",
+        "representative: job 100 (unit: [3.100])",
+        "job 111 (unit: [3.111])",
+        "recognised by rule disk-full, certain: The disk was full. (line 9: no space)",
+        "seen before: 3 times, in 2 other merge requests; verdict then: flaky; cause then: a race",
+        "    13: FAILED tests/test_tide.py",
+        "Not known: the log of job 9",
+    ):
+        assert part in few
+    assert told(Survey()) == ""
+
+
+def test_a_survey_comes_back_from_the_store() -> None:
+    hit = Hit(3, 1.0, 2.0, 2.0, "flaky", "a race", "retry", "https://g/x", others=(4,), same=True)
+    ruled = Ruled("disk-full", "infrastructure", "c", "d", 3, "t", False)
+    made = Survey(
+        (Group("ab" * 8, "t", (job(1, "a"),), ruled, hit), Group("", "", ())),
+        ("m",),
+        ("a.py",),
+        False,
+    )
+    assert survey.load(json.loads(json.dumps(survey.out(made)))) == made
+    assert survey.load(json.loads(json.dumps(survey.out(Survey())))) == Survey()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"groups": 3},
+        {"groups": [{}]},
+        {"groups": [{"key": "", "text": "", "jobs": [{"job_id": "1", "name": "x"}]}]},
+        {"changed": 5},
+        {"missing": None},
+    ],
+)
+def test_what_is_no_survey_is_refused(broken: dict[str, object]) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        survey.load(survey.out(Survey()) | broken)

@@ -1,0 +1,110 @@
+"""Changed paths held against the words of an error, in the shapes that tools print."""
+
+import pytest
+
+from worker.core.touches import MAX_TOUCHES, Changed, definitions, touches
+
+PROJECT = "team/service"
+
+SURE = [
+    ("pytest", "app/sum.py", "app/sum.py:12: AssertionError"),
+    ("pytest id", "tests/test_sum.py", "FAILED tests/test_sum.py::test_sum - assert 3 == 4"),
+    ("container", "app/sum.py", 'File "/builds/team/service/app/sum.py", line 3, in total'),
+    ("other case", "app/sum.py", 'File "/builds/Team/Service/app/sum.py", line 3'),
+    ("top level file", "setup.py", "/builds/team/service/setup.py:4: error"),
+    ("own workdir", "app/sum.py", "/srv/checkout/app/sum.py:3: E501 line too long"),
+    ("windows", "src/Sum.cs", r"C:\builds\team\service\src\Sum.cs:line 12"),
+    ("python module", "app/sum.py", "ModuleNotFoundError: No module named 'app.sum'"),
+    ("python in src", "src/app/sum.py", "app.sum.Total.run raised ValueError"),
+    ("python package", "app/sums/__init__.py", "ImportError: cannot import x from app.sums.y"),
+    ("unittest", "tests/test_sum.py", "ERROR: test_a (tests.test_sum.TestSum.test_a)"),
+    ("java frame", "src/main/java/com/x/Y.java", "\tat com.x.Y.run(Y.java:12)"),
+    ("java inner", "src/test/java/com/x/Y.java", "at com.x.Y$Inner.lambda$run$0(Y.java:9)"),
+    ("kotlin", "src/main/kotlin/com/x/Y.kt", "e: com.x.Y.Companion failed"),
+    ("go package", "pkg/sum/sum.go", "FAIL\tgitlab.example.com/team/service/pkg/sum\t0.01s"),
+    ("go vet", "pkg/sum/sum.go", "# gitlab.example.com/team/service/pkg/sum"),
+    ("go relative", "pkg/sum/sum.go", "./pkg/sum/sum.go:12:3: undefined: total"),
+    ("typescript", "src/sum.ts", "src/sum.ts(12,5): error TS2322: Type"),
+    ("webpack", "src/sum.js", "ERROR in webpack:///./src/sum.js 3:4"),
+    ("import", "src/utils/sum.ts", "Cannot find module './src/utils/sum'"),
+    ("file url", "src/sum.mjs", "at file:///builds/team/service/src/sum.mjs:3:1"),
+    ("node frame", "src/sum.test.js", "at Object.<anonymous> (src/sum.test.js:3:5)"),
+    ("rust", "src/sum.rs", "  --> src/sum.rs:4:9"),
+    ("make", "Makefile", "make: *** [Makefile:12: test] Error 1"),
+]
+PERHAPS = [
+    ("bare name", "app/sum.py", "sum.py:12: AssertionError"),
+    ("go test line", "pkg/sum/sum_test.go", "    sum_test.go:12: expected 3, got 4"),
+    ("from a subfolder", "backend/tests/test_sum.py", "tests/test_sum.py:3: Failed"),
+    ("module in a subfolder", "backend/app/sum.py", "app.sum.total raised"),
+    ("import upwards", "src/lib/sum.ts", "Cannot find module '../lib/sum' from 'src/app.test.js'"),
+    ("test class", "src/test/java/com/x/SumTest.java", "SumTest > adds() FAILED"),
+    ("ambiguous root", "app/sum.py", "/app/sum.py:3: error"),
+]
+NOT = [
+    ("other folder", "app/sum.py", "lib/sum.py:12: AssertionError"),
+    ("other folder, absolute", "sum.py", "/builds/team/service/lib/sum.py:12: error"),
+    ("other class of that name", "src/main/java/com/other/Y.java", "at com.x.Y.run(Y.java:12)"),
+    ("installed package", "app/sum.py", "/usr/lib/python3/site-packages/app/sum.py:1: x"),
+    ("system library", "json/decoder.py", "/usr/lib/python3.11/json/decoder.py:3: x"),
+    ("node_modules", "lib/sum.js", "at x (/builds/team/service/node_modules/a/lib/sum.js:1:1)"),
+    ("go cache", "pkg/sum/sum.go", "/go/pkg/mod/host.example/x@v1/pkg/sum/sum.go:3: x"),
+    ("longer name", "app/sum.py", "app/checksum.py:3: error"),
+    ("longer name, bare", "app/sum.py", "checksum.py:3: error"),
+    ("other package", "pkg/sum/sum.go", "FAIL\tgitlab.example.com/team/service/pkg/sums"),
+    ("the checkout itself", "main.go", "Initialized empty Git repository in /builds/team/service/"),
+    ("plain words", "app/index.ts", "error: index out of range in main"),
+    ("prefix of a module", "app/sum.py", "No module named 'app.summary'"),
+    ("another file type", "app/sum.md", "app.sum.total raised"),
+    ("nothing", "app/sum.py", ""),
+]
+
+
+def _found(path: str, text: str) -> list[bool]:
+    return [touch.sure for touch in touches(text, [Changed(path)], PROJECT)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        *(pytest.param(path, text, [True], id=f"sure: {name}") for name, path, text in SURE),
+        *(pytest.param(path, text, [False], id=f"maybe: {name}") for name, path, text in PERHAPS),
+        *(pytest.param(path, text, [], id=f"not: {name}") for name, path, text in NOT),
+    ],
+)
+def test_an_error_names_a_changed_file(path: str, text: str, expected: list[bool]) -> None:
+    assert _found(path, text) == expected
+
+
+def test_a_renamed_file_is_named_by_its_former_path_too() -> None:
+    (touch,) = touches(
+        "ModuleNotFoundError: No module named 'app.sum'",
+        [Changed("app/totals.py", "app/sum.py")],
+        PROJECT,
+    )
+    assert (touch.path, touch.words, touch.sure) == ("app/totals.py", "app.sum", True)
+
+
+def test_a_test_that_the_diff_defines_is_perhaps_touched() -> None:
+    diff = (
+        "@@ -1,2 +1,3 @@ class TestSum:\n+def test_adds_numbers():\n     assert x\n def old_one():"
+    )
+    assert definitions(diff) == {"TestSum", "test_adds_numbers"}
+    changed = Changed("checks/sums.txt", defines=definitions(diff))
+    assert [t.words for t in touches("FAILED test_adds_numbers", [changed], PROJECT)] == [
+        "test_adds_numbers"
+    ]
+    assert touches("FAILED old_one", [changed], PROJECT) == ()
+
+
+def test_the_certain_ones_come_first_and_the_list_is_short() -> None:
+    changed = [Changed(f"d{number}/sum.py") for number in range(30)] + [Changed("app/sum.py")]
+    found = touches("app/sum.py:3: error\nsum.py:4: error", changed, PROJECT)
+    assert len(found) == MAX_TOUCHES
+    assert (found[0].path, found[0].sure) == ("app/sum.py", True)
+
+
+def test_hostile_words_and_thousands_of_files_are_held_against_each_other() -> None:
+    text = "a/" * 900 + " " + "x.y::" * 300 + " d42/f42.py " + "b." * 3000
+    changed = [Changed(f"d{number}/f{number}.py") for number in range(5000)]
+    assert [touch.path for touch in touches(text, changed, PROJECT)] == ["d42/f42.py"]

@@ -1,0 +1,162 @@
+"""What GitLab's record proves and refutes, and that it leaves alone what it cannot know."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.core.verdict_cases import (
+    BASE,
+    CASES,
+    CHANGE,
+    FLAKY,
+    INFRA,
+    NEW,
+    PASSED_LATER,
+    TARGET,
+    UNKNOWN,
+    Case,
+    facts,
+    reason,
+    run,
+    target,
+)
+from worker.core import remarks, verdict
+from worker.core.facts import Facts, Target, Unknown
+from worker.core.record import recorded
+from worker.core.remarks import plain
+from worker.core.verdict import Final, Verdict, final, ruled
+
+
+def _final(case: Case) -> Verdict:
+    return final([ruled(each) for each in case.errors], case.model).verdict
+
+
+def _naive(case: Case) -> Verdict:
+    """What one would write first: any pass is a flake, any red target an old failure."""
+    each = case.errors[0]
+    passed = isinstance(each.attempts, tuple) and any(r.status == "success" for r in each.attempts)
+    red = isinstance(each.target, Target) and any(r.status == "failed" for r in each.target.runs)
+    if "system" in each.run.reason or "timeout" in each.run.reason:
+        return INFRA
+    if passed or any(r.status == "success" for r in each.aside):
+        return FLAKY
+    return TARGET if red else case.model
+
+
+def _f1(decide: Callable[[Case], Verdict], cases: Iterable[Case]) -> dict[Verdict, float]:
+    """F1 by class: 2 TP / (2 TP + FP + FN)."""
+    pairs = [(decide(case), case.truth) for case in cases]
+    return {kind: _of(kind, pairs) for kind in (CHANGE, TARGET, FLAKY, INFRA, UNKNOWN)}
+
+
+def _of(kind: Verdict, pairs: list[tuple[Verdict, Verdict]]) -> float:
+    named = sum((said == kind) + (truth == kind) for said, truth in pairs)
+    return 2 * pairs.count((kind, kind)) / named
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_verdict_is_right(case: Case) -> None:
+    assert _final(case) == case.truth
+
+
+def test_f1_of_every_class_is_at_least_nine_tenths_where_model_and_first_thought_fail() -> None:
+    assert len(CASES) >= 40
+    assert min(_f1(_final, CASES).values()) >= 0.9
+    assert max(_f1(lambda case: case.model, CASES).values()) < 0.9
+    assert max(_f1(_naive, CASES).values()) < 0.9
+
+
+def test_the_cases_say_truly_who_decides() -> None:
+    for case in CASES:
+        deciding = {
+            "code": case.model != case.truth and any(ruled(each).hard for each in case.errors),
+            "model": case.model == case.truth,
+            "nobody": case.model != case.truth and not any(ruled(e).hard for e in case.errors),
+        }
+        assert deciding[case.by], case.name
+    assert sum(case.by == "code" for case in CASES) >= 20
+    assert sum(case.by == "model" for case in CASES) >= 20
+
+
+@pytest.mark.parametrize("said", [CHANGE, TARGET, INFRA])
+def test_a_model_that_is_overruled_is_named_with_the_proof(said: Verdict) -> None:
+    made = final([ruled(facts(attempts=(PASSED_LATER,)))], said)
+    assert (made.verdict, made.model) == (FLAKY, said)
+    assert plain(made.because) == (
+        "unit-tests failed in job 500 and passed on the same commit in job 501"
+    )
+
+
+@pytest.mark.parametrize("said", [UNKNOWN, Verdict.ABSTAIN, FLAKY])
+def test_a_model_that_does_not_claim_otherwise_is_not_overruled(said: Verdict) -> None:
+    assert final([ruled(facts(attempts=(PASSED_LATER,)))], said) == Final(FLAKY, said)
+
+
+def test_without_rulings_the_model_is_believed() -> None:
+    assert final([], CHANGE) == Final(CHANGE, CHANGE)
+
+
+def test_a_refuted_verdict_is_unknown_and_says_why() -> None:
+    made = final([ruled(facts())], TARGET)
+    assert (made.verdict, made.model) == (UNKNOWN, TARGET)
+    assert "unit-tests passes on main" in plain(made.because)
+
+
+def test_the_mended_target_branch_is_worth_a_rebase() -> None:
+    ruling = ruled(facts(target=target((NEW, "pass"), (BASE, "same"))))
+    assert "a rebase brings that" in plain(ruling.because)
+
+
+def test_the_distance_in_time_is_told() -> None:
+    red = replace(run(399, sha=NEW), at="2026-11-20T07:00:00.000Z")
+    made = facts(run=run(500, at="2026-11-20T09:00:00.000Z"), target=Target("main", (red,), 1))
+    assert "same failure on main: pipeline 3990, job 399, 2 h before this failure" in plain(
+        ruled(made).because
+    )
+
+
+def test_the_record_tells_what_is_known_and_what_is_not() -> None:
+    made = reason(
+        "runner_system_failure",
+        attempts=(run(501),),
+        target=target((NEW, "other"), (BASE, "pass")),
+        elsewhere=Unknown("GitLab answered 500"),
+    )
+    told = [plain(each) for each in recorded(made)]
+    assert told == [
+        "GitLab's failure reason: runner_system_failure",
+        "other runs on this commit: 1 failed in the same way (job 501)",
+        "on main, newest 2 pipelines: 1 passed (job 399); 1 failed in another way (job 400)",
+        "on the commit this change is built on: 1 passed (job 399)",
+        "main has new commits since",
+        "the error names none of the 3 changed files",
+        "not known of other merge requests: GitLab answered 500",
+    ]
+
+
+def test_a_ruling_is_stored_and_read_back() -> None:
+    made = facts(attempts=(PASSED_LATER,))
+    for each in (made, facts(), reason("api_failure")):
+        ruling = ruled(each, recorded(each))
+        assert verdict.load(verdict.out(ruling)) == ruling
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ("2026-11-20T09:00:00Z", "2026-11-20T09:00:30Z", "30 s before"),
+        ("2026-11-20T09:00:00Z", "2026-11-20T06:00:00Z", "3 h after"),
+        ("2026-11-10T09:00:00Z", "2026-11-20T09:00:00Z", "10 d before"),
+        ("", "2026-11-20T09:00:00Z", ""),
+        ("yesterday", "2026-11-20T09:00:00", ""),
+        ("2026-11-20T09:00:00", "2026-11-20T09:00:00Z", ""),
+    ],
+)
+def test_how_far_apart_two_times_are(one: str, other: str, words: str) -> None:
+    assert remarks.apart(one, other) == words
+
+
+def test_an_unknown_error_is_never_the_same() -> None:
+    made = Facts("x", run(1, error=""))
+    assert not made.same(run(2, error=""))

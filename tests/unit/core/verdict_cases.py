@@ -1,0 +1,200 @@
+"""Labelled failures: what GitLab shows, what the model says, and whose failure it is.
+
+`by` says who is to decide: where it is "code", the model is wrong and the record has to overrule
+it; where it is "model", the record proves nothing and must leave a right answer alone; "nobody" is
+for a wrong answer that the record refutes without knowing the right one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from worker.core.facts import Change, Facts, Run, Target, Unknown
+from worker.core.touches import Touch
+from worker.core.verdict import Verdict
+
+CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
+INFRA, UNKNOWN = Verdict.INFRASTRUCTURE, Verdict.UNKNOWN
+
+SHA, BASE, OLD, NEW = "c" * 40, "b" * 40, "a" * 40, "d" * 40
+ERROR, OTHER = "e1", "e2"
+CODE = Change(3)
+JOB = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One failure. `errors` are the facts of each error; most have one."""
+
+    name: str
+    errors: tuple[Facts, ...]
+    model: Verdict
+    truth: Verdict
+    by: str
+
+
+def run(job_id: int, status: str = "failed", **more: Any) -> Run:
+    """A run; a failed one with this error unless told otherwise."""
+    error = ERROR if status == "failed" else ""
+    made = Run(job_id, job_id * 10, status, SHA, "script_failure" if error else "", error)
+    url = f"https://gitlab.example.com/team/service/-/jobs/{job_id}"
+    return replace(made, url=url, **more)
+
+
+def on(sha: str, outcome: str, job_id: int) -> Run:
+    """A run on the target branch: "same" error, "other" error, "unread", "pass", "running"."""
+    status = {"pass": "success", "running": "running"}.get(outcome, "failed")
+    error = {"same": ERROR, "other": OTHER}.get(outcome, "")
+    return run(job_id, status, sha=sha, error=error)
+
+
+def target(*outcomes: tuple[str, str], base: str = BASE) -> Target:
+    """The target branch, newest first: (commit, outcome)."""
+    runs = tuple(on(sha, outcome, 400 - at) for at, (sha, outcome) in enumerate(outcomes))
+    return Target("main", runs, len(runs), base, bool(runs) and runs[0].sha != base)
+
+
+def facts(**more: Any) -> Facts:
+    """A failure with a green target branch and a change that has nothing to do with the CI."""
+    usual: dict[str, Any] = {
+        "attempts": (),
+        "earlier": (),
+        "elsewhere": (),
+        "target": target((NEW, "pass"), (BASE, "pass"), (OLD, "pass")),
+        "change": CODE,
+    }
+    made = Facts("unit-tests", run(JOB))
+    return replace(made, **(usual | more))
+
+
+def reason(name: str, **more: Any) -> Facts:
+    """A failure with this failure_reason."""
+    return facts(run=run(JOB, reason=name), **more)
+
+
+def one(
+    name: str, model: Verdict, truth: Verdict, by: str, made: Facts | tuple[Facts, ...]
+) -> Case:
+    """A case."""
+    return Case(name, made if isinstance(made, tuple) else (made,), model, truth, by)
+
+
+PASSED_LATER = run(JOB + 1, "success")
+PASSED_BEFORE = run(JOB - 1, "success")
+AGAIN = run(JOB - 2)
+RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
+NOT_READ = Unknown("GitLab's rate limit is reached")
+NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
+CI = Change(1, ci=(".gitlab-ci.yml",))
+FROM_THE_CACHE = target((NEW, "same"), (BASE, "pass"), (OLD, "same"), (OLD, "pass"))
+
+CASES = (
+    # ------------------------------------------------------------------------------------ flaky
+    one("retried, passed on the same commit", CHANGE, FLAKY, "code",
+        facts(attempts=(PASSED_LATER,))),
+    one("passed on the same commit before", CHANGE, FLAKY, "code",
+        facts(attempts=(PASSED_BEFORE,))),
+    one("passed on retry, and the error names a changed file", CHANGE, FLAKY, "code",
+        facts(attempts=(PASSED_LATER,), change=NAMED)),
+    one("passed on retry though it failed twice before", INFRA, FLAKY, "code",
+        facts(attempts=(PASSED_LATER, AGAIN))),
+    one("passed on retry while the target branch is not known", CHANGE, FLAKY, "code",
+        facts(attempts=(PASSED_LATER,), target=NOT_READ)),
+    one("passed on retry after the target branch was red", TARGET, FLAKY, "code",
+        facts(attempts=(PASSED_LATER,), target=RED)),
+    one("fails and passes on one commit of the target branch", CHANGE, FLAKY, "code",
+        facts(target=target((NEW, "pass"), (BASE, "same"), (BASE, "pass")))),
+    one("comes and goes on the target branch", CHANGE, FLAKY, "code",
+        facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "pass"), ("9" * 40, "same")))),
+    one("comes and goes, and the newest run failed", TARGET, FLAKY, "code",
+        facts(target=FROM_THE_CACHE)),
+    one("depends on timing, the record is silent", FLAKY, FLAKY, "model", facts()),
+    one("order of tests, target branch not readable", FLAKY, FLAKY, "model",
+        facts(target=NOT_READ)),
+    # ----------------------------------------------------------------------------------- target
+    one("the same on the newest run and the base", CHANGE, TARGET, "code", facts(target=RED)),
+    one("a new release of a dependency broke both", CHANGE, TARGET, "code",
+        facts(target=target((NEW, "same"), (BASE, "pass")))),
+    one("passed before the target branch broke", CHANGE, TARGET, "code",
+        facts(attempts=(PASSED_BEFORE,), target=target((NEW, "same"), (BASE, "pass")))),
+    one("mended on the target branch since the base", CHANGE, TARGET, "code",
+        facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "same")))),
+    one("the error names a changed file, but is older", CHANGE, TARGET, "code",
+        facts(target=RED, change=NAMED)),
+    one("failed twice here, and there", FLAKY, TARGET, "code",
+        facts(target=RED, attempts=(AGAIN,))),
+    one("an unfinished run on top of the red one", FLAKY, TARGET, "code",
+        facts(target=target((NEW, "running"), (BASE, "same")))),
+    one("the target's log cannot be read", TARGET, TARGET, "model",
+        facts(target=target((NEW, "unread"), (BASE, "unread")))),
+    one("the target's pipelines cannot be read", TARGET, TARGET, "model", facts(target=NOT_READ)),
+    one("the job is not run there, its cause is old", TARGET, TARGET, "model",
+        facts(target=target())),
+    # --------------------------------------------------------------------------- infrastructure
+    one("the runner failed", CHANGE, INFRA, "code", reason("runner_system_failure")),
+    one("no runner took it", FLAKY, INFRA, "code", reason("stuck_or_timeout_failure")),
+    one("the quota is used up, CI configuration changed", CHANGE, INFRA, "code",
+        reason("ci_quota_exceeded", change=CI)),
+    one("the scheduler failed, diff not known", UNKNOWN, INFRA, "code",
+        reason("scheduler_failure", change=NOT_READ)),
+    one("the runner failed, passed on retry", FLAKY, INFRA, "code",
+        reason("runner_system_failure", attempts=(PASSED_LATER,))),
+    one("the runner failed there too", TARGET, INFRA, "code",
+        reason("runner_system_failure", target=RED)),
+    one("the image could not be pulled", CHANGE, INFRA, "code", reason("image_pull_failure")),
+    one("a mirror was down, as the log tells", INFRA, INFRA, "model", facts()),
+    one("the runner failed, diff not known", INFRA, INFRA, "model",
+        reason("runner_system_failure", change=NOT_READ)),
+    # ----------------------------------------------------------------------------------- change
+    one("broken by a changed line", CHANGE, CHANGE, "model", facts(change=NAMED)),
+    one("failed twice on this commit", CHANGE, CHANGE, "model", facts(attempts=(AGAIN,))),
+    one("the retry that passed was on another commit", CHANGE, CHANGE, "model",
+        facts(earlier=(run(JOB - 1, "success", sha=OLD),))),
+    one("passed in another kind of pipeline, with other variables", CHANGE, CHANGE, "model",
+        facts(aside=(run(JOB + 1, "success"),))),
+    one("the target branch fails with another error", CHANGE, CHANGE, "model",
+        facts(target=target((NEW, "other"), (BASE, "other")))),
+    one("the target branch's error is not known", CHANGE, CHANGE, "model",
+        facts(target=target((NEW, "unread"), (BASE, "pass")))),
+    one("it reverts a fix: the target was red before", CHANGE, CHANGE, "model",
+        facts(target=target((NEW, "pass"), (BASE, "pass"), (OLD, "same"), (OLD, "same")))),
+    one("one failure long ago on the target branch", CHANGE, CHANGE, "model",
+        facts(target=target((NEW, "pass"), (BASE, "pass"), (OLD, "same"), ("9" * 40, "pass")))),
+    one("comes and goes there, but stays here", CHANGE, CHANGE, "model",
+        facts(attempts=(AGAIN,), target=target(
+            (NEW, "pass"), (BASE, "same"), (OLD, "pass"), ("9" * 40, "same"), base=NEW))),
+    one("the change names an image that is not there", CHANGE, CHANGE, "model",
+        reason("runner_system_failure", change=CI)),
+    one("the change asks for a tag that no runner has", CHANGE, CHANGE, "model",
+        reason("no_matching_runner", change=CI)),
+    one("an endless loop met the time limit", CHANGE, CHANGE, "model",
+        reason("job_execution_timeout")),
+    one("out of memory each time, reported as the runner's failure", CHANGE, CHANGE, "model",
+        reason("runner_system_failure", attempts=(
+            run(JOB - 1, reason="runner_system_failure"),
+            run(JOB - 2, reason="runner_system_failure")))),
+    one("the same error in a merge request stacked on this one", CHANGE, CHANGE, "model",
+        facts(elsewhere=(run(JOB - 7, place="!12"),))),
+    one("only documentation changed, and a link in it is broken", CHANGE, CHANGE, "model",
+        facts(change=Change(1, only_docs=True))),
+    one("nothing could be read", CHANGE, CHANGE, "model",
+        facts(attempts=NOT_READ, target=NOT_READ, change=NOT_READ)),
+    one("no line of the log tells the error, the target is red", CHANGE, CHANGE, "model",
+        facts(run=run(JOB, error=""), target=target((NEW, "unread")))),
+    # ---------------------------------------------------------------------------------- unknown
+    one("called flaky, but failed twice and never passed", FLAKY, UNKNOWN, "nobody",
+        facts(attempts=(AGAIN,))),
+    one("called an old failure, but the target branch is green", TARGET, UNKNOWN, "nobody",
+        facts()),
+    one("called an old failure, but the target has another error", TARGET, UNKNOWN, "nobody",
+        facts(target=target((NEW, "pass"), (BASE, "other")))),
+    one("called the change's, but the commit has passed before it failed twice", CHANGE, UNKNOWN,
+        "nobody", facts(attempts=(run(JOB - 1), run(JOB - 2, "success")))),
+    one("the model cannot tell", UNKNOWN, UNKNOWN, "model", facts()),
+    # -------------------------------------------------------------------------- several errors
+    one("one error flaky, one the change's", CHANGE, CHANGE, "model",
+        (facts(attempts=(PASSED_LATER,)), facts(run=run(JOB + 7), name="lint", change=NAMED))),
+    one("one error old, one flaky", CHANGE, TARGET, "code",
+        (facts(attempts=(PASSED_LATER,)), facts(run=run(JOB + 7), name="lint", target=RED))),
+    one("all errors are the runner's", CHANGE, INFRA, "code",
+        (reason("runner_system_failure"), reason("api_failure"))),
+)  # fmt: skip

@@ -1,0 +1,104 @@
+"""What came after a note: the votes of its readers, and what became of the pipeline. Pure.
+
+Both lie beside the turn they are about, `feedback.json` and `after.json`, and are read as hostile.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_VOTERS = 500
+"""Votes that are kept of one note."""
+
+UP, DOWN = "up", "down"
+BECAME = {
+    "fixed": "fixed by a later commit",
+    "passed_again": "passed on the same commit",
+    "superseded": "failed again in a newer pipeline",
+}
+"""What `after.json` may say, in words."""
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """The votes on a note: a voter's pseudonym → UP or DOWN. `at` is the last change (epoch s)."""
+
+    votes: Mapping[str, str] = field(default_factory=dict)
+    at: float = 0.0
+
+    @property
+    def up(self) -> int:
+        """How many 👍."""
+        return sum(vote == UP for vote in self.votes.values())
+
+    @property
+    def down(self) -> int:
+        """How many 👎."""
+        return sum(vote == DOWN for vote in self.votes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What became of an analysed pipeline: one of BECAME, by which later pipeline, when."""
+
+    became: str
+    pipeline_id: int
+    sha: str
+    at: float
+
+
+def pseudonym(session_id: str, user_id: int) -> str:
+    """The same for one user in one session, and different in every other one."""
+    return hashlib.sha256(f"{session_id}:{user_id}".encode()).hexdigest()[:16]
+
+
+def dump_feedback(feedback: Feedback) -> bytes:
+    """The bytes of `feedback.json`."""
+    votes = dict(sorted(feedback.votes.items()))
+    return json.dumps({"schema": _SCHEMA, "votes": votes, "at": feedback.at}).encode()
+
+
+def load_feedback(stored: bytes | None) -> Feedback:
+    """The votes in `feedback.json`; none where there is none, or what is there is damaged."""
+    fields = _fields(stored)
+    votes = fields.get("votes")
+    if not isinstance(votes, dict):
+        return Feedback()
+    kept = {voter: vote for voter, vote in votes.items() if vote in (UP, DOWN)}
+    return Feedback(dict(list(kept.items())[:MOST_VOTERS]), _number(fields.get("at")))
+
+
+def load_after(stored: bytes | None) -> After | None:
+    """What `after.json` says; None where there is none, or what is there is damaged."""
+    fields = _fields(stored)
+    became, sha = fields.get("became"), fields.get("sha")
+    if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
+        return None
+    pipeline = int(_number(fields.get("pipeline_id")))
+    return After(became, pipeline, sha[:64], _number(fields.get("at")))
+
+
+def told(feedback: Feedback, after: After | None) -> tuple[str, ...]:
+    """Both as plain lines; nothing where there is nothing to say."""
+    lines = [f"reactions: {feedback.up} 👍, {feedback.down} 👎"] if feedback.votes else []
+    if after:
+        lines.append(f"pipeline {after.pipeline_id}: {BECAME[after.became]} ({after.sha[:8]})")
+    return tuple(lines)
+
+
+def _fields(stored: bytes | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(stored) if stored else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 2**53:
+        return 0.0
+    return float(value)

@@ -1,0 +1,97 @@
+"""What GitLab shows of a failing job, as values: what `verdict` decides by. Pure."""
+
+from dataclasses import dataclass
+
+from worker.core.touches import Touch
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be had, and why, in words."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt of a job.
+
+    `status` and `reason` are GitLab's status and failure_reason. `error` is a key of what its log
+    says: that of the failing job where it says at least as much (`core.signature.errors`), "" if
+    it did not fail or the log could not be read. `at` is when it, or its pipeline, was created:
+    ISO 8601, or "". `place` is where it ran, if not here.
+    """
+
+    job_id: int
+    pipeline_id: int
+    status: str
+    sha: str = ""
+    reason: str = ""
+    error: str = ""
+    url: str = ""
+    at: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest first.
+
+    None of them ran with the change. `base` is the commit that the failing pipeline is built on,
+    "" if it is not known. `moved` says that the branch has gone on since.
+    """
+
+    branch: str
+    runs: tuple[Run, ...]
+    looked_at: int
+    base: str = ""
+    moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the merge request touches: of all its `files`, those that mean something by their kind.
+
+    `touches` are the changed files that the error may name, the certain ones first. `whole` says
+    that every changed file was seen.
+    """
+
+    files: int
+    ci: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    only_docs: bool = False
+    touches: tuple[Touch, ...] = ()
+    whole: bool = True
+
+
+NOT_ASKED = Unknown("not looked at")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of the failing jobs that have one error; `run` is the one that stands for all.
+
+    `attempts` are its other runs on the same commit in the same kind of pipeline; `aside` those in
+    other kinds, where other rules and variables may hold. `earlier` are its runs in the merge
+    request's pipelines on earlier commits, newest first. `elsewhere` are runs with the same error
+    in other merge requests and branches.
+    """
+
+    name: str
+    run: Run
+    others: tuple[Run, ...] = ()
+    attempts: tuple[Run, ...] | Unknown = NOT_ASKED
+    aside: tuple[Run, ...] = ()
+    target: Target | Unknown = NOT_ASKED
+    earlier: tuple[Run, ...] | Unknown = NOT_ASKED
+    elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
+    change: Change | Unknown = NOT_ASKED
+
+    @property
+    def jobs(self) -> tuple[Run, ...]:
+        """All failing jobs with this error."""
+        return (self.run, *self.others)
+
+    def same(self, run: Run) -> bool:
+        """Whether a run failed with this very error; an unknown error is never the same."""
+        return run.status == "failed" and run.error == self.run.error != ""

@@ -1,0 +1,26 @@
+"""The model's final answer as a value, and the proof of what it quotes (law 5)."""
+
+from worker.core.finding.proof import Checked, backed, check, failures, prove
+from worker.core.finding.quotes import Prose, scan
+from worker.core.finding.reading import parse
+from worker.core.finding.said import Said, said
+from worker.core.finding.shape import CLAIMS, Evidence, Finding, Unproven
+from worker.core.verdict import Verdict
+
+__all__ = [
+    "CLAIMS",
+    "Checked",
+    "Evidence",
+    "Finding",
+    "Prose",
+    "Said",
+    "Unproven",
+    "Verdict",
+    "backed",
+    "check",
+    "failures",
+    "parse",
+    "prove",
+    "said",
+    "scan",
+]

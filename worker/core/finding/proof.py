@@ -1,0 +1,197 @@
+"""The proof of quotes: each stands byte for byte in captured evidence, or is left out (law 5)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from worker.core.finding.shape import CLAIMS, Evidence, Finding, Unproven
+from worker.core.hostile import visible
+from worker.core.places import Place, ReportedTest, called
+from worker.core.ports import Captures
+from worker.core.verdict import Verdict
+from worker.errors import ArgumentError, SourceError
+
+NEAR = 2
+"""How many lines off a quote's line number may be."""
+
+MIN_QUOTE = 12
+"""Characters besides blanks that a quote of a part of a line must have."""
+
+MAX_SHOWN = 200
+"""Characters of a line that is shown to the model again."""
+
+MAX_SEARCHED = 200_000
+"""Lines through which a quote is looked for that is not where it should be."""
+
+UNREADABLE = "this is not in the form of a quote"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Quotes, proven and linked, in their order; and those that are not."""
+
+    proven: tuple[Evidence, ...]
+    failed: tuple[Unproven, ...]
+
+
+def prove(finding: Finding, captures: Captures) -> Finding:
+    """`finding` with each piece of evidence proven byte for byte and linked, or left out.
+
+    A verdict of which no quote is left is not kept.
+    """
+    checked = check(finding.evidence, captures)
+    unproven = finding.unproven + len(checked.failed)
+    made = replace(finding, evidence=checked.proven, unproven=unproven)
+    if checked.proven or not unproven or finding.verdict not in CLAIMS:
+        return made
+    doubt = (
+        f"The model said “{finding.verdict}”, but none of its quotes could be proven: take what it "
+        "says for a guess."
+    )
+    return replace(made, verdict=Verdict.UNKNOWN, doubt=doubt)
+
+
+def backed(finding: Finding, others: Iterable[str] = ()) -> Finding:
+    """`finding`; a verdict that claims something and quotes nothing is not kept.
+
+    Unless all `others` who have judged, such as rules, say the same.
+    """
+    if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
+        return finding
+    doubt = (
+        f"The model said “{finding.verdict}”, but quoted nothing that proves it: take what it "
+        "says for a guess."
+    )
+    return replace(finding, verdict=Verdict.UNKNOWN, doubt=doubt)
+
+
+def failures(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
+    """Every quote of `finding` that cannot be proven, and why."""
+    unread = (Unproven("", _clipped(text), UNREADABLE) for text in finding.unread)
+    return (*unread, *check(finding.evidence, captures).failed)
+
+
+def check(quotes: Iterable[Evidence], captures: Captures) -> Checked:
+    """Each quote proven, or the reason why it is not. The same lines are given once."""
+    texts = _Texts(captures)
+    proven: dict[tuple[Place, int, int, str], Evidence] = {}
+    failed: list[Unproven] = []
+    for quote in quotes:
+        found = proof(quote, texts, captures.url)
+        if isinstance(found, Unproven):
+            failed.append(found)
+        else:
+            text = "" if found.line else found.text
+            proven.setdefault((found.place, found.line, found.last, text), found)
+    return Checked(tuple(proven.values()), tuple(failed))
+
+
+class _Texts:
+    """The lines of each place, read once, or why they cannot be read."""
+
+    def __init__(self, captures: Captures) -> None:
+        self._captures = captures
+        self._known: dict[Place, Sequence[str] | str] = {}
+
+    def __call__(self, place: Place) -> Sequence[str] | str:
+        if place not in self._known:
+            try:
+                self._known[place] = self._captures.lines(place)
+            except (SourceError, ArgumentError) as error:
+                self._known[place] = f"{called(place)} could not be read: {error}"
+        return self._known[place]
+
+
+def proof(
+    quote: Evidence,
+    texts: Callable[[Place], Sequence[str] | str],
+    url: Callable[[Place, int, int], str],
+) -> Evidence | Unproven:
+    """The quote as captured, with its link; or why it is not proven."""
+    lines = texts(quote.place)
+    if isinstance(lines, str):
+        return _unproven(quote, lines)
+    wanted = quote.text.split("\n")
+    start = next((at for at in _starts(quote, len(lines)) if _stands(wanted, lines, at)), 0)
+    if not start:
+        return _missed(quote, wanted, lines)
+    first, last = (start, start + len(wanted) - 1) if _numbered(quote) else (0, 0)
+    text = quote.text if len(wanted) == 1 else _dedented(lines[start - 1 : start - 1 + len(wanted)])
+    return replace(quote, line=first, last=last, text=text, url=url(quote.place, first, last))
+
+
+def _numbered(quote: Evidence) -> bool:
+    return not isinstance(quote.place, ReportedTest)
+
+
+def _starts(quote: Evidence, count: int) -> Iterator[int]:
+    """The numbers of the lines that the quote may begin on, the nearest first."""
+    if not _numbered(quote):
+        yield from range(1, count + 1)
+        return
+    end = min(max(quote.line, quote.last), quote.line + 20) + NEAR
+    near = range(max(1, quote.line - NEAR), min(end, count) + 1) if quote.line else range(0)
+    yield from sorted(near, key=lambda number: abs(number - quote.line))
+
+
+def _stands(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
+    """Whether the texts stand on the lines from number `at` on, one on each."""
+    there = lines[at - 1 : at - 1 + len(wanted)]
+    if len(there) < len(wanted) or not any(wanted):
+        return False
+    one = len(wanted) == 1
+    return all(_holds(line, text, not one) for line, text in zip(there, wanted, strict=True))
+
+
+def _holds(line: str, text: str, among: bool) -> bool:
+    """Whether the line is `text`, or has it as a part of some length.
+
+    `among` other lines a text may be empty, as lines are.
+    """
+    if line.strip() == text:
+        return bool(text) or among
+    text = text.removesuffix("…").rstrip()  # a preview clips long lines so
+    return len("".join(text.split())) >= MIN_QUOTE and text in line
+
+
+def _dedented(lines: Sequence[str]) -> str:
+    """The lines without the indentation that all of them have."""
+    lines = [line.rstrip() for line in lines]
+    indents = [len(line) - len(line.lstrip()) for line in lines if line]
+    return "\n".join(line[min(indents, default=0) :] for line in lines)
+
+
+def _missed(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
+    place = called(quote.place)
+    if not _numbered(quote):
+        return _unproven(quote, f"{place} has no such line", tuple(_shown(lines, 1, 5)))
+    if elsewhere := _elsewhere(wanted, lines):
+        return _unproven(quote, f"it stands on line {elsewhere} of {place}, not there")
+    if quote.line > len(lines):
+        return _unproven(quote, f"{place} has {len(lines)} lines")
+    shown = _shown(lines, max(1, quote.line - NEAR), quote.line + NEAR)
+    return _unproven(quote, f"{place} has on these lines", tuple(shown))
+
+
+def _elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> int:
+    """The number of the first line on which the texts do begin, 0 if there is none."""
+    part = wanted[0].removesuffix("…").rstrip()
+    for number, line in enumerate(islice(lines, MAX_SEARCHED), 1):
+        if part in line and _stands(wanted, lines, number):
+            return number
+    return 0
+
+
+def _shown(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
+    for number in range(first, min(last, len(lines)) + 1):
+        yield f"{number}: {_clipped(lines[number - 1])}"
+
+
+def _unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unproven:
+    return Unproven(quote.where, _clipped(quote.text), reason, near)
+
+
+def _clipped(text: str) -> str:
+    """`text` on one line, its blanks as they are: it may be copied into the next answer."""
+    line = visible(text).replace("\n", " / ")
+    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"

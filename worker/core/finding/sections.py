@@ -1,0 +1,54 @@
+"""The sections of an answer in Markdown, whatever shape its headings have."""
+
+import re
+
+_NAMES = (
+    "verdict|failed|cause|root cause|evidence|missing|missing evidence|what is missing"
+    "|keep it next time|next time|what to do|next steps|details"
+)
+_ALIASES = {
+    "root cause": "cause",
+    "next steps": "what to do",
+    "missing evidence": "missing",
+    "what is missing": "missing",
+    "next time": "keep it next time",
+}
+_HEADINGS = tuple(
+    re.compile(rf"[ ]{{0,3}}(?:{form})", re.IGNORECASE)
+    for form in (
+        rf"\#{{1,6}}[ \t]*(?:\*\*)?({_NAMES})(?:\*\*)?[ \t]*(?:\#*[ \t]*$|:(?:\*\*)?(.*))",
+        rf"(?:\*\*|__)({_NAMES})[ \t]*(?:(?::(?:\*\*|__)|(?:\*\*|__):)(.*)|(?:\*\*|__)[ \t]*$)",
+        rf"({_NAMES})[ \t]*:(.*)",
+    )
+)
+FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+
+
+def sections(text: str) -> dict[str, str]:
+    """The text of each section by its name; what stands before the first one by ""."""
+    lines = text.split("\n")
+    inside = fenced(lines)
+    heading = next((form for form in _HEADINGS if any(map(form.match, lines))), None)
+    found: dict[str, list[str]] = {}
+    name = ""
+    for number, line in enumerate(lines):
+        start = heading.match(line) if heading and number not in inside else None
+        if start:
+            name = _ALIASES.get(start[1].lower(), start[1].lower())
+            line = (start[2] or "").strip()
+        found.setdefault(name, []).append(line)
+    return {name: "\n".join(part).strip() for name, part in found.items()}
+
+
+def fenced(lines: list[str]) -> set[int]:
+    """The numbers of the lines in fences that are closed again."""
+    inside: set[int] = set()
+    opened: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        fence = FENCE.match(line)
+        if opened is None:
+            opened = (number, fence[1]) if fence else None
+        elif fence and fence[1].startswith(opened[1]) and not fence[2].strip():
+            inside.update(range(opened[0], number + 1))
+            opened = None
+    return inside

@@ -1,0 +1,56 @@
+"""Where captured evidence stands: the documents that a quote may name (law 5)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """The cleaned log of a job; its lines are those of the job's page."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepoFile:
+    """A file of the repository. `ref` is a branch, tag or commit; "" is the pipeline's commit."""
+
+    path: str
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobArtifact:
+    """A file in a job's artifacts."""
+
+    job_id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTest:
+    """What a failed test left in the pipeline's test report; it has no line numbers."""
+
+    name: str
+
+
+Place = JobLog | RepoFile | JobArtifact | ReportedTest
+
+
+def called(place: Place) -> str:
+    """The place in the words of the workflow's Evidence section, without a line."""
+    match place:
+        case JobLog(job_id):
+            return f"job {job_id}"
+        case RepoFile(path, ref):
+            return f"file {path} at {ref}" if ref else f"file {path}"
+        case JobArtifact(job_id, path):
+            return f"artifact {job_id} {path}"
+        case ReportedTest(name):
+            return f"test {name}"
+
+
+def lines_of(first: int, last: int) -> str:
+    """ "line 12", "lines 12-14", or "" where there are no numbers."""
+    if not first:
+        return ""
+    return f"lines {first}-{last}" if last > first else f"line {first}"

@@ -1,0 +1,131 @@
+"""The facts of failing jobs as sentences: what the model is told, and the note shows. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from worker.core.facts import Change, Facts, Run, Target, Unknown
+from worker.core.remarks import Remark, apart, job, listed, name, pipeline, remark
+
+SHOWN = 4
+"""Runs or files named in one sentence."""
+
+
+def recorded(facts: Facts) -> Iterator[Remark]:
+    """What is known, one sentence each; at last what is not known, and why."""
+    yield from _here(facts)
+    yield from _before(facts)
+    yield from _there(facts)
+    yield from _elsewhere(facts)
+    yield from _change(facts)
+    for what, fact in (
+        ("other runs on this commit", facts.attempts),
+        ("earlier commits", facts.earlier),
+        ("the target branch", facts.target),
+        ("other merge requests", facts.elsewhere),
+        ("what the change touches", facts.change),
+    ):
+        if isinstance(fact, Unknown):
+            yield remark(f"not known of {what}: {fact.why}")
+
+
+def _here(facts: Facts) -> Iterator[Remark]:
+    if facts.run.reason and facts.run.reason != "script_failure":
+        yield remark("GitLab's failure reason: ", name(facts.run.reason))
+    if isinstance(facts.attempts, tuple) and facts.attempts:
+        yield remark("other runs on this commit: ", *_outcomes(facts, facts.attempts))
+    if facts.aside:
+        yield remark("in other kinds of pipelines on this commit: ", *_outcomes(facts, facts.aside))
+
+
+def _before(facts: Facts) -> Iterator[Remark]:
+    if isinstance(facts.earlier, tuple) and facts.earlier:
+        yield remark("on earlier commits of this change: ", *_outcomes(facts, facts.earlier))
+
+
+def _there(facts: Facts) -> Iterator[Remark]:
+    target = facts.target
+    if not isinstance(target, Target):
+        return
+    if not target.looked_at:
+        yield remark(name(target.branch), " has no pipeline to compare with")
+        return
+    newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
+    where = remark("on ", name(target.branch), f", {newest}: ")
+    if not target.runs:
+        yield remark(*where, "this job did not run")
+        return
+    yield remark(*where, *_outcomes(facts, target.runs))
+    since = _since(facts, target.runs)
+    if since:
+        ago = apart(since.at, facts.run.at)
+        yield remark(
+            "it fails there in the same way since ", pipeline(since), f", {ago}" if ago else ""
+        )
+    base = [each for each in target.runs if each.sha and each.sha == target.base]
+    if base:
+        yield remark("on the commit this change is built on: ", *_outcomes(facts, base))
+    if target.moved:
+        yield remark(name(target.branch), " has new commits since")
+
+
+def _since(facts: Facts, runs: Sequence[Run]) -> Run | None:
+    """The first of the failures in the same way that no pass has ended."""
+    first = None
+    for run in runs:
+        if not facts.same(run):
+            break
+        first = run
+    return first
+
+
+def _elsewhere(facts: Facts) -> Iterator[Remark]:
+    found = facts.elsewhere
+    if isinstance(found, tuple) and found:
+        places = [part for run in found[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
+        yield remark("same error elsewhere: ", *places[:-1])
+
+
+def _change(facts: Facts) -> Iterator[Remark]:
+    change = facts.change
+    if not isinstance(change, Change):
+        return
+    for touch in change.touches[:SHOWN]:
+        which = "is changed" if touch.sure else "may be one that is changed"
+        yield remark(
+            "the error names ", name(touch.words), ", which ", which, ": ", name(touch.path)
+        )
+    if not change.touches and change.whole:
+        one = change.files == 1
+        named = "does not name the one" if one else f"names none of the {change.files}"
+        yield remark(f"the error {named} changed {'file' if one else 'files'}")
+    if change.only_docs:
+        yield remark("only documentation is changed")
+    for what, files in (
+        ("CI configuration", change.ci),
+        ("dependencies", change.dependencies),
+    ):
+        if files:
+            yield remark(f"{what} changed: ", *listed(map(name, files[:SHOWN])))
+
+
+def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
+    """Counts by outcome, with some of the runs."""
+    told: list[Remark] = []
+    for words, found in (
+        ("failed in the same way", [each for each in runs if facts.same(each)]),
+        ("passed", [each for each in runs if each.status == "success"]),
+        ("failed in another way", [each for each in runs if _differs(facts, each)]),
+        ("failed, it is not known how", [each for each in runs if _unread(facts, each)]),
+    ):
+        if found:
+            shown = listed(job(each) for each in found[:SHOWN])
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
+    return tuple(part for each in told for part in each) or ("none has ended",)
+
+
+def _differs(facts: Facts, run: Run) -> bool:
+    return run.status == "failed" and not facts.same(run) and bool(run.error and facts.run.error)
+
+
+def _unread(facts: Facts, run: Run) -> bool:
+    return run.status == "failed" and not (run.error and facts.run.error)

@@ -1,0 +1,24 @@
+"""A job that ran longer than it may."""
+
+from worker.core.finding import Verdict
+from worker.core.rules.base import Rule, patterns
+
+RULES = (
+    Rule(
+        name="time-limit",
+        # A change can make a job hang as well as a slow runner can.
+        verdict=Verdict.UNKNOWN,
+        cause=(
+            "The job ran longer than its time limit and was ended (GitLab: job_execution_timeout)."
+        ),
+        to_do=(
+            "Retry it once. If it happens again, look at the end of its log for what hangs or is "
+            "slow, or raise the job's `timeout`."
+        ),
+        reasons=frozenset({"job_execution_timeout"}),
+        spoken=patterns(
+            r"^ERROR: Job failed: execution took longer than",
+            r"^ERROR: Job failed \(system failure\)",
+        ),
+    ),
+)

@@ -1,0 +1,54 @@
+"""What a name in the store says of the object's age, and of whom it is. Pure.
+
+recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn}.json   time counts back from END (ms)
+spend/{project_id}/{YYYY-MM-DD}.json
+known/{project_id}/{key}.json
+index/{session_id}
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
+
+END = 10**13
+"""Milliseconds, far in the future: see `sessions.recent`."""
+
+_ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
+_SPEND = re.compile(r"spend/\d{1,19}/(\d{4}-\d\d-\d\d)\.json")
+_KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the list of turns: when its turn began (epoch seconds), and whose it is."""
+
+    at: float
+    project_id: int
+    mr_iid: int
+
+
+def row(name: str) -> Row | None:
+    """The row of this name, None for another object."""
+    found = _ROW.fullmatch(name)
+    if not found:
+        return None
+    return Row((END - 1 - int(found[1])) / 1000, int(found[2]), int(found[3]))
+
+
+def spend_day(name: str) -> float | None:
+    """When the day of a record of costs ended (epoch seconds), None for another object."""
+    found = _SPEND.fullmatch(name)
+    if not found:
+        return None
+    try:
+        return datetime.fromisoformat(found[1]).replace(tzinfo=UTC).timestamp() + 86_400
+    except ValueError:
+        return None
+
+
+def known(name: str) -> tuple[int, str] | None:
+    """Project and key of a known failure, None for another object."""
+    found = _KNOWN.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None

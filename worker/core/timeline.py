@@ -1,0 +1,88 @@
+"""When what of a job log was written: GitLab's section marks and the runner's timestamps."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+MAX_SECTIONS = 2_000
+MAX_TIMES = 5_000
+
+_MAX_NAME = 80
+
+
+@dataclass(slots=True)
+class Section:
+    """Lines `first` to `last` of the cleaned log, epoch seconds; 0 for an end not seen."""
+
+    name: str
+    first: int
+    start: int
+    last: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Filled while a log is cleaned. Bounded: of very many sections and times only some."""
+
+    sections: list[Section] = field(default_factory=list)
+    times: list[tuple[int, int]] = field(default_factory=list)
+    step: int = 1
+    """Seconds that lie at least between two of `times`."""
+
+    _open: dict[str, Section] = field(default_factory=dict)
+
+    def opened(self, name: bytes, at: int, line: int) -> None:
+        """A section begins with this line."""
+        if len(self.sections) < MAX_SECTIONS:
+            section = Section(name.decode("ascii", "replace")[:_MAX_NAME], line, at)
+            self.sections.append(section)
+            self._open[section.name] = section
+
+    def closed(self, name: bytes, at: int, line: int) -> None:
+        """A section ended before this line."""
+        section = self._open.pop(name.decode("ascii", "replace")[:_MAX_NAME], None)
+        if section:
+            section.last, section.end = max(section.first, line - 1), at
+
+    def wants(self, at: int) -> bool:
+        """Whether it is worth to say what was written at this time."""
+        return not self.times or at - self.times[-1][1] >= self.step
+
+    def wrote(self, at: int, line: int) -> None:
+        """This line was written then."""
+        if not self.wants(at):
+            return
+        self.times.append((line, at))
+        if len(self.times) > MAX_TIMES:
+            self.step *= 2
+            kept, self.times = self.times, []
+            for earlier, when in kept:
+                self.wrote(when, earlier)
+
+    def told(self) -> bytes:
+        """As the sandbox's `log outline` reads it, or nothing if nothing is known."""
+        if not self.sections and not self.times:
+            return b""
+        sections = [_told(section) for section in self.sections]
+        return json.dumps({"sections": sections, "times": self.times}).encode()
+
+
+def _told(section: Section) -> Mapping[str, Any]:
+    return {
+        "name": section.name,
+        "first": section.first,
+        "last": section.last,
+        "start": section.start,
+        "end": section.end,
+    }
+
+
+def seconds(stamp: bytes) -> int:
+    """Epoch seconds of `2024-05-24T12:01:02`, 0 if there is no such time."""
+    try:
+        return int(datetime.fromisoformat(stamp.decode()).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return 0

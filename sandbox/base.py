@@ -118,3 +118,11 @@ class Driver(Protocol):
         Raises SandboxUnavailable, or SandboxLimit if the archive is over a cap.
         """
         ...
+
+    def adopt(self, session: str) -> Sandbox | None:
+        """The session's container that another process has left running, with its files.
+
+        What ran in it has been killed. None if there is none that can be used; then nothing of it
+        is left. Raises SandboxUnavailable.
+        """
+        ...

@@ -41,6 +41,7 @@ USER = 10001
 _PREFIX = "sandpiper-box-"
 _PACKAGE = Path(__file__).parent
 _RUNNER = "/opt/sandpiper.zip"
+_LOG = "/opt/sandpiper/bin/log"
 _OLDEST = (0, 8)
 _START_SECONDS = 20
 _SWEEP_SECONDS = 10
@@ -108,6 +109,9 @@ class Wrapped:
             return True
         return False
 
+    def belong(self, session: str) -> None:
+        pass
+
     def kill(self) -> None:
         if self._lifeline is not None:
             os.close(self._lifeline)
@@ -165,6 +169,9 @@ class BubblewrapDriver:
                 sandbox.restore(archive)
             undo.pop_all()
         return sandbox
+
+    def adopt(self, session: str) -> None:
+        """None: no sandbox outlives the process that started it."""
 
     def _say(self) -> None:
         if not self._said:
@@ -326,20 +333,22 @@ def _in_proc(name: str) -> bool:
 
 
 def _contents(files: ExitStack, inherited: list[int]) -> list[str]:
-    """Files that are made for the sandbox: the runner, its users, and the call filter."""
+    """Files that are made for the sandbox: the runner, its users, `log`, and the call filter."""
     arguments = []
     for option, content, target in (
         ("--seccomp", seccomp.program(), None),
         ("--ro-bind-data", _runner(), _RUNNER),
         ("--ro-bind-data", _PASSWD, "/etc/passwd"),
         ("--ro-bind-data", _GROUP, "/etc/group"),
+        ("--ro-bind-data", (_PACKAGE / "image/log").read_bytes(), _LOG),
     ):
         fd = os.memfd_create("content")
         files.callback(os.close, fd)
         os.write(fd, content)
         os.lseek(fd, 0, os.SEEK_SET)
         inherited.append(fd)
-        arguments += [option, str(fd), *([target] if target else [])]
+        mode = ["--perms", "0555"] if target == _LOG else []
+        arguments += [*mode, option, str(fd), *([target] if target else [])]
     return [*arguments, "--remount-ro", "/"]
 
 

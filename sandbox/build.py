@@ -35,7 +35,7 @@ SUITE = "bookworm"
 
 _REGISTRY_SECONDS = 12  # without a byte
 _PULL_SECONDS = 600
-_BUILD_SECONDS = 300  # without a line
+BUILD_SECONDS = 300  # without a line
 _BOOTSTRAP_SECONDS = 900
 
 Say = Callable[[str], None]
@@ -55,10 +55,10 @@ def ensure(base_url: str | None = None, say: Say = print) -> str:
     """The tag of the image, built if it is not there. Raises SandboxUnavailable with the reason."""
     tag = image_tag()
     api = open_engine(base_url)
-    api.timeout = _BUILD_SECONDS
+    api.timeout = BUILD_SECONDS
     try:
-        if not _exists(api, tag):
-            _build(api, tag, _base(api, say), say)
+        if not exists(api, tag):
+            _build(api, tag, base(api, say), say)
             say(f"built {tag}")
         with engine_errors(SandboxUnavailable, "tagging the sandbox image"):
             api.tag(tag, REPOSITORY, "latest")
@@ -67,7 +67,8 @@ def ensure(base_url: str | None = None, say: Say = print) -> str:
     return tag
 
 
-def _exists(api: APIClient, name: str) -> bool:
+def exists(api: APIClient, name: str) -> bool:
+    """Whether the engine has an image of this name. Raises SandboxUnavailable."""
     try:
         with engine_errors(SandboxUnavailable, f"looking for the image {name}"):
             cast(Any, api).inspect_image(name)
@@ -81,14 +82,14 @@ def _exists(api: APIClient, name: str) -> bool:
 # -------------------------------------------------------------------------------------- the base
 
 
-def _base(api: APIClient, say: Say) -> str:
+def base(api: APIClient, say: Say) -> str:
     """What to build on: a base that is there, or from the registry, or made from the mirror."""
     name = ":".join(REGISTRY_BASE)
     mirror = configured(Path("/etc/apt"))
     own_tag = f"{SUITE}-{hashlib.sha256((mirror or '').encode()).hexdigest()[:12]}"
     own = f"{OWN_BASE}:{own_tag}"
     for present in (name, own):
-        if _exists(api, present):
+        if exists(api, present):
             return present
     if _pulled(api, say):
         return name
@@ -107,11 +108,11 @@ def _pulled(api: APIClient, say: Say) -> bool:
     say(f"asking the registry for {name}")
     try:
         with engine_errors(SandboxUnavailable, f"pulling {name}"):
-            _follow(_pull(api), f"pulling {name}")
+            follow(_pull(api), f"pulling {name}")
     except SandboxUnavailable as error:
         say(f"no: {str(error)[:200]}")
         return False
-    return _exists(api, name)
+    return exists(api, name)
 
 
 def _pull(api: APIClient) -> Iterator[dict[str, Any]]:
@@ -177,10 +178,10 @@ def _import(api: APIClient, root: str, tag: str) -> None:
         try:
             with engine_errors(SandboxUnavailable, "importing the sandbox image's base"):
                 api.import_image_from_stream(tar.stdout, repository=OWN_BASE, tag=tag)
-            tar.wait(_BUILD_SECONDS)
+            tar.wait(BUILD_SECONDS)
         finally:
             tar.kill()
-    if tar.returncode != 0 or not _exists(api, f"{OWN_BASE}:{tag}"):
+    if tar.returncode != 0 or not exists(api, f"{OWN_BASE}:{tag}"):
         raise SandboxUnavailable("the Docker engine did not take the sandbox image's base")
 
 
@@ -198,12 +199,12 @@ def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
             rm=True,
             forcerm=True,
             decode=True,
-            timeout=_BUILD_SECONDS,
+            timeout=BUILD_SECONDS,
         )
-        _follow(lines, f"building {tag}", say)
+        follow(lines, f"building {tag}", say)
 
 
-def _follow(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
+def follow(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
     """Say the steps; raise SandboxUnavailable with the last words where it failed."""
     last: list[str] = []
     for line in lines:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from docker import APIClient
-from docker.errors import ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 
 from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.engine import container_runs, engine_errors, open_engine
@@ -32,6 +32,11 @@ from sandbox.wire import EngineWire, Silent
 _SWEEP = ["/bin/bash", "-c", "kill -9 -1"]
 _SWEEP_SECONDS = 10
 _EXIT_SECONDS = 2
+_RESTART_SECONDS, _RESTART_PAUSE = 5.0, 0.25
+"""How long an engine that is away is waited for before a sandbox is left to `reap`."""
+_NAME = "sandpiper-"
+"""A label is for life: a container that was started ahead of need is its session's by its name."""
+
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 
 
@@ -78,6 +83,10 @@ class Container:
     def running(self) -> bool:
         return container_runs(self._api, self.id)
 
+    def belong(self, session: str) -> None:
+        with suppress(SandboxError), engine_errors(SandboxGone, "naming a sandbox"):
+            self._api.rename(self.id, f"{_NAME}{session}-{self.id[:12]}")
+
     def sweep(self) -> bool:
         with closing(self._run(_SWEEP)) as wire:
             try:
@@ -91,9 +100,20 @@ class Container:
             self._api.kill(self.id)
 
     def remove(self) -> None:
-        with suppress(SandboxError), engine_errors(SandboxGone, "removing the sandbox"):
-            self._api.remove_container(self.id, force=True, v=True)
+        until = time.monotonic() + _RESTART_SECONDS
+        while not self._removed() and time.monotonic() < until:
+            time.sleep(_RESTART_PAUSE)
         self._api.close()
+
+    def _removed(self) -> bool:
+        """Whether the engine answers, be it that there is nothing to remove."""
+        try:
+            self._api.remove_container(self.id, force=True, v=True)
+        except APIError:
+            return True
+        except (DockerException, OSError):
+            return False
+        return True
 
 
 class DockerSandbox(FramedSandbox):
@@ -118,7 +138,7 @@ class DockerDriver:
     def check(self) -> None:
         """Raises SandboxUnavailable unless the engine answers, limits, and has the image."""
         with closing(open_engine(self._base_url)) as api:
-            refuse_unlimited(api)
+            self._refuse_unlimited(api)
             with self._explained("looking for the sandbox image"):
                 api.inspect_image(self._spec.image)  # type: ignore[no-untyped-call]
 
@@ -126,7 +146,7 @@ class DockerDriver:
         with ExitStack() as undo:
             api = open_engine(self._base_url)
             undo.callback(api.close)
-            refuse_unlimited(api)
+            self._refuse_unlimited(api)
             with self._explained("creating the sandbox"):
                 created = create(api, self._spec, session)
             sandbox = DockerSandbox(Container(api, created["Id"], self._spec.image), self._spec)
@@ -138,6 +158,30 @@ class DockerDriver:
                 sandbox.restore(archive)
             undo.pop_all()
         return sandbox
+
+    def _refuse_unlimited(self, api: APIClient) -> None:
+        if not self._spec.shared_limits:
+            refuse_unlimited(api)
+
+    def adopt(self, session: str) -> DockerSandbox | None:
+        with ExitStack() as undo:
+            api = open_engine(self._base_url)
+            undo.callback(api.close)
+            running, *others = _left_by(api, session) or [""]
+            for container in others:
+                Container(open_engine(self._base_url), container, "").remove()
+            if not running:
+                return None
+            undo.pop_all()
+        sandbox = DockerSandbox(Container(api, running, self._spec.image), self._spec)
+        try:
+            if sandbox.vessel.running() and sandbox.vessel.sweep():
+                sandbox.warm()
+                return sandbox
+        except SandboxError:
+            pass
+        sandbox.close()
+        return None
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
@@ -159,6 +203,16 @@ class DockerDriver:
             raise
 
 
+def _left_by(api: APIClient, session: str) -> list[str]:
+    """The session's containers, the newest first. Raises SandboxUnavailable."""
+    found: dict[str, float] = {}
+    for rule in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
+        with engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
+            for container in api.containers(all=True, filters=rule):
+                found[container["Id"]] = container["Created"]
+    return sorted(found, key=lambda each: found[each], reverse=True)
+
+
 def refuse_unlimited(api: APIClient) -> None:
     """Raises SandboxUnavailable if the engine says that it cannot enforce a limit."""
     with engine_errors(SandboxUnavailable, "asking the engine for its limits"):
@@ -167,7 +221,8 @@ def refuse_unlimited(api: APIClient) -> None:
     if missing:
         raise SandboxUnavailable(
             f"the Docker engine cannot limit {', '.join(missing)}: a sandbox needs it. A rootless "
-            "engine needs cgroup v2 with the controllers delegated to its user"
+            "engine needs cgroup v2 with the controllers delegated to its user; or set "
+            "sandbox.shared_limits, if what the engine runs in is limited"
         )
 
 

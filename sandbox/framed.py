@@ -34,6 +34,10 @@ class Vessel(Protocol):
         """Whether it is alive."""
         ...
 
+    def belong(self, session: str) -> None:
+        """From now on it is this session's, to be found by `Driver.adopt`. Never raises."""
+        ...
+
     def sweep(self) -> bool:
         """Kill all that runs under the commands' uid. False if that does not work."""
         ...

@@ -1,6 +1,6 @@
 """Sandboxes that start while something else goes on: behind the first model call, or ahead of need.
 
-    with closing(start_soon(driver, "session-id", archive)) as sandbox:
+    with closing(start_soon(driver, "session-id", [archive])) as sandbox:
         …                       # the model is asked
         sandbox.exec(…)         # waits for what is left of the start
 
@@ -10,13 +10,14 @@ A start costs seconds where files are restored; asking a model takes longer.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sandbox.base import ExecResult, Sandbox, SandboxError, SandboxGone
+from sandbox.base import ExecResult, Sandbox, SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.framed import FramedSandbox
 
 log = logging.getLogger("sandpiper.sandbox")
@@ -41,6 +42,10 @@ class Warmable(Protocol):
         """See sandbox.base.Driver.start."""
         ...
 
+    def adopt(self, session: str) -> Sandbox | None:
+        """See sandbox.base.Driver.adopt."""
+        ...
+
 
 class Starter(Protocol):
     """What `start_soon` needs of a driver."""
@@ -48,6 +53,23 @@ class Starter(Protocol):
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         """See sandbox.base.Driver.start."""
         ...
+
+    def adopt(self, session: str) -> Sandbox | None:
+        """See sandbox.base.Driver.adopt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """What a sandbox began with.
+
+    `adopted` is a container that was running, with all its files. Else `restored` counts from 1
+    which of the archives was unpacked, 0 if none; `failures` say why those before it were not.
+    """
+
+    adopted: bool = False
+    restored: int = 0
+    failures: tuple[str, ...] = ()
 
 
 class SoonSandbox:
@@ -57,7 +79,7 @@ class SoonSandbox:
     `wait` raises the reason itself.
     """
 
-    def __init__(self, start: Callable[[], Sandbox]) -> None:
+    def __init__(self, start: Callable[[], tuple[Sandbox, Began]]) -> None:
         thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
         self._future = thread.submit(start)
         thread.shutdown(wait=False)
@@ -69,12 +91,21 @@ class SoonSandbox:
         except FutureTimeout as error:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s") from error
 
+    def began(self, *, wait: bool = False) -> Began | None:
+        """What it began with; None if it has not started (yet). `wait` waits for that."""
+        if wait:
+            with suppress(SandboxError):
+                self._started()
+        if not self._future.done() or self._future.exception():
+            return None
+        return self._future.result()[1]
+
     def _started(self) -> Sandbox:
         if wait([self._future], _START_SECONDS).not_done:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s")
         if error := self._future.exception():
             raise SandboxGone(f"the sandbox could not be started: {error}") from error
-        return self._future.result()
+        return self._future.result()[0]
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
         return self._started().exec(command, timeout=timeout, number=number, cwd=cwd)
@@ -93,20 +124,40 @@ class SoonSandbox:
             self._started().close()
 
 
-def start_soon(driver: Starter, session: str, archive: Archive | None = None) -> SoonSandbox:
-    """Start a sandbox in the background. `archive` is entered and left there as well.
+def start_soon(
+    driver: Starter, session: str, archives: Sequence[Archive] = (), *, adopt: bool = False
+) -> SoonSandbox:
+    """Start a sandbox in the background, with the files of the first of `archives` that is whole.
 
-    Nothing is raised here: see SoonSandbox.
+    `archives` are entered and left there as well. With `adopt` a container that another process
+    has left is taken on instead. Nothing is raised here: see SoonSandbox.
     """
 
-    def start() -> Sandbox:
-        with archive or nullcontext() as content:
-            sandbox = driver.start(session, content)
+    def start() -> tuple[Sandbox, Began]:
+        left = driver.adopt(session) if adopt else None
+        if left is not None:
+            return left, Began(adopted=True)
+        sandbox, began = _restored(driver, session, archives)
         if isinstance(sandbox, FramedSandbox):
             sandbox.warm()
-        return sandbox
+        return sandbox, began
 
     return SoonSandbox(start)
+
+
+def _restored(driver: Starter, session: str, archives: Sequence[Archive]) -> tuple[Sandbox, Began]:
+    """A sandbox with files, or without any where no archive can be unpacked."""
+    failures: list[str] = []
+    for number, archive in enumerate(archives, 1):
+        try:
+            with archive as content:
+                return driver.start(session, content), Began(False, number, tuple(failures))
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            log.warning("session %s: saved files not restored: %s", session, error)
+            failures.append(str(error))
+    return driver.start(session), Began(failures=tuple(failures))
 
 
 class Pool:
@@ -130,12 +181,13 @@ class Pool:
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         """One that waited, if one still stands; else a new one. See sandbox.base.Driver.start.
 
-        A sandbox that waited bears the label `warm` instead of its session's.
+        A sandbox that waited bears the label `warm` and its session's name.
         """
         sandbox = self._take()
         self.fill()
         if sandbox is None:
             return self._driver.start(session, archive)
+        sandbox.vessel.belong(session)
         if archive is not None:
             try:
                 sandbox.restore(archive)
@@ -143,6 +195,10 @@ class Pool:
                 sandbox.close()
                 raise
         return sandbox
+
+    def adopt(self, session: str) -> Sandbox | None:
+        """As the driver's: sandboxes that were taken bear their sessions' names."""
+        return self._driver.adopt(session)
 
     def _take(self) -> FramedSandbox | None:
         while True:

@@ -39,6 +39,9 @@ class ContainerSpec:
     dead container. The defaults give a workspace of 1.75 GB.
 
     The caps are in bytes, the times in seconds. `grace` is what a command's report may be late.
+    `shared_limits` asks the engine for no limit on memory, processes and processors, because it
+    has none to give (rootless, without control groups of its own): whatever the engine runs in
+    limits all its sandboxes together.
     """
 
     image: str = "sandpiper-sandbox:latest"
@@ -55,6 +58,7 @@ class ContainerSpec:
     ratio_cap: int = 200
     transfer_timeout: float = 300.0
     grace: float = 10.0
+    shared_limits: bool = False
 
     def __post_init__(self) -> None:
         if self.workspace < _LEAST_HEADROOM:
@@ -97,7 +101,6 @@ def create(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
 
 
 def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
-    memory = parse_size(spec.memory)
     tmpfs = f"rw,exec,nosuid,nodev,mode=1777,nr_inodes=262144,size={spec.workspace}"
     return api.create_host_config(
         network_mode="none",
@@ -105,10 +108,7 @@ def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
         tmpfs={"/tmp": tmpfs},
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true"],
-        mem_limit=memory,
-        memswap_limit=memory,
-        nano_cpus=int(spec.cpus * 1_000_000_000),
-        pids_limit=spec.pids,
+        **({} if spec.shared_limits else _limits(spec)),
         ulimits=[
             Ulimit(name="core", soft=0, hard=0),
             Ulimit(name="nofile", soft=4096, hard=4096),
@@ -120,3 +120,13 @@ def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
         log_config=LogConfig(type="none"),
         runtime=spec.runtime,
     )
+
+
+def _limits(spec: ContainerSpec) -> dict[str, Any]:
+    memory = parse_size(spec.memory)
+    return {
+        "mem_limit": memory,
+        "memswap_limit": memory,
+        "nano_cpus": int(spec.cpus * 1_000_000_000),
+        "pids_limit": spec.pids,
+    }

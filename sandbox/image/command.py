@@ -22,7 +22,7 @@ LINGER = 0.2  # seconds for `>(tee file)` and the like to finish after the shell
 ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": "/opt/sandpiper/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 DEAFNESS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 F_SETPIPE_SZ = 1031

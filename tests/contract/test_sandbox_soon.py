@@ -31,6 +31,9 @@ class Counting:
         self.started.append(self._driver.start(session, archive))
         return self.started[-1]
 
+    def adopt(self, session: str) -> Sandbox | None:
+        return self._driver.adopt(session)
+
 
 class Broken(Counting):
     """A driver that cannot start anything."""
@@ -86,7 +89,7 @@ def test_the_archive_is_open_while_it_is_restored_and_closed_after(counting: Cou
         yield iter(saved)
         state.append("closed")
 
-    with closing(start_soon(counting, "soon", stored())) as sandbox:
+    with closing(start_soon(counting, "soon", [stored()])) as sandbox:
         sandbox.wait()
         assert state == ["open", "closed"]
         assert sandbox.get(f"{DATA}/kept", limit=9) == b"kept"
@@ -108,7 +111,7 @@ def test_a_store_that_fails_is_gone_at_the_first_use(counting: Counting) -> None
             raise LookupError("the store is away")
         yield []
 
-    sandbox = start_soon(counting, "soon", stored())
+    sandbox = start_soon(counting, "soon", [stored()])
     with pytest.raises(LookupError):
         sandbox.wait()
     with pytest.raises(SandboxGone, match="the store is away"):

@@ -1,0 +1,128 @@
+"""Sandboxes that a dead worker has left, taken on by another one (sandbox.base.Driver.adopt)."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from sandbox.base import DATA, Sandbox, SandboxError
+from sandbox.docker import DockerDriver
+from sandbox.soon import Pool, start_soon
+
+SESSION = "adopted-session"
+
+_LEAVE = """
+import sys, threading, time
+from sandbox.docker import DockerDriver
+from sandbox.spec import ContainerSpec
+sandbox = DockerDriver(ContainerSpec()).start(sys.argv[1])
+sandbox.put("/tmp/elsewhere", [b"kept"])
+def run():
+    sandbox.exec("echo $$ > /tmp/pid; echo begun > /tmp/begun; sleep 600", timeout=600, number=1)
+threading.Thread(target=run, daemon=True).start()
+while True:
+    try:
+        sandbox.get("/tmp/begun", limit=9)
+        break
+    except FileNotFoundError:
+        time.sleep(0.02)
+print("left", flush=True)
+time.sleep(600)
+"""
+
+
+def said(sandbox: Sandbox, command: str) -> str:
+    return sandbox.exec(command, timeout=20, number=1).stdout.preview.strip()
+
+
+@contextmanager
+def left_by_a_dead_process() -> Iterator[None]:
+    """A container whose worker was killed while a command ran in it."""
+    line = [sys.executable, "-c", _LEAVE, SESSION]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "left\n"
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+    yield
+
+
+def test_the_files_are_there_and_what_ran_is_dead(driver: DockerDriver) -> None:
+    with left_by_a_dead_process():
+        sandbox = driver.adopt(SESSION)
+        assert sandbox is not None
+        with closing(sandbox):
+            assert said(sandbox, "cat /tmp/elsewhere") == "kept"
+            assert said(sandbox, "kill -0 $(cat /tmp/pid) || echo dead") == "dead"
+            assert sandbox.put(f"{DATA}/more", [b"more"]) == 4
+    assert driver.adopt(SESSION) is None
+
+
+def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: DockerDriver) -> None:
+    old, new = driver.start(SESSION), driver.start(SESSION)
+    old.vessel.kill()
+    sandbox = driver.adopt(SESSION)
+    assert sandbox is not None
+    sandbox.close()
+    new.close()
+    assert driver.adopt(SESSION) is None
+
+
+def test_one_from_a_pool_is_found_by_its_session(driver: DockerDriver) -> None:
+    pool = Pool(driver, 1)
+    pool.fill()
+    while not pool.ready():
+        pass
+    taken = pool.start(SESSION)
+    try:
+        taken.put("/tmp/mine", [b"mine"])
+        adopted = pool.adopt(SESSION)
+        assert adopted is not None
+        assert said(adopted, "cat /tmp/mine") == "mine"
+        adopted.close()
+    finally:
+        taken.close()
+        pool.close()
+
+
+def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
+    driver: DockerDriver,
+) -> None:
+    with driver.start(SESSION) as first:
+        first.put(f"{DATA}/kept", [os.urandom(200_000)])
+        whole = b"".join(first.export())
+
+    @contextmanager
+    def torn(data: bytes) -> Iterator[Iterable[bytes]]:
+        yield [data]
+
+    @contextmanager
+    def missing() -> Iterator[Iterable[bytes]]:
+        if whole:
+            raise SandboxError("the store has lost it")
+        yield []
+
+    with closing(start_soon(driver, SESSION, [torn(whole[:1000]), missing(), torn(whole)])) as one:
+        began = one.began(wait=True)
+        assert began is not None
+        assert (began.restored, len(began.failures)) == (3, 2)
+        assert len(one.get(f"{DATA}/kept", limit=300_000)) == 200_000
+    with closing(start_soon(driver, SESSION, [torn(b"no archive")])) as one:
+        began = one.began(wait=True)
+        assert began is not None
+        assert (began.restored, len(began.failures)) == (0, 1)
+        assert said(one, "ls /tmp/data") == ""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(driver: DockerDriver) -> Iterator[None]:
+    yield
+    left = driver.adopt(SESSION)
+    if left is not None:
+        left.close()
+    assert left is None

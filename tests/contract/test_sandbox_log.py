@@ -1,0 +1,24 @@
+"""`log` is there, in every kind of sandbox, and answers within what the model is shown."""
+
+from sandbox.base import DATA, Sandbox
+
+LOG = b"".join(b"[%d/9000] Compiling src/mod_%d.c\n" % (n, n % 7) for n in range(9_000))
+FAILED = LOG + b"src/mod_3.c:12: error: no member named 'total'\n" + LOG
+
+
+def answer(sandbox: Sandbox, command: str) -> str:
+    done = sandbox.exec(f"cd {DATA} && {command}", timeout=30, number=1)
+    assert (done.exit_code, done.stderr.preview) == (0, "")
+    assert done.stdout.path is None, "the whole answer is shown"
+    return done.stdout.preview
+
+
+def test_a_log_is_read_by_one_command(any_sandbox: Sandbox) -> None:
+    any_sandbox.put(f"{DATA}/job.log", iter([FAILED]))
+    any_sandbox.put(f"{DATA}/job.log.green", iter([LOG, LOG]))
+    new = "9001: src/mod_3.c:12: error: no member named 'total'"
+    assert new in answer(any_sandbox, "log diff job.log").split("\n")
+    assert new in answer(any_sandbox, "log errors job.log").split("\n")
+    assert new in answer(any_sandbox, "log slice job.log 9000-9002").split("\n")
+    assert "most telling error candidates: lines 9001" in answer(any_sandbox, "log outline job.log")
+    assert "1 × 9001: " in answer(any_sandbox, "log templates job.log")

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from worker.core.context import Subject
-from worker.core.ports import ThreadNote
-from worker.core.triggers import PipelineFailed
+from worker.core.gitlab import Changes, ThreadNote
+from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.sources import failing, policy, wire
+from worker.sources.changes import changes
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.delta import since
 from worker.sources.policy import DEFAULT, Policy
@@ -68,6 +69,10 @@ class GitLabDesk:
             or policy.unwanted(self._client, mr, self._policy)
             or self._bound(project, mr, pipeline, trigger.project_id)
         )
+
+    def ended(self, trigger: PipelineFailed) -> float:
+        """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        return _epoch(self._pipeline(trigger.project_id, trigger.pipeline_id).finished_at)
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
         """The merge request `mr_iid` of the project at path `project`, for a human who asks.
@@ -148,6 +153,25 @@ class GitLabDesk:
         """The head pipelines that failed, of open merge requests touched since."""
         return failing.failing(self._client, self._globs, since, self._sleep)
 
+    def passed(self, trigger: PipelinePassed) -> Subject | str:
+        """The merge request whose newest pipeline has passed, or the reason why there is none."""
+        pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
+        if pipeline.status != "success":
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        mr = self._merge_request(trigger, pipeline)
+        if mr is None:
+            return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
+        project = self._project(str(mr.target_project_id))
+        if reason := self._not_allowed(project):
+            return reason
+        if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
+            return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
+        return self._bound(project, mr, pipeline, trigger.project_id)
+
+    def changes(self, subject: Subject) -> Changes | str:
+        """The merge request's diff if the subject is still its head, or the reason why not."""
+        return changes(self._client, subject)
+
     def since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
         return since(self._client, subject)
@@ -171,7 +195,7 @@ class GitLabDesk:
         return any(not job.allow_failure for job in listed.items)
 
     def _merge_request(
-        self, trigger: PipelineFailed, pipeline: wire.Pipeline
+        self, trigger: PipelineFailed | PipelinePassed, pipeline: wire.Pipeline
     ) -> wire.MergeRequest | None:
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
@@ -182,7 +206,9 @@ class GitLabDesk:
         path = f"/projects/{project}/merge_requests/{iid}"
         return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
-    def _by_ref(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> wire.MergeRequest | None:
+    def _by_ref(
+        self, trigger: PipelineFailed | PipelinePassed, pipeline: wire.Pipeline
+    ) -> wire.MergeRequest | None:
         """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
         named = _OF_MR.match(pipeline.ref)
         for project in self._family(trigger.project_id) if named else ():
@@ -198,7 +224,7 @@ class GitLabDesk:
         parent = self._project(str(project_id)).forked_from_project
         return [project_id, parent.id] if parent else [project_id]
 
-    def _by_branch(self, trigger: PipelineFailed) -> wire.MergeRequest | None:
+    def _by_branch(self, trigger: PipelineFailed | PipelinePassed) -> wire.MergeRequest | None:
         """The open merge request of a branch pipeline; a fork's may go to the parent project."""
         projects = self._family(trigger.project_id)
         found = [mr for project in projects for mr in self._open(project, trigger)]
@@ -207,7 +233,9 @@ class GitLabDesk:
             log.info("pipeline %d: the oldest of %s is taken", trigger.pipeline_id, names)
         return found[0] if found else None
 
-    def _open(self, project: int, trigger: PipelineFailed) -> list[wire.MergeRequest]:
+    def _open(
+        self, project: int, trigger: PipelineFailed | PipelinePassed
+    ) -> list[wire.MergeRequest]:
         query = {"source_branch": trigger.ref, "state": "opened"}
         path = f"/projects/{project}/merge_requests"
         listed = self._client.many(path, wire.MergeRequest, "open merge requests", query)

@@ -22,7 +22,7 @@ _WILD = re.compile(r"[*?\[]")
 def failing(
     client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
 ) -> Iterator[PipelineFailed | str]:
-    """See core.ports.Desk. `globs` are in lower case; none stands for all memberships."""
+    """See core.gitlab.Desk. `globs` are in lower case; none stands for all memberships."""
     for project in _projects(client, globs):
         if isinstance(project, str):
             yield project

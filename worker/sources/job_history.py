@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from pydantic import Field
@@ -98,7 +99,11 @@ def _told(run: _Run, branch: str, reader: Reader) -> Document:
     document = reader.logs.document(run.job.id)
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
-    return replace(document, data=document.data + f"[this is the log of {where}]\n".encode())
+    last = f"[this is the log of {where}]\n".encode()
+    chunks = document.chunks
+    if chunks is None:
+        return replace(document, data=document.data + last)
+    return replace(document, chunks=lambda: chain(chunks(), [last]))
 
 
 JOB_RUNS = SourceDef(

@@ -5,6 +5,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.sources.base import SourceDef
+from worker.sources.logs import SECONDS
 from worker.sources.reader import Reader
 
 
@@ -29,4 +30,5 @@ JOB_LOG = SourceDef(
     fetch=fetch,
     note="the log of a job; quote it by job id and line number (grep -n)",
     redacted=True,
+    timeout=SECONDS,
 )

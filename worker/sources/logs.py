@@ -2,38 +2,51 @@
 exactly what the model was given (law 5)."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from worker.core import logs
 from worker.core.context import Subject
-from worker.core.ports import Document, DocumentKind
+from worker.core.excerpt import Digest, Excerpt
+from worker.core.ports import Document
+from worker.core.redacting import redacted
+from worker.core.timeline import Timeline
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.client import Blob, NotFound, ReadClient
+from worker.sources.client import NotFound, ReadClient
+from worker.sources.green import LastGreen, Passed
+from worker.sources.log import Green, Log
+from worker.sources.spool import Spool
 
-MAX_LOG = 16 * 1024 * 1024
-"""Bytes of one trace that are kept: its first quarter and the rest from its end."""
+MAX_LOG = 240 * 1024 * 1024
+"""Bytes of one log that are kept: less than a file in the sandbox may have."""
 
-MAX_KEPT = 64 * 1024 * 1024
-"""Bytes of all logs in the cache."""
+MAX_KEPT = 512 * 1024 * 1024
+"""Bytes of all logs that are kept, on disk but for the short ones."""
+
+MAX_TRACE = 8 << 30
+"""Bytes of a trace that are read at all."""
+
+MAX_GREEN = 16 * 1024 * 1024
+"""Bytes of the trace of a run that passed, fetched to compare with."""
+
+SECONDS = 240.0
+"""What reading one log may take."""
+
+GREEN_SECONDS = 5.0
+"""What looking for a run that passed, and reading its log, may take each."""
+
+MAX_GREENS = 12
+"""Logs of passed runs that a session fetches unasked."""
 
 ENDED = frozenset({"success", "failed", "canceled", "skipped"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """`hidden` lines at the top are not on the job's page, which counts from the line after."""
-
-    document: Document
-    web_url: str
-    hidden: int
-
-
 class JobLogs:
-    """The logs of the jobs of one session's projects: the log source, and LogLines.
+    """The logs of the jobs of one session's projects.
 
     Those are the project the pipeline ran in and the merge request's; a job of another one is read
     once it was adopted. Safe to share by threads.
@@ -52,9 +65,12 @@ class JobLogs:
         self._redact = redact
         self._max_log = max_log
         self._max_kept = max_kept
-        self._kept: OrderedDict[int, _Log] = OrderedDict()
+        self._kept: OrderedDict[int, Log] = OrderedDict()
         self._adopted: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._reading: dict[int, threading.Lock] = {}
+        self._passed = LastGreen(client, subject)
+        self._greens = 0
 
     def adopt(self, job_id: int, project_id: int) -> None:
         """Let the log of a job of another project be read: the operator allows that project."""
@@ -63,47 +79,75 @@ class JobLogs:
 
     def document(self, job_id: int) -> Document:
         """The log of a job, cleaned and redacted. Raises SourceError."""
-        return self._log(job_id).document
-
-    def line(self, job_id: int, number: int) -> str | None:
-        """Line `number` (from 1) of the cleaned log, or None if there is none or it is gone."""
-        try:
-            lines = logs.split(self.document(job_id).data)
-        except SourceError:
-            return None
-        return lines[number - 1] if 0 < number <= len(lines) else None
+        return self.log(job_id).document()
 
     def url(self, job_id: int, number: int) -> str:
         """A link to the line, or to the job if its page does not show the line."""
         try:
-            log = self._log(job_id)
+            log = self.log(job_id)
         except SourceError:
             return f"{self._subject.gitlab_url}/{self._subject.project}/-/jobs/{job_id}"
         shown = number - log.hidden
         return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
 
-    def _log(self, job_id: int) -> _Log:
-        with self._lock:
-            if job_id in self._kept:
-                self._kept.move_to_end(job_id)
-                return self._kept[job_id]
-        log, final = self._fetch(job_id)
-        if final:
-            self._keep(job_id, log)
-        return log
+    def log(self, job_id: int) -> Log:
+        """The log of a job; one that is read by another thread is waited for. Raises SourceError.
 
-    def _fetch(self, job_id: int) -> tuple[_Log, bool]:
-        """The log, and whether it will stay as it is."""
+        What is not final (a job still running, a log that is late) is read again each time.
+        """
+        with self._lock:
+            reading = self._reading.setdefault(job_id, threading.Lock())
+        with reading:
+            with self._lock:
+                if job_id in self._kept:
+                    self._kept.move_to_end(job_id)
+                    return self._kept[job_id]
+            log = self._fetch(job_id)
+            if log.final:
+                self._keep(job_id, log)
+            return log
+
+    def _fetch(self, job_id: int) -> Log:
         project, job = self.job(job_id)
         if job.erased_at:
             raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
-        path = f"/projects/{project}/jobs/{job_id}/trace"
-        trace = self._client.blob(path, f"the log of job {job_id}", self._max_log)
-        cleaned, hidden = _cleaned(trace)
-        missing = _missing(job, trace)
-        final = job.status in ENDED and trace.size > 0
-        document = Document(self._redact(cleaned), DocumentKind.LOG, missing, final=final)
-        return _Log(document, job.web_url, hidden), final
+        read = self._read_trace(project, job, MAX_TRACE, SECONDS)
+        return Log(
+            spool=read.spool,
+            missing=_missing(job, read),
+            web_url=job.web_url,
+            hidden=read.hidden,
+            final=job.status in ENDED and read.size > 0 and not read.broken,
+            timeline=read.timeline,
+            digest=read.digest,
+            find_green=(lambda: self._green(job)) if job.status == "failed" else None,
+        )
+
+    def _green(self, job: wire.Job) -> Green | None:
+        """The log of the newest run of this job that passed, if it can be had cheaply."""
+        with self._lock:
+            self._greens += 1
+            if self._greens > MAX_GREENS:
+                return None
+        found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS)
+        if found is None or found.job.id == job.id:
+            return None
+        log = self._green_log(found)
+        return Green(found.job.id, found.pipeline.ref, found.pipeline.sha, log) if log else None
+
+    def _green_log(self, found: Passed) -> Spool | None:
+        with self._lock:
+            if found.job.id in self._kept:
+                return self._kept[found.job.id].spool
+        read = self._read_trace(found.project, found.job, MAX_GREEN, GREEN_SECONDS)
+        return None if read.broken or not read.size else read.spool
+
+    def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
+        path = f"/projects/{project}/jobs/{job.id}/trace"
+        client = self._client.until(time.monotonic() + seconds)
+        reading = _Reading(Spool(self._max_log))
+        reading.run(client.stream(path, f"the log of job {job.id}", most), self._redact)
+        return reading
 
     def job(self, job_id: int) -> tuple[int, wire.Job]:
         """The id of the project a job is in, and the job. Raises SourceError."""
@@ -127,32 +171,77 @@ class JobLogs:
         path = f"/projects/{project}/jobs/{job_id}"
         return self._client.one(path, wire.Job, f"job {job_id}")
 
-    def _keep(self, job_id: int, log: _Log) -> None:
+    def _keep(self, job_id: int, log: Log) -> None:
         with self._lock:
             self._kept[job_id] = log
-            while sum(len(each.document.data) for each in self._kept.values()) > self._max_kept:
+            while len(self._kept) > 1 and self._size() > self._max_kept:
                 self._kept.popitem(last=False)
 
-
-def _cleaned(trace: Blob) -> tuple[bytes, int]:
-    """The log's text, and how many of its lines the job's page does not show."""
-    if not trace.dropped:
-        return logs.clean(trace.head), logs.hidden_lines(trace.head)
-    # Cut at line ends, so that no line is shown that the log does not have.
-    head = logs.clean(trace.head[: trace.head.rfind(b"\n") + 1])
-    tail = trace.tail[trace.tail.find(b"\n") + 1 :]
-    top = head + f"[... {trace.dropped} bytes of this log are left out here ...]\n".encode()
-    return top + logs.clean(tail), top.count(b"\n") + logs.hidden_lines(tail)
+    def _size(self) -> int:
+        return sum(each.spool.size for each in self._kept.values())
 
 
-def _missing(job: wire.Job, trace: Blob) -> str:
-    if trace.dropped:
-        return f"{trace.dropped} of the log's {trace.size} bytes, cut from its middle"
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a trace: cleaned, redacted, kept, and if it is large, digested."""
+
+    spool: Spool
+    timeline: Timeline = field(default_factory=Timeline)
+    digest: Digest | None = None
+    size: int = 0
+    broken: str = ""
+    _end: deque[bytes] = field(default_factory=deque)
+    _held: int = 0
+
+    @property
+    def hidden(self) -> int:
+        """How many lines stand before the part that the job's page shows."""
+        if self.size <= logs.PAGE_BYTES:
+            return 0
+        return self.spool.lines - logs.shown_lines(b"".join(self._end))
+
+    def run(self, raw: Iterator[bytes], redact: Callable[[bytes], bytes]) -> None:
+        """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
+        found: Excerpt | None = None
+        for lines in redacted(logs.pieces(self._counted(raw), self.timeline), redact):
+            self.spool.write(lines)
+            if found is not None:
+                found.feed(lines)
+            elif self.spool.size > logs.LARGE:
+                found = logs.excerpt_of(self.spool.chunks())
+        self.digest = found.digest() if found is not None else None
+
+    def _counted(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        try:
+            for chunk in raw:
+                self.size += len(chunk)
+                self._held += len(chunk)
+                self._end.append(chunk)
+                while self._held - len(self._end[0]) >= logs.PAGE_BYTES:
+                    self._held -= len(self._end.popleft())
+                yield chunk
+        except SourceError as error:
+            if not self.size:
+                raise
+            self.broken = str(error)
+
+
+def _missing(job: wire.Job, read: _Reading) -> str:
+    spool = read.spool
+    said = []
+    if read.broken:
+        said.append(f"the log after its first {read.size} bytes: {read.broken}")
+    if spool.dropped_bytes:
+        first, last = spool.dropped[0], spool.dropped[-1]
+        said.append(
+            f"lines {first} to {last}, {spool.dropped_bytes} bytes from the log's middle: in the "
+            "file they are empty, and line numbers count them"
+        )
     if job.status not in ENDED:
-        return f"job {job.id} is still {job.status}: this is its log so far"
-    if not trace.size:
-        return (
+        said.append(f"job {job.id} is still {job.status}: this is its log so far")
+    elif not read.size:
+        said.append(
             f"GitLab has no log for job {job.id} ({job.status}); right after a job ends it may "
             "come late, and a job that never started has none"
         )
-    return ""
+    return "; ".join(said)

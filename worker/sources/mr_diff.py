@@ -16,7 +16,7 @@ MAX_SIZE = 8 * 1024 * 1024
 
 def fetch(args: NoArguments, reader: Reader) -> Document:
     """A summary, a line for each file, then the diffs."""
-    found = _files(reader)
+    found = changed_files(reader)
     shown, cut = fitting(found.items)
     missing = left_out(cut)
     if found.more:
@@ -25,11 +25,11 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
     return Document(data, DocumentKind.TEXT, "; ".join(missing))
 
 
-def _files(reader: Reader) -> Listing[wire.DiffFile]:
-    """The files, read until there are no more or enough."""
+def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
+    """The files, read until there are no more or enough. Raises SourceError."""
     path = f"{reader.merge_request}/diffs"
     items: list[wire.DiffFile] = []
-    for number in range(1, PAGES + 1):
+    for number in range(1, pages + 1):
         page = reader.client.page(path, wire.DiffFile, "the diff", number, PER_PAGE)
         items += page.items
         if not page.more:

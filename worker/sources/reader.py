@@ -16,28 +16,38 @@ _MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
 
 
 class Redactions:
-    """Takes secrets out of documents and counts what it took, by kind. Safe to share by threads."""
+    """Takes secrets out of documents and counts what it took, by kind. Safe to share by threads.
+
+    A line that comes again, in a piece that overlaps or in another document, counts once.
+    """
 
     def __init__(self, redact: Callable[[bytes], bytes]) -> None:
         self._redact = redact
         self._found: Counter[str] = Counter()
+        self._seen: set[int] = set()
         self._lock = threading.Lock()
 
     def __call__(self, data: bytes) -> bytes:
         """`data` without its secrets."""
         clean = self._redact(data)
         if clean != data:
-            new = _marks(clean)
-            new.subtract(_marks(data))
             with self._lock:
-                self._found += new
+                self._count(data, clean)
         return clean
+
+    def _count(self, data: bytes, clean: bytes) -> None:
+        # Redaction keeps the number of lines.
+        for before, after in zip(data.split(b"\n"), clean.split(b"\n"), strict=False):
+            if before != after and hash(before) not in self._seen:
+                self._seen.add(hash(before))
+                self._found.update(_marks(after))
+                self._found.subtract(_marks(before))
 
     @property
     def counts(self) -> Mapping[str, int]:
         """How many secrets of each kind were taken out so far."""
         with self._lock:
-            return dict(self._found)
+            return dict(+self._found)
 
 
 def _marks(data: bytes) -> Counter[str]:

@@ -42,8 +42,17 @@ class Pipeline(_Wire):
     source: str = ""
     web_url: str = ""
     created_at: str | None = None
+    finished_at: str | None = None
     duration: float | None = None
     yaml_errors: str | None = None
+
+
+class DiffRefs(_Wire):
+    """The commits that a merge request's newest diff lies between."""
+
+    base_sha: str
+    start_sha: str
+    head_sha: str
 
 
 class MergeRequest(_Wire):
@@ -66,6 +75,7 @@ class MergeRequest(_Wire):
     sha: str | None = None
     web_url: str
     head_pipeline: Pipeline | None = None
+    diff_refs: DiffRefs | None = None
 
 
 class Commit(_Wire):

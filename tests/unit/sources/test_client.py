@@ -1,6 +1,7 @@
 import io
 import re
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,23 @@ def test_a_rate_limit_cannot_hold_a_worker_for_long(
     assert response.status_code == 429
     assert int(response.headers["Retry-After"]) <= MAX_WAIT
     assert "RateLimit-Reset" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("ahead", "status", "waits"),
+    [(4.0, 429, (3, 4)), (99999.0, 429, (MAX_WAIT, MAX_WAIT)), (-9.0, 429, (0, 0)), (4.0, 200, ())],
+)
+def test_without_a_retry_after_the_rate_limits_reset_is_waited_for(
+    sim: GitLabSim, scene: Scene, ahead: float, status: int, waits: tuple[int, ...]
+) -> None:
+    reset = str(int(time.time() + ahead))
+    sim.fail_next("GET", "/user", status, headers={"RateLimit-Reset": reset})
+    connection = Connections(sim.url, scene.read_token, (2.0, 2.0)).get()
+    headers = connection.session.get(f"{sim.url}/api/v4/user", timeout=2).headers
+    if waits:
+        assert waits[0] <= int(headers["Retry-After"]) <= waits[1]
+    else:
+        assert "Retry-After" not in headers
 
 
 def test_an_unknown_token_is_named_as_the_cause(sim: GitLabSim, scene: Scene) -> None:

@@ -35,7 +35,7 @@ def test_failed_jobs_of_children_are_found_at_every_depth(
     assert document.missing == ""
     job = below[1]["failed_jobs"][0]["id"]
     assert fetch(reader, "gitlab_get_job_log", job_id=job).data == b"smoke broke\n"
-    assert reader.logs.line(job, 1) == "smoke broke"
+    assert reader.logs.log(job).lines[0] == "smoke broke"
 
 
 def test_another_project_is_only_read_if_the_operator_lists_it(

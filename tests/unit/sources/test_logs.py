@@ -1,4 +1,7 @@
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -30,16 +33,9 @@ def test_a_log_is_clean_and_its_lines_can_be_proven(
     assert lines[2] == "$ pytest -q"
     assert "\x1b" not in document.data.decode()
     assert document.missing == ""
-    assert [logs.line(scene.job.id, number + 1) for number in range(len(lines))] == lines
+    assert list(logs.log(scene.job.id).lines) == lines
     assert logs.url(scene.job.id, 3) == f"{scene.job.web_url}#L3"
     assert traces(sim) == 1
-
-
-@pytest.mark.parametrize("number", [0, -1, 7, 10**9])
-def test_a_line_that_the_log_does_not_have_is_not_proven(
-    sim: GitLabSim, scene: Scene, reader: Reader, number: int
-) -> None:
-    assert logs_of(reader).line(scene.job.id, number) is None
 
 
 def test_the_line_proven_is_the_redacted_one_the_model_saw(
@@ -48,7 +44,7 @@ def test_the_line_proven_is_the_redacted_one_the_model_saw(
     scene.job.trace = b"password is hunter2\n"
     logs = logs_of(reader, lambda data: data.replace(b"hunter2", b"[redacted]"))
     assert logs.document(scene.job.id).data == b"password is [redacted]\n"
-    assert logs.line(scene.job.id, 1) == "password is [redacted]"
+    assert logs.log(scene.job.id).lines[0] == "password is [redacted]"
 
 
 def test_a_log_that_is_late_is_said_and_asked_for_again(
@@ -78,30 +74,44 @@ def test_an_erased_log_is_an_error_that_says_so(
     logs = logs_of(reader)
     with pytest.raises(SourceError, match="was erased"):
         logs.document(scene.job.id)
-    assert logs.line(scene.job.id, 1) is None
 
 
-def test_a_job_that_cannot_be_read_proves_nothing(sim: GitLabSim, reader: Reader) -> None:
+def test_a_job_that_cannot_be_read_has_a_link_all_the_same(sim: GitLabSim, reader: Reader) -> None:
     logs = logs_of(reader)
-    assert logs.line(4711, 1) is None
     assert logs.url(4711, 1) == f"{sim.url}/team/service/-/jobs/4711"
 
 
-def test_a_log_over_the_cap_keeps_both_ends_and_whole_lines(
+def test_a_log_over_the_cap_keeps_both_ends_and_the_numbers_of_its_lines(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    scene.job.trace = b"".join(b"line %06d\n" % number for number in range(100_000))
-    logs = logs_of(reader, max_log=40_000)
-    document = logs.document(scene.job.id)
-    lines = document.data.decode().splitlines()
-    cut = next(at for at, line in enumerate(lines) if line.startswith("[... "))
-    assert lines[0] == "line 000000"
-    assert lines[-1] == "line 099999"
-    assert lines[:cut] == [f"line {number:06d}" for number in range(cut)]
-    tail = len(lines) - cut - 1
-    assert lines[cut + 1 :] == [f"line {number:06d}" for number in range(100_000 - tail, 100_000)]
-    assert document.missing == "1160000 of the log's 1200000 bytes, cut from its middle"
-    assert logs.line(scene.job.id, len(lines)) == "line 099999"
+    scene.job.trace = b"".join(b"line %06d\n" % number for number in range(400_000))
+    log = logs_of(reader, max_log=2_400_000).log(scene.job.id)
+    dropped = log.spool.dropped
+    assert len(log.lines) == 400_000
+    assert 100_000 < len(dropped) < 300_000
+    assert {log.lines[number - 1] for number in (dropped[0], dropped[-1])} == {""}
+    for number in (1, dropped[0] - 1, dropped[-1] + 1, 400_000):
+        assert log.lines[number - 1] == f"line {number - 1:06d}"
+    document = log.document()
+    assert document.missing.startswith(f"lines {dropped[0]} to {dropped[-1]}, ")
+    assert document.chunks is not None
+    written = b"".join(document.chunks()).split(b"\n")
+    assert written[-2] == b"line 399999"
+    assert written.index(b"line 399999") == 399_999
+    assert written[dropped[0] - 1].endswith(b"of this log are left out here]")
+
+
+def test_a_part_of_a_log_keeps_the_numbers_of_its_lines_too(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = b"".join(b"line %06d\n" % number for number in range(800_000))
+    for cap in (1 << 24, 4_800_000):
+        document = logs_of(reader, max_log=cap).document(scene.job.id)
+        assert document.part is not None
+        part = b"".join(document.part(3_500_000))
+        lines = part.split(b"\n")
+        assert (lines[0], lines[799_999], len(lines)) == (b"line 000000", b"line 799999", 800_001)
+        assert len(part) < 4_500_000
 
 
 def test_links_count_as_the_jobs_page_does_which_shows_only_the_end(
@@ -119,9 +129,8 @@ def test_links_into_a_log_that_was_cut_count_from_the_same_line(
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(100_000))
     logs = logs_of(reader, max_log=800_000)
-    last = logs.document(scene.job.id).data.count(b"\n")
-    assert logs.line(scene.job.id, last) == "line 099999"
-    assert logs.url(scene.job.id, last) == f"{scene.job.web_url}#L{500 * 1024 // 12}"
+    assert logs.log(scene.job.id).lines[-1] == "line 099999"
+    assert logs.url(scene.job.id, 100_000) == f"{scene.job.web_url}#L{500 * 1024 // 12}"
     assert logs.url(scene.job.id, 1) == scene.job.web_url
 
 
@@ -140,3 +149,112 @@ def test_the_cache_is_bounded_and_drops_what_was_used_least(
     assert traces(sim) == 3
     logs.document(jobs[1].id)
     assert traces(sim) == 4
+
+
+def test_two_threads_that_want_the_same_log_read_it_once(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    logs = logs_of(reader)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: logs.document(scene.job.id).data, range(4)))
+    assert len(set(found)) == 1
+    assert traces(sim) == 1
+
+
+def test_a_large_log_is_a_stream_with_a_preview_and_its_times(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    noise = b"".join(b"line %06d\n" % number for number in range(200_000))
+    scene.job.trace = (
+        b"section_start:1700000000:step_script\r\x1b[0K$ make\n"
+        + noise
+        + b"widget.c:7: error: no such widget\nsection_end:1700000042:step_script\r\x1b[0Kbye\n"
+    )
+    document = logs_of(reader).document(scene.job.id)
+    assert document.chunks is not None
+    assert document.preview is not None
+    assert document.lines == 200_003
+    assert "200002: widget.c:7: error: no such widget" in document.preview(500)
+    (outline,) = document.beside()
+    told = json.loads(b"".join(outline.chunks()))
+    assert outline.suffix == ".outline"
+    assert told["sections"] == [
+        {
+            "name": "step_script",
+            "first": 1,
+            "last": 200_002,
+            "start": 1700000000,
+            "end": 1700000042,
+        }
+    ]
+
+
+def with_green(sim: GitLabSim, scene: Scene, trace: bytes, name: str = "unit-tests") -> int:
+    """A passed pipeline of the target branch, and its job."""
+    green = sim.run_pipeline(scene.mr, status="success", kind="branch", project=scene.project)
+    green.ref = "main"
+    return sim.add_job(green, name, trace=trace).id
+
+
+def noisy(*more: str) -> bytes:
+    lines = [f"error: known trouble {number:05d} of part {number % 7}" for number in range(400)]
+    return "\n".join([*lines, *more, ""]).encode()
+
+
+def test_the_preview_of_a_failed_job_prefers_what_its_last_green_run_did_not_say(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = noisy("the totals are off by 2", *["error: known trouble 1 of part 1"] * 300)
+    assert "the totals are off by 2" not in logs_of(reader).log(scene.job.id).preview(1000)
+    green = with_green(sim, scene, noisy())
+    log = logs_of(reader).log(scene.job.id)
+    assert "401: the totals are off by 2" in log.preview(1000)
+    beside = {each.suffix: each for each in log.document().beside()}
+    assert b"".join(beside[".green"].chunks()) == noisy()
+    assert f"job {green}, which passed on main" in beside[".green"].about
+
+
+def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipeline(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = noisy("the totals are off by 2")
+    earlier = sim.run_pipeline(scene.mr, status="success")
+    passed = sim.add_job(earlier, scene.job.name, trace=noisy())
+    later = replace(reader.subject, pipeline_id=earlier.id + 1)
+    logs = JobLogs(reader.client, later, bytes)
+    (beside,) = logs.log(scene.job.id).document().beside()
+    assert f"job {passed.id}, " in beside.about
+
+
+def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    scene.job.trace = noisy("first")
+    other = sim.add_job(scene.pipeline, "lint", status="failed", trace=noisy("second"))
+    with_green(sim, scene, noisy())
+    green = sim.run_pipeline(scene.mr, status="success", kind="branch", project=scene.project)
+    green.ref = "main"
+    for name in (scene.job.name, "lint"):
+        sim.add_job(green, name, trace=noisy())
+    logs = logs_of(reader)
+    before = len(sim.requests)
+    logs.log(scene.job.id).preview(500)
+    first = len(sim.requests) - before
+    logs.log(other.id).preview(500)
+    logs.log(other.id).preview(900)
+    assert (first, len(sim.requests) - before) == (6, 9)
+
+
+def test_a_passed_job_and_a_short_log_are_not_compared(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    with_green(sim, scene, noisy())
+    scene.job.trace = b"too short to leave anything out\n"
+    before = len(sim.requests)
+    logs_of(reader).log(scene.job.id).preview(500)
+    assert len(sim.requests) - before == 2
+    scene.job.status, scene.job.trace = "success", noisy()
+    log = logs_of(reader).log(scene.job.id)
+    log.preview(500)
+    assert len(sim.requests) - before == 4
+    assert [each.suffix for each in log.document().beside()] == []

@@ -1,0 +1,101 @@
+"""A job over the simulated GitLab whose failures are surveyed, and kept."""
+
+from dataclasses import dataclass
+
+from tests.fakes import says
+from tests.jobs import EchoKit, Job
+from worker import job
+from worker.core import known
+from worker.core.messages import User
+from worker.core.ports import Reply
+from worker.core.survey import Survey
+from worker.demo.gitlab import MergeRequest, Pipeline
+from worker.sources.captured import Captured
+from worker.sources.client import ReadClient
+from worker.sources.reader import Reader
+from worker.sources.survey import survey
+from worker.sources.table import bind
+
+RACE = b"""\
+Executing "step_script" stage of the job script
+$ pytest -q
+E   TimeoutError: the ferry clock did not tick
+FAILED tests/test_clock.py::test_tick - TimeoutError: the ferry clock did not tick
+ERROR: Job failed: exit code 1
+"""
+STUCK = b"""\
+Running with gitlab-runner 18.5.0
+ERROR: Preparation failed: cannot reach the Docker daemon, connection refused
+ERROR: Job failed (system failure): pod "runner-x" is disrupted: evicted
+"""
+
+
+@dataclass
+class RealKit(EchoKit):
+    """The echoing tool, over the simulated GitLab's own logs."""
+
+    reader: Reader | None = None
+
+    def survey(self) -> Survey:
+        assert self.reader is not None
+        return survey(self.reader)
+
+
+class At(Job):
+    """A job with a survey, and failures that are kept."""
+
+    def kit(self, subject: object, workflow: object) -> RealKit:
+        client = ReadClient(self.sim.url, self.scene.read_token, timeout=(2.0, 2.0))
+        reader = Reader.open(client, subject, bytes)  # type: ignore[arg-type]
+        made = RealKit(reader=reader)
+        made.captures = Captured(reader, bind(reader))  # type: ignore[assignment]
+        return made
+
+    def deps(self, **changes: object) -> job.Deps:  # type: ignore[name-defined]
+        wanted = {
+            "kit": self.kit,
+            "known": self.store.known,
+            "hosts": frozenset({self.sim.url.removeprefix("http://")}),
+        }
+        return super().deps(**{**wanted, **changes})
+
+    def another(self, title: str) -> tuple[MergeRequest, Pipeline]:
+        """Another merge request whose pipeline fails in the same way."""
+        mr = self.sim.open_merge_request(
+            self.scene.project, self.scene.developer, title=title, branch=title, diffs=()
+        )
+        return mr, self.flake(mr)
+
+    def flake(self, mr: MergeRequest, trace: bytes = RACE, **fields: str) -> Pipeline:
+        pipeline = self.sim.run_pipeline(mr)
+        self.sim.add_job(pipeline, "clock", status="failed", trace=trace, **fields)  # type: ignore[arg-type]
+        return pipeline
+
+    def of(self, mr: MergeRequest) -> list[str]:
+        return [note.body for note in mr.notes() if note.author is self.scene.bot]
+
+    def first(self) -> str:
+        """What the model was told first, in its newest request."""
+        opening = self.model.requests[-1].messages[0]
+        assert isinstance(opening, User)
+        return opening.text
+
+    def entries(self) -> list[known.Known]:
+        project = self.scene.project.id
+        found = [
+            (self.store.known.read(project, key), key) for key in self.store.known.keys(project)
+        ]
+        read = [known.load(data or b"", key) for data, key in found]
+        return [each for each in read if each]
+
+
+CAUSE = "The clock waits for a tick."
+
+
+def concludes(at: At, verdict: str, cause: str = CAUSE) -> Reply:
+    """A whole answer, with a quote that holds."""
+    return says(
+        f"## Verdict\n{verdict}\n\n## Failed\nclock\n\n## Cause\n{cause}\n\n## Evidence\n"
+        f"- job {at.scene.job.id} line 4: E   AssertionError: expected 3, got 4\n\n"
+        "## What to do\nRetry it.\n"
+    )

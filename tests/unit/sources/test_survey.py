@@ -1,0 +1,139 @@
+"""What failed, read from GitLab once before the model is asked."""
+
+import time
+
+from tests.unit.sources.conftest import subject_of
+from worker.demo.gitlab import GitLabSim, Scene
+from worker.demo.gitlab.state import Bridge, Pipeline
+from worker.sources.client import ReadClient
+from worker.sources.reader import Reader
+from worker.sources.survey import LEAST, MOST_LOGS, survey
+
+RACE = b"""\
+Executing "step_script" stage of the job script
+$ pytest -q
+E   KeyError: 'tide'
+FAILED tests/test_tide.py::test_high - KeyError: 'tide'
+ERROR: Job failed: exit code 1
+"""
+LINT = b"""\
+Executing "step_script" stage of the job script
+$ ruff check
+src/app.py:9:1: error: F401 'os' imported but unused
+ERROR: Job failed: exit code 1
+"""
+
+
+def opened(sim: GitLabSim, scene: Scene, pipeline: Pipeline) -> Reader:
+    client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
+    return Reader.open(client, subject_of(sim, scene.mr, pipeline), bytes)
+
+
+def matrix(sim: GitLabSim, pipeline: Pipeline, count: int, trace: bytes = RACE) -> None:
+    for number in range(count):
+        name = f"unit: [3.{number}, linux]"
+        sim.add_job(pipeline, name, status="failed", trace=b"line\n" * number + trace)
+
+
+def test_a_matrix_with_one_error_is_one_group(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    matrix(sim, pipeline, 12)
+    sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    sim.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
+    made = survey(opened(sim, scene, pipeline))
+    assert [group.failed for group in made.groups] == ["unit (12 of 12 variants)", "lint"]
+    assert [group.jobs[0].reason for group in made.groups] == ["script_failure"] * 2
+    assert "KeyError: 'tide'" in made.groups[0].jobs[0].excerpt
+    assert made.changed == ("app/sum.py",)
+    assert made.whole
+    assert {job.end for job in made.jobs} == {()}
+
+
+def test_no_more_logs_are_read_than_a_dozen_and_every_family_has_one(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    matrix(sim, pipeline, 20)
+    sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    first = len(sim.requests)
+    made = survey(opened(sim, scene, pipeline))
+    ours = {f"/jobs/{job.job_id}/trace" for job in made.jobs}
+    read = [seen.path for seen in sim.requests[first:] if seen.path.endswith(tuple(ours))]
+    assert len(read) == MOST_LOGS
+    assert [len(group.jobs) for group in made.groups] == [20, 1]
+    assert made.whole
+    assert any("only 12 logs" in each for each in made.missing)
+
+
+def test_a_retried_job_counts_by_its_newest_attempt(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    sim.add_job(pipeline, "flaky", status="failed", trace=RACE)
+    sim.add_job(pipeline, "flaky", status="success", trace=b"fine\n")
+    sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    made = survey(opened(sim, scene, pipeline))
+    assert [group.failed for group in made.groups] == ["lint"]
+
+
+def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    child = sim.run_pipeline(scene.mr, kind="child")
+    sim.add_job(child, "deep", status="failed", trace=RACE)
+    pipeline.bridges += [Bridge(1, "start", "failed", child), Bridge(2, "other", "failed")]
+    made = survey(opened(sim, scene, pipeline))
+    assert {group.failed for group in made.groups} == {"deep", "other"}
+
+
+def test_a_pipeline_without_jobs_tells_what_is_wrong_with_its_configuration(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr, yaml_errors="jobs:build config contains unknown keys: x")
+    (group,) = survey(opened(sim, scene, pipeline)).groups
+    assert group.ruled is not None
+    assert not group.ruled.certain
+    assert "unknown keys: x" in group.ruled.cause
+
+
+def test_what_gitlab_refuses_is_named_and_leaves_the_rest(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    matrix(sim, pipeline, 2)
+    other = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    other.erased = True
+    sim.fail_next("GET", r"/diffs", 403, times=9)
+    made = survey(opened(sim, scene, pipeline))
+    assert [group.failed for group in made.groups] == ["unit (2 of 2 variants)", "lint"]
+    assert made.changed is None
+    assert not made.whole
+    assert any("was erased" in each for each in made.missing)
+
+
+def test_without_an_answer_there_is_a_survey_of_nothing(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    matrix(sim, pipeline, 2)
+    sim.fail_next("GET", r"", 403, times=99)
+    made = survey(opened(sim, scene, pipeline))
+    assert made.groups == ()
+    assert made.missing
+    assert not made.whole
+
+
+def test_a_log_that_hangs_is_left_out_in_time(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    matrix(sim, pipeline, 1)
+    hung = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    sim.fail_next("GET", rf"/jobs/{hung.id}/trace", 500, delay=3.0)
+    begun = time.monotonic()
+    made = survey(opened(sim, scene, pipeline), seconds=1.0)
+    assert time.monotonic() - begun < 3.0 + LEAST
+    assert {group.failed for group in made.groups} == {"unit: [3.0, linux]", "lint"}
+    assert any(f"job {hung.id}" in each for each in made.missing)
+    assert not made.whole
+
+
+def test_no_secret_of_a_job_name_or_a_log_is_kept(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    sim.add_job(pipeline, "s3cret", status="failed", trace=RACE.replace(b"tide", b"s3cret"))
+    client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
+    subject = subject_of(sim, scene.mr, pipeline)
+    reader = Reader.open(client, subject, lambda data: data.replace(b"s3cret", b"[redacted: x]"))
+    (group,) = survey(reader).groups
+    assert "s3cret" not in repr(group)

@@ -1,0 +1,373 @@
+"""What GitLab shows about failing jobs beside their logs: the facts that `core.verdict` rules by.
+
+Bounded in requests, logs and seconds. What cannot be read is a fact that is not known, with its
+reason; nothing here raises.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
+
+from worker.core import logs
+from worker.core.facts import Change, Facts, Run, Target, Unknown
+from worker.core.kinds import is_ci, is_dependency, is_docs
+from worker.core.record import recorded
+from worker.core.signature import errors
+from worker.core.survey import Failing, Group
+from worker.core.touches import Changed, definitions, touches
+from worker.core.verdict import ruled
+from worker.errors import SourceError
+from worker.sources import wire
+from worker.sources.around import OF_MR, Around, around
+from worker.sources.client import Listing
+from worker.sources.mr_diff import changed_files
+from worker.sources.pipeline_jobs import all_jobs
+from worker.sources.reader import Reader
+
+SECONDS = 20.0
+"""After these no request is begun."""
+
+GRACE = 5.0
+"""Seconds after that in which those that are under way may end."""
+
+ON_TARGET = 6
+"""Of the target branch's pipelines, the newest that are looked into."""
+
+LOGS = 8
+"""Logs of other runs that are read."""
+
+MAX_LOG = 8 * 1024 * 1024
+"""Bytes of a log that is compared; of a larger one the error is not known."""
+
+COMPARED = 4096
+"""Bytes of a log's excerpt that errors are taken from. Of every log in the same way: a survey's
+excerpt is chosen with a green run beside it."""
+
+DIFF_PAGES = 25
+"""Pages of twenty changed files that are read."""
+
+WORKERS = 6
+
+_NOT_OWN = Unknown("it is not one of the pipeline's own jobs")
+
+
+T = TypeVar("T")
+Diff = Listing[wire.DiffFile] | Unknown
+"""The files that the merge request changes."""
+
+
+def read_diff(reader: Reader) -> Diff:
+    """The files that the merge request changes, or why they are not known. Raises nothing."""
+    return _known(lambda: changed_files(reader, DIFF_PAGES))
+
+
+def with_facts(
+    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = SECONDS
+) -> tuple[Group, ...]:
+    """The groups with what the record says of each. Raises nothing."""
+    found = iter(facts(groups, reader, diff, seconds))
+
+    def clean(text: str) -> str:
+        return reader.redact(text.encode(errors="replace")).decode("utf-8", "replace")
+
+    return tuple(
+        replace(group, ruling=ruled(made, recorded(made)).cleaned(clean))
+        if group.jobs and (made := next(found, None))
+        else group
+        for group in groups
+    )
+
+
+def facts(
+    groups: Sequence[Group],
+    reader: Reader,
+    diff: Diff,
+    seconds: float = SECONDS,
+    grace: float = GRACE,
+) -> list[Facts]:
+    """What is known of each group that has jobs. Raises nothing."""
+    failing = [group for group in groups if group.jobs]
+    if not failing:
+        return []
+    bounded = reader.until(time.monotonic() + seconds)
+    pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
+    try:
+        made = pool.submit(_Collection(bounded, pool, failing, diff).facts)
+        return made.result(max(0.0, seconds) + grace)
+    except TimeoutError:
+        return [_unread(group) for group in failing]
+    finally:
+        # A request that hangs is left behind: it has a time-out of its own.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _unread(group: Group) -> Facts:
+    why = Unknown("GitLab took too long")
+    job = group.jobs[0]
+    run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)
+    return Facts(job.name, run, (), why, (), why, why, why, why)
+
+
+# -------------------------------------------------------------------------------------- reading
+
+
+class _Collection:
+    """One round of reading, many requests at a time."""
+
+    def __init__(
+        self, reader: Reader, pool: ThreadPoolExecutor, failing: Sequence[Group], diff: Diff
+    ) -> None:
+        self._reader, self._pool, self._failing, self._diff = reader, pool, failing, diff
+        self._listed: dict[int, wire.Job] = {}
+        self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._errors: dict[int, frozenset[str]] = {}
+
+    def facts(self) -> list[Facts]:
+        """The facts, in the order of what fails."""
+        near = self._find()
+        wanted = [near.own, *near.aside]
+        for each in (near.attempts, near.target, near.earlier, near.elsewhere):
+            wanted += () if isinstance(each, Unknown) else each
+        pipelines = list({each.id: each for each in wanted}.values())
+        read = self._pool.map(lambda each: _known(lambda: self._jobs_of(each)), pipelines)
+        self._jobs = {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+        self._listed = {job.id: job for job in _items(self._jobs[near.own.id])}
+        self._read_logs(near)
+        return [self._told(each, near) for each in self._failing]
+
+    def _find(self) -> Around:
+        reader, number = self._reader, self._reader.subject.pipeline_id
+        finding = self._pool.submit(_known, self._failed)
+        listed = self._pool.submit(_known, self._of_the_merge_request)
+        mr = _known(
+            lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
+        )
+        target = mr if isinstance(mr, Unknown) else _known(lambda: self._of_the_target(mr))
+        known = listed.result()
+        own = next((each for each in _items(known) if each.id == number), None)
+        return around(own or self._own(), mr, known, target, finding.result())
+
+    def _own(self) -> wire.Pipeline:
+        """The session's pipeline, or what is known of it without asking."""
+        subject = self._reader.subject
+        path = f"{self._reader.pipeline_project}/pipelines/{subject.pipeline_id}"
+        found = _known(lambda: self._reader.client.one(path, wire.Pipeline, "the pipeline"))
+        return (
+            wire.Pipeline(
+                id=subject.pipeline_id, project_id=subject.pipeline_project_id, sha=subject.sha
+            )
+            if isinstance(found, Unknown)
+            else found
+        )
+
+    def _of_the_merge_request(self) -> Sequence[wire.Pipeline]:
+        path = f"{self._reader.merge_request}/pipelines"
+        what = "the merge request's pipelines"
+        return self._reader.client.page(path, wire.Pipeline, what, 1, 30).items
+
+    def _of_the_target(self, mr: wire.MergeRequest) -> Sequence[wire.Pipeline]:
+        """The newest ones, and of those further back the ones of the merge base."""
+        found = self._pipelines("the target branch's pipelines", ref=mr.target_branch)
+        base = mr.diff_refs.base_sha if mr.diff_refs else None
+        if base and base not in {each.sha for each in found}:
+            found = [
+                *found[:ON_TARGET],
+                *self._pipelines("the merge base's pipelines", ref=mr.target_branch, sha=base),
+            ]
+        shown = [each for at, each in enumerate(found) if at < ON_TARGET or each.sha == base]
+        return shown[: ON_TARGET + 1]
+
+    def _failed(self) -> Sequence[wire.Pipeline]:
+        return self._pipelines("the project's failed pipelines", status="failed")
+
+    def _pipelines(self, what: str, **query: str) -> list[wire.Pipeline]:
+        path = f"{self._reader.target_project}/pipelines"
+        return list(self._reader.client.page(path, wire.Pipeline, what, 1, 30, query).items)
+
+    def _jobs_of(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
+        project = pipeline.project_id or self._reader.subject.pipeline_project_id
+        path = f"/projects/{project}/pipelines/{pipeline.id}"
+        return all_jobs(path, pipeline.id, self._reader).items
+
+    # ------------------------------------------------------------------------------------- logs
+
+    def _read_logs(self, near: Around) -> None:
+        """The errors of the runs that failed, in the order of what they can prove."""
+        target = _items(near.target)
+        based = [each for each in target if each.sha == near.base]
+        order = [*_items(near.attempts), *target[:1], *based, *target, *_items(near.elsewhere)]
+        pipelines = list({each.id: each for each in order}.values())
+        ours = {job.job_id for group in self._failing for job in group.jobs}
+        failed = {
+            job.id: (pipeline, job)
+            for pipeline in pipelines
+            for job in self._named(pipeline)
+            if job.status == "failed" and job.id not in ours
+        }
+        chosen = list(islice(failed.values(), LOGS))
+        read = self._pool.map(lambda each: _known(lambda: self._errors_of(*each)), chosen)
+        firsts = [job.job_id for job in (group.jobs[0] for group in self._failing) if job.read]
+        own = self._pool.map(lambda each: _known(lambda: self._own_errors(each)), firsts)
+        for number, found in zip(
+            [*(job.id for _, job in chosen), *firsts], [*read, *own], strict=True
+        ):
+            self._errors[number] = frozenset() if isinstance(found, Unknown) else found
+
+    def _own_errors(self, job_id: int) -> frozenset[str]:
+        """What a job fails with here; its log was read for the survey."""
+        if job_id not in self._listed:
+            return frozenset()
+        spool = self._reader.logs.log(job_id).spool
+        if spool.size > MAX_LOG or spool.dropped:
+            return frozenset()
+        return errors(logs.preview(b"".join(spool.chunks()), COMPARED).split("\n"))
+
+    def _errors_of(self, pipeline: wire.Pipeline, job: wire.Job) -> frozenset[str]:
+        project = pipeline.project_id or self._reader.subject.pipeline_project_id
+        path = f"/projects/{project}/jobs/{job.id}/trace"
+        raw = self._reader.client.stream(path, f"the log of job {job.id}", MAX_LOG)
+        text = logs.preview_of(raw, COMPARED)
+        clean = self._reader.redact(text.encode()).decode(errors="replace")
+        return errors(clean.split("\n"))
+
+    def _named(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
+        """The pipeline's runs of jobs that fail here, newest first."""
+        names = set(map(self._name, self._failing))
+        jobs = _items(self._jobs.get(pipeline.id, ()))
+        return (job for job in sorted(jobs, key=lambda job: -job.id) if job.name in names)
+
+    def _name(self, group: Group) -> str:
+        """The job's name as GitLab has it: a survey's is cleaned."""
+        job = group.jobs[0]
+        return self._listed[job.job_id].name if job.job_id in self._listed else job.name
+
+    # -------------------------------------------------------------------------------------- facts
+
+    def _told(self, group: Group, near: Around) -> Facts:
+        own = self._listed
+        key = _key(self._errors.get(group.jobs[0].job_id, frozenset()))
+        runs = [_failing(job, key, own.get(job.job_id), near.own) for job in group.jobs]
+        made = Facts(self._name(group), runs[0], tuple(runs[1:]))
+        if group.jobs[0].job_id in own:
+            made = self._compared(made, near)
+        else:
+            jobs = self._jobs[near.own.id]
+            why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
+            made = replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
+        diff = self._diff
+        change = diff if isinstance(diff, Unknown) else self._change(group, diff)
+        return replace(made, change=change)
+
+    def _compared(self, made: Facts, near: Around) -> Facts:
+        ours = {run.job_id for run in made.jobs}
+        attempts = self._runs(made, near.attempts)
+        aside = self._runs(made, near.aside)
+        elsewhere = self._runs(made, near.elsewhere)
+        return replace(
+            made,
+            attempts=attempts
+            if isinstance(attempts, Unknown)
+            else tuple(each for each in attempts if each.job_id not in ours),
+            aside=() if isinstance(aside, Unknown) else aside,
+            earlier=self._runs(made, near.earlier),
+            elsewhere=elsewhere
+            if isinstance(elsewhere, Unknown)
+            else tuple(each for each in elsewhere if made.same(each)),
+            target=self._target(made, near),
+        )
+
+    def _target(self, made: Facts, near: Around) -> Target | Unknown:
+        runs = self._runs(made, near.target)
+        if isinstance(runs, Unknown):
+            return runs
+        target = _items(near.target)
+        moved = bool(target and near.base and target[0].sha != near.base)
+        return Target(near.branch, runs, len(target), near.base, moved)
+
+    def _runs(
+        self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
+    ) -> tuple[Run, ...] | Unknown:
+        """The runs of the job, newest pipeline first; unknown if none can be read."""
+        if isinstance(pipelines, Unknown):
+            return pipelines
+        unread = [jobs for each in pipelines if isinstance(jobs := self._jobs[each.id], Unknown)]
+        if unread and len(unread) == len(pipelines):
+            return unread[0]
+        return tuple(
+            self._run(job, each, made.run)
+            for each in pipelines
+            for job in self._named(each)
+            if job.name == made.name
+        )
+
+    def _run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
+        of_mr = OF_MR.match(pipeline.ref)
+        return Run(
+            job_id=job.id,
+            pipeline_id=pipeline.id,
+            status=job.status,
+            sha=pipeline.sha,
+            reason=(job.failure_reason or "") if job.status == "failed" else "",
+            error=self._error(job.id, ours),
+            url=job.web_url,
+            at=job.started_at or pipeline.created_at or "",
+            place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
+        )
+
+    def _error(self, job_id: int, ours: Run) -> str:
+        """The key of what a run failed with: ours, if it failed with all that our run did.
+
+        One that fails there with less does not explain what is new here.
+        """
+        wanted = self._errors.get(ours.job_id, frozenset())
+        found = self._errors.get(job_id, frozenset())
+        return ours.error if wanted and wanted <= found else _key(found)
+
+    def _change(self, group: Group, diff: Listing[wire.DiffFile]) -> Change:
+        files, whole = diff.items, not diff.more
+        paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
+        changed = [Changed(each.new_path, each.old_path, definitions(each.diff)) for each in files]
+        return Change(
+            files=len(files),
+            ci=tuple(path for path in paths if is_ci(path)),
+            dependencies=tuple(path for path in paths if is_dependency(path)),
+            only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
+            touches=touches(
+                f"{group.text}\n{group.jobs[0].excerpt}", changed, self._reader.subject.project
+            ),
+            whole=whole,
+        )
+
+
+def _key(found: frozenset[str]) -> str:
+    joined = "\n".join(sorted(found)).encode()
+    return hashlib.sha256(joined).hexdigest()[:16] if found else ""
+
+
+def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
+    """A failing job as a run; of one that its pipeline does not list, less is known."""
+    return Run(
+        job_id=job.job_id,
+        pipeline_id=pipeline.id if listed else 0,
+        status="failed",
+        sha=pipeline.sha,
+        reason=job.reason,
+        error=error,
+        url=job.url,
+        at=(listed.started_at if listed else "") or pipeline.created_at or "",
+    )
+
+
+def _items(found: Sequence[T] | Unknown) -> Sequence[T]:
+    return () if isinstance(found, Unknown) else found
+
+
+def _known(read: Callable[[], T]) -> T | Unknown:
+    try:
+        return read()
+    except SourceError as error:
+        return Unknown(str(error))

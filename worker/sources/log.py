@@ -1,0 +1,113 @@
+"""One captured job log: its lines, its preview, and what goes into the sandbox with it."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from worker.core import logs
+from worker.core.excerpt import Digest
+from worker.core.ports import Beside, Document, DocumentKind
+from worker.core.timeline import Timeline
+from worker.errors import SourceError
+from worker.sources.spool import Lines, Spool
+
+HELD = 1 << 20
+"""Bytes of a log up to which its document holds it; a longer one is a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Green:
+    """The log of a run that passed, and which run that is."""
+
+    job_id: int
+    ref: str
+    sha: str
+    spool: Spool
+
+
+class Log:
+    """A job's log, cleaned and redacted. `missing` says what is not in it.
+
+    `hidden` lines at the top are not on the job's page, which counts from the line after. `final`:
+    it will stay as it is. Safe to share by threads.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        missing: str,
+        web_url: str,
+        hidden: int,
+        final: bool,
+        timeline: Timeline,
+        digest: Digest | None,
+        find_green: Callable[[], Green | None] | None,
+    ) -> None:
+        self.spool = spool
+        self.missing = missing
+        self.web_url = web_url
+        self.hidden = hidden
+        self.final = final
+        self._timeline = timeline
+        self._digest = digest
+        self._find_green = find_green
+        self._green: Green | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Its lines; line N is item N - 1. One that had to be left out is ""."""
+        return Lines(self.spool)
+
+    def preview(self, limit: int) -> str:
+        """The lines that explain the failure, at most `limit` bytes.
+
+        For a log that is not large, the last run of the job that passed is looked for once, and
+        what is new counts for more. A large one was looked at as it came, without.
+        """
+        if self.spool.size <= limit:
+            return logs.preview(b"".join(self.spool.chunks()), limit)
+        with self._lock:
+            if self._digest is None:
+                self._digest = self._digested()
+            return self._digest.text(limit)
+
+    def _passed(self) -> Green | None:
+        """The run that passed, looked for once. Held by the lock."""
+        if self._find_green is not None:
+            find, self._find_green = self._find_green, None
+            with suppress(SourceError):
+                self._green = find()
+        return self._green
+
+    def document(self) -> Document:
+        """The log as a source returns it."""
+        spool = self.spool
+        whole = spool.size <= HELD and not spool.dropped
+        data = b"".join(spool.chunks()) if whole else b"a log of %d bytes" % spool.size
+        return Document(
+            data,
+            DocumentKind.LOG,
+            self.missing,
+            chunks=None if whole else spool.chunks,
+            final=self.final,
+            lines=spool.lines,
+            preview=self.preview,
+            beside=self._beside,
+            part=spool.chunks,
+        )
+
+    def _digested(self) -> Digest:
+        green = self._passed()
+        passed = green.spool.chunks() if green else None
+        return logs.excerpt_of(self.spool.chunks(), passed).digest()
+
+    def _beside(self) -> Iterator[Beside]:
+        if told := self._timeline.told():
+            yield Beside(".outline", lambda: iter([told]), "times and sections, for `log outline`")
+        with self._lock:
+            green = self._passed()
+        if green:
+            what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
+            yield Beside(".green", green.spool.chunks, f"{what}: compare with `log diff`")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from worker.core.context import NoteRef, Subject
+from worker.core.gitlab import Forge
 from worker.core.identity import Marker
-from worker.core.ports import Forge
 from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.dry import DryForge

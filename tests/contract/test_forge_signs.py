@@ -1,10 +1,10 @@
-"""A sign on somebody's note that it was seen, and its end (core.ports.Forge)."""
+"""A sign on somebody's note that it was seen, and its end (core.gitlab.Forge)."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from worker.core.ports import Forge
+from worker.core.gitlab import Forge
 from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.dry import DryForge

@@ -1,9 +1,10 @@
 """A forge that writes nothing: for `--dry-run`, where the note goes to the terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from worker.core.context import NoteRef, Subject
+from worker.core.gitlab import OwnNote, Position, Votes
 from worker.core.identity import Marker, find_marker
 from worker.errors import ForgeError
 
@@ -32,21 +33,43 @@ class DryForge:
                 return ref
         return None
 
-    def post(self, subject: Subject, body: str, discussion_id: str) -> NoteRef:
+    def own(self, subject: Subject) -> Iterator[OwnNote]:
+        """The notes kept here, newest first; of GitLab's own ones a dry run changes none."""
+        for ref in reversed(self._refs.get(_place(subject, ""), [])):
+            if marker := find_marker(self._bodies[ref.note_id]):
+                yield OwnNote(ref, marker, self._bodies[ref.note_id])
+
+    def post(
+        self,
+        subject: Subject,
+        body: str,
+        discussion_id: str,
+        *,
+        thread: bool = False,
+        at: Position | None = None,
+    ) -> NoteRef:
         """Keep and show a note."""
         ref = NoteRef(next(self._numbers), discussion_id)
         self._refs.setdefault(_place(subject, discussion_id), []).append(ref)
         self._keep(ref, body)
         return ref
 
-    def edit(self, subject: Subject, note: NoteRef, body: str) -> None:
+    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """Replace and show a note's body. Raises ForgeError for one that was not posted here."""
         if note.note_id not in self._bodies:
-            raise ForgeError(f"note {note.note_id}: not found among the notes of this dry run")
+            text = f"note {note.note_id}: not found among the notes of this dry run"
+            raise ForgeError(text, status=404)
         self._keep(note, body)
+
+    def resolve(self, subject: Subject, note: NoteRef) -> None:
+        """A dry run begins no threads."""
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Nothing is written, and nobody waits for a sign."""
+
+    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+        """Nobody sees the notes of a dry run."""
+        return None
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """There is nothing to take back."""

@@ -6,65 +6,52 @@ process's own secrets before; well-known token shapes are taken out here once mo
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-
-import jinja2
 
 from worker.core.context import Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, Verdict
-from worker.core.hostile import visible
+from worker.core.finding import Finding, Said, Unproven, Verdict
 from worker.core.identity import Marker
-from worker.core.messages import Usage
 from worker.core.ports import FailedJob
-from worker.core.redact import Redactor
-from worker.forge.code import code_block, code_line
-from worker.forge.neutralise import inline, neutralise
+from worker.core.suggestions import Suggestion
+from worker.forge import record
+from worker.forge.code import code_block, code_line, suggestion_block
+from worker.forge.footer import Footer, asides, facts
+from worker.forge.lint import MAX_LINES, visible_lines
+from worker.forge.page import MAX_BODY, fitting, render
+from worker.forge.parts import (
+    MAX_BRIEF,
+    SHAPES,
+    Hosts,
+    Parts,
+    clean,
+    job_line,
+    quote,
+    said,
+    sentence,
+)
+from worker.forge.settled import pipeline_url
 from worker.forge.spans import plain_url
 
-MAX_BODY = 60_000
-"""Characters of a body; GitLab takes a million (wire-gitlab 5)."""
+__all__ = ["MAX_BODY", "Footer", "answer", "failure", "finding", "placeholder", "suggestion"]
 
-MAX_QUOTES = 3
-MAX_QUOTE = 300
-MAX_BRIEF = 480
-
-Hosts = frozenset[str]
-
-_HEADLINES = {
+HEADLINES = {
     Verdict.CHANGE: "Caused by this change",
     Verdict.TARGET: "Already failing on the target branch",
     Verdict.FLAKY: "Flaky: not caused by this change",
     Verdict.INFRASTRUCTURE: "Infrastructure: not caused by this change",
     Verdict.UNKNOWN: "Not clear whether this change is the cause",
+    Verdict.ABSTAIN: "Not enough evidence to say",
 }
-_SHAPES = Redactor()
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """What a turn took. `cost_usd` is None where a price is unknown.
-
-    `missing` names sources that had nothing to give, each with its reason. `gave_way` is the model
-    that did not answer, if another took the turn over.
-    """
-
-    model: str
-    iterations: int
-    usage: Usage
-    cost_usd: float | None
-    seconds: float
-    missing: tuple[str, ...] = ()
-    gave_way: str = ""
-
-
-def placeholder(marker: Marker, subject: Subject, resumed: bool) -> str:
-    """What stands in the note while the turn runs."""
-    return _render(
+def placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:
+    """What stands in the note while the turn runs; `progress` is harmless already."""
+    return render(
         "placeholder",
         marker=marker.text(),
         resumed=resumed,
+        progress=progress,
         pipeline=subject.pipeline_id,
         commit=code_line(subject.sha[:8]) or "the newest commit",
     )
@@ -77,50 +64,118 @@ def finding(
     outcome: Outcome,
     footer: Footer,
     hosts: Hosts,
+    fixes: Sequence[str] = (),
 ) -> str:
     """The analysis. `finding` is proven: its evidence is quoted as it is.
 
-    `hosts` are the places that links may lead to (see `neutralise`).
+    `hosts` are the places that links may lead to (see `neutralise`), `fixes` the URLs of our own
+    suggestions on the diff.
     """
-    parts = _Parts(hosts)
+    for cut in _CUTS:
+        values, parts = _shown(finding, subject, outcome, hosts, cut)
+        values |= {"marker": marker.text(), "fixes": _links(fixes)}
+        values |= {"asides": asides(footer, finding.unproven), "facts": facts(footer)}
+        if visible_lines(render("finding", details="", **values)) <= MAX_LINES:
+            break
+    return fitting(lambda room: render("finding", details=parts.folded(room), **values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How much is shown at once: characters of each section, and quotes."""
+
+    brief: int
+    quotes: int
+
+
+_CUTS = (
+    _Cut(MAX_BRIEF, 3),
+    _Cut(MAX_BRIEF, 2),
+    _Cut(240, 3),
+    _Cut(240, 2),
+    _Cut(240, 1),
+    _Cut(100, 2),
+    _Cut(100, 1),
+    _Cut(100, 0),
+    _Cut(40, 0),
+)
+"""The first that fits is taken. The last two leave the quotes to the details."""
+
+
+def _shown(
+    finding: Finding, subject: Subject, outcome: Outcome, hosts: Hosts, cut: _Cut
+) -> tuple[dict[str, object], Parts]:
+    """What the template shows, and what it folds away."""
+    parts = Parts(hosts, cut.brief)
     failed = parts.brief("Failed", finding.failed)
-    cause = parts.brief("Cause", finding.cause)
-    to_do = parts.brief("What to do", finding.to_do)
-    if not (failed or cause or to_do):
+    missing = parts.brief("Missing", finding.missing)
+    next_time = parts.brief("Next time", finding.next_time)
+    cause = to_do = ""
+    if finding.verdict is Verdict.ABSTAIN:
+        parts.add("What is known", finding.cause)
+        parts.add("What to do", finding.to_do)
+    else:
+        cause = parts.brief("Cause", finding.cause)
+        to_do = _to_do(finding, parts)
+    if not (failed or cause or to_do or missing):
         cause = parts.brief("Answer", finding.details)
     else:
         parts.add("", finding.details)
-    quotes = [_quote(evidence) for evidence in finding.evidence]
-    parts.add_lines("More evidence", quotes[MAX_QUOTES:])
-    return _fitting(
-        lambda room: _render(
-            "finding",
-            marker=marker.text(),
-            verdict=_headline(finding, outcome),
-            stopped=_stopped(outcome, hosts),
-            failed=failed,
-            cause=cause,
-            evidence=quotes[:MAX_QUOTES],
-            to_do=to_do,
-            details=parts.folded(room),
-            asides=_asides(footer, finding.unproven),
-            facts=_facts(footer),
-        )
-    )
+    quotes = [quote(evidence) for evidence in finding.evidence]
+    parts.add_lines("More evidence" if cut.quotes else "Evidence", quotes[cut.quotes :])
+    parts.add_lines(record.TITLE, record.lines(finding, hosts))
+    stopped = _stopped(outcome, subject, cut.brief)
+    return {
+        "verdict": _headline(finding, outcome),
+        "stopped": " ".join(filter(None, (stopped, finding.doubt, record.doubt(finding, hosts)))),
+        "failed": failed,
+        "missing": missing,
+        "next_time": next_time,
+        "cause": cause,
+        "whose": " in the model's view" if _overruled(finding) else "",
+        "evidence": quotes[: cut.quotes],
+        "to_do": to_do,
+    }, parts
+
+
+_INSTEAD = {
+    Verdict.FLAKY: "Retry the job.",
+    Verdict.INFRASTRUCTURE: "Retry the job; if it goes on, tell whoever keeps the runners.",
+    Verdict.TARGET: "Have it mended on the target branch, then rebase.",
+    Verdict.UNKNOWN: "Decide by GitLab's record in the details; the model's advice is there too.",
+}
+"""What follows from the record where it overrules the model, whose advice may be the opposite."""
+
+
+def _to_do(finding: Finding, parts: Parts) -> str:
+    instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
+    if not instead:
+        return parts.brief("What to do", finding.to_do)
+    parts.add("What the model would do", finding.to_do)
+    return instead
+
+
+def _overruled(finding: Finding) -> bool:
+    return finding.judged is not None and bool(finding.judged.because)
 
 
 def answer(
-    marker: Marker, subject: Subject, text: str, outcome: Outcome, footer: Footer, hosts: Hosts
+    marker: Marker,
+    subject: Subject,
+    parts: tuple[Said, ...],
+    outcome: Outcome,
+    footer: Footer,
+    hosts: Hosts,
 ) -> str:
-    """A reply in the thread."""
-    return _fitting(
-        lambda room: _render(
+    """A reply in the thread: text, quotes that are proven, and the places of those that are not."""
+    return fitting(
+        lambda room: render(
             "answer",
             marker=marker.text(),
-            stopped=_stopped(outcome, hosts),
-            text=neutralise(_SHAPES.text(text), hosts, room) or "(The model gave no answer.)",
-            asides=_asides(footer, 0),
-            facts=_facts(footer),
+            stopped=_stopped(outcome, subject),
+            text=said(parts, hosts, room) or "(The model gave no answer.)",
+            asides=asides(footer, sum(isinstance(part, Unproven) for part in parts)),
+            facts=facts(footer),
         )
     )
 
@@ -136,172 +191,63 @@ def failure(
 
     `jobs` is what was found without a model: partial over nothing (law 8).
     """
-    return _render(
-        "failure",
-        marker=marker.text(),
-        jobs=[(_job(job), code_block(_SHAPES.text(job.excerpt))) for job in jobs],
-        headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
-        reason=_sentence(_clean(reason, frozenset())),
-        asides=_asides(footer, 0) if footer else [],
-        facts=_facts(footer) if footer else [],
-    )
-
-
-# ------------------------------------------------------------------------------------- texts
-
-
-class _Parts:
-    """Splits what is shown at once from what is folded away."""
-
-    def __init__(self, hosts: Hosts) -> None:
-        self._hosts = hosts
-        self._folded: list[tuple[str, str]] = []
-        self._lines: list[str] = []
-
-    def brief(self, title: str, text: str) -> str:
-        """The beginning of a section on one line; the whole of it is folded if that is more."""
-        text = visible(text).strip()
-        line, whole = _first(text)
-        if not whole or len(line) > MAX_BRIEF:
-            self.add(title, text)
-        return _clean(line, self._hosts, MAX_BRIEF)
-
-    def add(self, title: str, text: str) -> None:
-        """Fold a section away."""
-        if text.strip():
-            self._folded.append((title, text))
-
-    def add_lines(self, title: str, lines: list[str]) -> None:
-        """Fold lines away that are harmless already."""
-        if lines:
-            self._lines = [f"**{title}**", "", *(f"- {line}" for line in lines)]
-
-    def folded(self, room: int) -> str:
-        """All that is folded away; each section cut at `room` characters."""
-        sections = ["\n".join(self._lines)[:room]] if self._lines else []
-        for title, text in self._folded:
-            heading = f"**{title}**\n\n" if title else ""
-            sections.append(heading + neutralise(_SHAPES.text(text), self._hosts, room))
-        return "\n\n".join(sections)
-
-
-_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
-_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
-
-
-def _first(text: str) -> tuple[str, bool]:
-    """The first paragraph or list as one line, and whether that is all of `text`."""
-    lines = text.split("\n")
-    end = next(
-        (at for at, line in enumerate(lines) if not line.strip() or _FENCE.match(line)), len(lines)
-    )
-    items = "".join(
-        "\n" + _MARK.sub("", line, 1) if _MARK.match(line) else " " + line.strip()
-        for line in lines[:end]
-    )
-    found = [item.strip().rstrip(".,;") for item in items.split("\n") if item.strip()]
-    if not found:
-        return "see the details below." if text else "", not text
-    joined = "; ".join(found)
-    return joined + "." if len(found) > 1 else items.strip(), end == len(lines)
-
-
-def _clean(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
-    return inline(_SHAPES.text(text), hosts, limit)
-
-
-def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
-    return text if text.endswith((".", "!", "?", "…")) else text + "."
-
-
-def _quote(evidence: Evidence) -> str:
-    place = f"job {evidence.job_id}, line {evidence.line}"
-    linked = f"[{place}]({evidence.url})" if plain_url(evidence.url) else place
-    text = _SHAPES.text(evidence.text)
-    cut = text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
-    return f"{linked}: {code_line(cut)}"
-
-
-def _job(job: FailedJob) -> str:
-    name = f"job {job.job_id}"
-    linked = f"[{name}]({job.url})" if plain_url(job.url) else name
-    why = f": {code_line(job.reason)}" if job.reason else ""
-    return f"{code_line(job.name)} ({linked}){why}"
-
-
-def _headline(finding: Finding, outcome: Outcome) -> str:
-    headline = _HEADLINES[finding.verdict]
-    return headline if outcome.status is Status.DONE else f"Unfinished: {headline.lower()}"
-
-
-def _stopped(outcome: Outcome, hosts: Hosts) -> str:
-    if outcome.status is Status.DONE:
-        return ""
-    reason = _clean(outcome.reason, hosts).rstrip(".") or "the run ended early"
-    return f"This is what was found before it stopped: {reason}."
-
-
-def _asides(footer: Footer, unproven: int) -> list[str]:
-    found = []
-    if unproven:
-        quotes = "1 quote" if unproven == 1 else f"{unproven} quotes"
-        verb = "was" if unproven == 1 else "were"
-        found.append(f"{quotes} could not be proven and {verb} left out.")
-    if footer.missing:
-        names = "; ".join(_clean(name, frozenset(), 160) for name in footer.missing[:8])
-        found.append(_sentence(f"Not available: {names}"))
-    return found
-
-
-def _facts(footer: Footer) -> list[str]:
-    usage = footer.usage
-    cost = "cost unknown" if footer.cost_usd is None else _price(footer.cost_usd)
-    calls = "1 iteration" if footer.iterations == 1 else f"{footer.iterations} iterations"
-    return [
-        _model(footer),
-        calls,
-        f"{usage.input:,} tokens in, {usage.output:,} out",
-        f"{usage.cached_share:.0%} cached",
-        cost,
-        f"{footer.seconds:.0f} s",
-        "Reply in this thread to ask more",
-    ]
-
-
-def _price(dollars: float) -> str:
-    """Two digits that say something: 0.0042, 0.31, 12.00. "$12" would link to a snippet."""
-    return f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"
-
-
-def _model(footer: Footer) -> str:
-    name = code_line(footer.model) or "no model"
-    if not footer.gave_way:
-        return name
-    return f"{name} (instead of {code_line(footer.gave_way)}, which did not answer)"
-
-
-# ----------------------------------------------------------------------------------- templates
-
-
-def _fitting(render: Callable[[int], str]) -> str:
-    """The body with as much of its long texts as fits in `MAX_BODY`."""
-    room = MAX_BODY // 2
-    while len(body := render(room)) > MAX_BODY and room > 100:
-        room //= 2
+    for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
+        body = render(
+            "failure",
+            marker=marker.text(),
+            jobs=[(job_line(job), code_block(SHAPES.text(job.excerpt))) for job in jobs],
+            most=most,
+            headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
+            reason=sentence(_reason(reason, subject, limit)),
+            asides=asides(footer, 0) if footer else [],
+            facts=facts(footer) if footer else [],
+        )
+        if visible_lines(body) <= MAX_LINES:
+            break
     return body
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("worker.forge"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # Markdown: `neutralise` escapes what others wrote
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def suggestion(marker: Marker, fix: Suggestion, note_url: str) -> str:
+    """A comment on the diff's line `fix.last` that offers to replace lines; "" if it cannot be.
+
+    What a token hides in, or what nobody would see, is not offered.
+    """
+    block = suggestion_block(fix.text, fix.last - fix.first)
+    if not block or SHAPES.text(fix.text) != fix.text:
+        return ""
+    source = f"[the analysis]({note_url})" if plain_url(note_url) else "the analysis"
+    return f"{marker.text()}\n\nA fix from {source}; nobody has run it yet.\n\n{block}"
 
 
-def _render(name: str, **values: object) -> str:
-    return _templates().get_template(f"{name}.md.j2").render(**values).rstrip("\n")
+def _links(fixes: Sequence[str]) -> str:
+    """Where the suggestions are, as one line of Markdown."""
+    urls = [url for url in fixes if plain_url(url)]
+    if len(urls) == 1:
+        return f"[Apply it on the diff]({urls[0]})."
+    links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
+    return f"Apply it on the diff: {links}." if urls else ""
+
+
+def _headline(finding: Finding, outcome: Outcome) -> str:
+    headline = HEADLINES[finding.verdict]
+    return headline if outcome.status is Status.DONE else f"Unfinished: {headline.lower()}"
+
+
+def _stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    if outcome.status is Status.DONE:
+        return ""
+    reason = _reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
+    return f"This is what was found before it stopped: {reason}."
+
+
+_OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
+
+
+def _reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Why a run has ended, harmless; with a link to the pipeline that has overtaken it."""
+    if not (found := _OVERTAKEN.fullmatch(text)):
+        return clean(text, frozenset(), limit)
+    url = pipeline_url(subject, int(found[1]))
+    pipeline = f"pipeline {found[1]}"
+    linked = f"[{pipeline}]({url})" if plain_url(url) else pipeline
+    return f"superseded by {linked}{found[2] or ''}"

@@ -10,6 +10,7 @@ from worker.core.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse
 from worker.core.identity import Marker, find_marker
 from worker.core.messages import Usage
+from worker.core.places import JobLog
 from worker.forge import note
 
 MARKER = Marker("0123456789abcdef0123", 0)
@@ -36,8 +37,8 @@ FINDING = Finding(
     failed="`unit-tests`: `tests/test_totals.py::test_vat`",
     cause="`VAT` is 0.07 now, and `test_vat` expects 0.19. Ask @alice.",
     evidence=(
-        Evidence(4711, 1843, "E   AssertionError: assert 107.0 == 119.0", f"{JOB}#L1843"),
-        Evidence(4711, 1850, "FAILED `test_vat`", f"{JOB}#L1850"),
+        Evidence(JobLog(4711), 1843, "E   AssertionError: assert 107.0 == 119.0", f"{JOB}#L1843"),
+        Evidence(JobLog(4711), 1850, "FAILED `test_vat`", f"{JOB}#L1850"),
     ),
     to_do="- Put the rate back to 0.19,\n- or change the expected total.",
     details="```diff\n-VAT = 0.19\n+VAT = 0.07\n```",
@@ -93,7 +94,7 @@ def test_every_body_begins_with_its_marker() -> None:
     bodies = [
         written(),
         note.placeholder(MARKER, SUBJECT, resumed=False),
-        note.answer(MARKER, SUBJECT, "<!-- sandpiper:session=00 -->", DONE, FOOTER, HOSTS),
+        note.answer(MARKER, SUBJECT, ("<!-- sandpiper:session=00 -->",), DONE, FOOTER, HOSTS),
         note.failure(MARKER, SUBJECT, "why", None),
     ]
     for body in bodies:
@@ -112,7 +113,7 @@ def test_a_placeholder_is_one_line_that_says_what_goes_on() -> None:
 
 
 def test_an_answer_is_shown_whole() -> None:
-    body = note.answer(MARKER, SUBJECT, "It timed out.\n\nSee #12.", DONE, FOOTER, HOSTS)
+    body = note.answer(MARKER, SUBJECT, ("It timed out.\n\nSee #12.",), DONE, FOOTER, HOSTS)
     assert body.startswith(f"{MARKER.text()}\n\nIt timed out.\n\nSee `#12`.\n\n<sub>")
 
 
@@ -131,7 +132,7 @@ def test_an_unfinished_analysis_says_so_and_why() -> None:
     assert lines[1] == (
         "This is what was found before it stopped: the iteration limit was reached."
     )
-    answer = note.answer(MARKER, SUBJECT, "half", PARTIAL, FOOTER, HOSTS)
+    answer = note.answer(MARKER, SUBJECT, ("half",), PARTIAL, FOOTER, HOSTS)
     assert visible_lines(answer)[0] == lines[1]
 
 
@@ -142,7 +143,9 @@ def test_at_most_eight_lines_are_visible_and_nothing_is_lost(outcome: Outcome) -
         verdict=Verdict.FLAKY,
         failed=f"{words}\n\nfailed again",
         cause=f"```\ncode first\n```\n{words}",
-        evidence=tuple(Evidence(1, n, f"log line number {n}", f"{JOB}#L{n}") for n in range(1, 9)),
+        evidence=tuple(
+            Evidence(JobLog(1), n, f"log line number {n}", f"{JOB}#L{n}") for n in range(1, 9)
+        ),
         to_do="\n".join(f"{n}. step {n}" for n in range(1, 30)) + "\n\nthen rest",
         details=words,
         unproven=2,
@@ -171,7 +174,7 @@ def test_the_footer_is_honest_about_what_is_not_known() -> None:
 
 
 def test_a_quote_without_a_safe_link_is_shown_without_one() -> None:
-    odd = Evidence(1, 2, "some text", "https://gitlab.example.com/x)](javascript:alert(1))")
+    odd = Evidence(JobLog(1), 2, "some text", "https://gitlab.example.com/x)](javascript:alert(1))")
     assert "- job 1, line 2: `some text`" in written(Finding(cause="x", evidence=(odd,)))
 
 
@@ -180,7 +183,7 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
     finding = Finding(
         failed=hostile,
         cause=hostile,
-        evidence=(Evidence(1, 2, hostile, f"{JOB}#L2"),) * 5,
+        evidence=(Evidence(JobLog(1), 2, hostile, f"{JOB}#L2"),) * 5,
         to_do=hostile,
         details=hostile,
     )
@@ -190,7 +193,7 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
     ours = ("<!-- sandpiper:", "<details>\n", "</details>\n", "<sub>", "</sub>")
     for body in (
         note.finding(MARKER, subject, finding, outcome, footer, HOSTS),
-        note.answer(MARKER, subject, hostile, outcome, footer, HOSTS),
+        note.answer(MARKER, subject, (hostile,), outcome, footer, HOSTS),
         note.failure(MARKER, subject, hostile, footer),
         note.placeholder(MARKER, subject, resumed=False),
     ):
@@ -198,7 +201,7 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
         assert [each for each in found if not each.startswith("html_")] == []
         html = [token.content for token in rendering.tokens(body) if "html" in token.type]
         assert all(content.startswith(ours) for content in html)
-        assert body.count("<details>\n") == body.count("\n</details>")
+        assert body.count("\n<details>\n") == body.count("\n</details>")
 
 
 def test_no_token_is_posted_whatever_the_model_does() -> None:
@@ -206,13 +209,13 @@ def test_no_token_is_posted_whatever_the_model_does() -> None:
     finding = Finding(
         failed=token,
         cause=f"see {token}",
-        evidence=(Evidence(1, 2, f"TOKEN={token}", JOB),),
+        evidence=(Evidence(JobLog(1), 2, f"TOKEN={token}", JOB),),
         to_do=f"`{token}`",
         details=f"```\n{token}\n```",
     )
     bodies = [
         written(finding, Outcome(Status.PARTIAL, "", token), missing=(token,)),
-        note.answer(MARKER, SUBJECT, token, DONE, FOOTER, HOSTS),
+        note.answer(MARKER, SUBJECT, (token,), DONE, FOOTER, HOSTS),
         note.failure(MARKER, SUBJECT, token, None),
     ]
     for body in bodies:
@@ -224,5 +227,5 @@ def test_a_body_is_capped() -> None:
     huge = "<b> & @all [x] " * 20_000
     finding = Finding(failed=huge, cause=huge, to_do=huge, details=huge)
     assert len(written(finding)) <= note.MAX_BODY
-    answer = note.answer(MARKER, SUBJECT, huge, DONE, FOOTER, HOSTS)
+    answer = note.answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
     assert 10_000 < len(answer) <= note.MAX_BODY

@@ -24,11 +24,13 @@ Json = dict[str, Any]
 
 def pipelines(call: Call) -> Answer:
     """The pipelines of a project, newest first."""
-    owner, ref = call.project(Access.REPORTER), call.one("ref")
+    owner = call.project(Access.REPORTER)
+    ref, sha, status = (call.one(field) for field in ("ref", "sha", "status"))
     found = [
         each
         for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
         if each.project is owner and ref in ("", each.ref)
+        if sha in ("", each.sha) and status in ("", each.status)
     ]
     return paged(call, [views.pipeline(each) for each in found])
 
@@ -177,6 +179,15 @@ def lint(call: Call) -> Answer:
     return Answer(200, told | {"merged_yaml": merged})
 
 
+def commit(call: Call) -> Answer:
+    """A commit by its hash, or the newest one of a branch."""
+    owner, name = call.project(Access.REPORTER), call.params["sha"]
+    sha = owner.refs.get(name, name)
+    if sha not in owner.commits:
+        not_found("Commit")
+    return Answer(200, {"id": sha, "short_id": sha[:8], "title": "", "created_at": None})
+
+
 def statuses(call: Call) -> Answer:
     """What was reported on a commit from outside."""
     owner = call.project(Access.REPORTER)
@@ -199,7 +210,7 @@ _JOB = "projects/:id/jobs/:job"
 _REPOSITORY = "projects/:id/repository"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "projects/:id/pipelines", pipelines, PAGING | {"ref"}),
+    Route("GET", "projects/:id/pipelines", pipelines, PAGING | {"ref", "sha", "status"}),
     Route("GET", f"{_PIPELINE}/bridges", bridges, PAGING),
     Route("GET", f"{_PIPELINE}/test_report", test_report),
     Route("GET", f"{_JOB}/artifacts", archive),
@@ -207,6 +218,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_REPOSITORY}/tree", tree, PAGING | {"ref", "path", "recursive"}),
     Route("GET", f"{_REPOSITORY}/archive.tar.gz", source_archive, frozenset({"sha", "path"})),
     Route("GET", f"{_REPOSITORY}/compare", compare, frozenset({"from", "to", "straight"})),
+    Route("GET", f"{_REPOSITORY}/commits/:sha", commit),
     Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", statuses, PAGING),
     Route("GET", "projects/:id/search", search, PAGING | {"scope", "search", "ref"}),
     Route("GET", "projects/:id/ci/lint", lint, frozenset({"content_ref"})),

@@ -131,6 +131,32 @@ def note_payload(note: Note, action: str = "create") -> Json:
     }
 
 
+def emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) -> Json:
+    """An Emoji Hook's body; `action` is "award" or "revoke" (wire-gitlab 2.5)."""
+    noted = note_payload(note)
+    block = {key: value for key, value in noted["object_attributes"].items() if key != "action"}
+    return {
+        "object_kind": "emoji",
+        "event_type": action,
+        "user": _user(who),
+        "project_id": noted["project_id"],
+        "project": noted["project"],
+        "object_attributes": {
+            "user_id": who.id,
+            "created_at": _time(note.updated_at),
+            "id": award_id,
+            "name": name,
+            "awardable_type": "Note",
+            "awardable_id": note.id,
+            "updated_at": _time(note.updated_at),
+            "action": action,
+            "awarded_on_url": note.web_url,
+        },
+        "note": block,
+        "merge_request": noted["merge_request"],
+    }
+
+
 def _pipeline_mr(mr: MergeRequest) -> Json:
     return {
         "id": mr.id,

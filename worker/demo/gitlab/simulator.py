@@ -6,7 +6,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -19,13 +20,13 @@ from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 from starlette.types import Receive, Scope, Send
 
-from worker.demo.gitlab import evidence, hooks, oidc, people, reads, writes
+from worker.demo.gitlab import evidence, hooks, oidc, people, reads, webhooks, writes
 from worker.demo.gitlab.hooks import Event, Receiver
 from worker.demo.gitlab.protocol import Answer, Refused, Wire, admit, token_name
-from worker.demo.gitlab.state import Note, Pipeline
+from worker.demo.gitlab.state import Note, Pipeline, User
 from worker.demo.gitlab.world import World
 
-ROUTES = people.ROUTES + reads.ROUTES + evidence.ROUTES + writes.ROUTES
+ROUTES = people.ROUTES + reads.ROUTES + evidence.ROUTES + writes.ROUTES + webhooks.ROUTES
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -84,11 +85,13 @@ class GitLabSim(World):
         self.unexpected: list[str] = []
         self.deliveries: list[Delivery] = []
         self._faults: list[_Fault] = []
+        self._outage: _Fault | None = None
         self._outbox: queue.Queue[Event | None] = queue.Queue()
         self._http = httpx.Client(timeout=10.0, trust_env=False)
         self._server: uvicorn.Server | None = None
         self._threads: list[threading.Thread] = []
         self.note_listeners.append(self._on_note)
+        self.webhooks.post = self._post
 
     def __enter__(self) -> "GitLabSim":
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -164,7 +167,25 @@ class GitLabSim(World):
         fault = _Fault(method, path, status, times, headers or {}, after, drop, delay)
         self._faults.append(fault)
 
+    @contextmanager
+    def trouble(
+        self,
+        status: int,
+        headers: Mapping[str, str] | None = None,
+        *,
+        drop: bool = False,
+        delay: float = 0.0,
+    ) -> Iterator[None]:
+        """Spoil every request until the block ends, in the words of `fail_next`."""
+        self._outage = _Fault("", "", status, 1, headers or {}, drop=drop, delay=delay)
+        try:
+            yield
+        finally:
+            self._outage = None
+
     def _fault(self, wire: Wire) -> _Fault | None:
+        if outage := self._outage:
+            return outage
         with self.lock:
             found = next((fault for fault in self._faults if fault.hits(wire)), None)
             if found:
@@ -222,6 +243,25 @@ class GitLabSim(World):
         name = "Confidential Note Hook" if note.internal else "Note Hook"
         return hooks.delivery(name, self.url, hooks.note_payload(note, action), self.receiver)
 
+    def react(self, note: Note, who: User, emoji: str) -> int:
+        """Somebody gives a note an emoji, and its hook fires; the award's id."""
+        with self.lock:
+            number = self.next_id("award")
+            note.awards[number] = (who.id, emoji)
+        self._tell_of(note, who, emoji, number, "award")
+        return number
+
+    def take_back(self, note: Note, who: User, award: int) -> None:
+        """They take it back, and its hook fires."""
+        with self.lock:
+            _, emoji = note.awards.pop(award)
+        self._tell_of(note, who, emoji, award, "revoke")
+
+    def _tell_of(self, note: Note, who: User, emoji: str, award: int, action: str) -> None:
+        if self.receiver:
+            payload = hooks.emoji_payload(note, who, emoji, award, action)
+            self._outbox.put(hooks.delivery("Emoji Hook", self.url, payload, self.receiver))
+
     def id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
         """The id token of one of the pipeline's jobs; `claims` replace what it says."""
         return self.issuer.token(self.url, pipeline, audience, **claims)
@@ -231,6 +271,13 @@ class GitLabSim(World):
         assert self.receiver is not None, "set `receiver` first"
         headers, body = event
         return self._http.post(self.receiver.url, headers=headers, content=body)
+
+    def _post(self, url: str, event: Event) -> tuple[int, str]:
+        headers, body = event
+        try:
+            return self._http.post(url, headers=headers, content=body).status_code, ""
+        except httpx.HTTPError as error:
+            return 0, str(error)
 
     def settle(self, timeout: float = 10.0) -> None:
         """Wait until all hooks of notes are delivered. Raises TimeoutError."""

@@ -36,6 +36,7 @@ class Token:
     scopes: tuple[str, ...]
     id: int = 0
     active: bool = True
+    expires_at: str | None = "2027-09-30"
 
 
 @dataclass(slots=True)
@@ -113,6 +114,7 @@ class MergeRequest:
     description: str = ""
     state: str = "opened"
     draft: bool = False
+    discussion_locked: bool = False
     labels: list[str] = field(default_factory=list)
     diffs: list[DiffFile] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -222,11 +224,16 @@ class Note:
 
 @dataclass(slots=True)
 class Discussion:
-    """A thread; a plain note is one with `individual` set, until somebody replies."""
+    """A thread; a plain note is one with `individual` set, until somebody replies.
+
+    `position` is set for a thread on a line of the diff.
+    """
 
     id: str
     individual: bool
     notes: list[Note] = field(default_factory=list)
+    position: dict[str, Any] | None = None
+    resolved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def token(record: Token) -> Json:
         "user_id": record.user.id,
         "last_used_at": "2026-11-20T08:59:00.000Z",
         "active": record.active,
-        "expires_at": "2027-09-30",
+        "expires_at": record.expires_at,
     }
 
 
@@ -259,6 +259,9 @@ def _artifacts(record: Job) -> list[Json]:
 def note(record: Note) -> Json:
     """A note."""
     mr = record.merge_request
+    thread = mr.discussions.get(record.discussion_id)
+    position = thread.position if thread else None
+    resolved = {"resolved": thread.resolved, "resolved_by": None} if thread and record.type else {}
     return {
         "id": record.id,
         "type": record.type,
@@ -271,6 +274,8 @@ def note(record: Note) -> Json:
         "noteable_type": "MergeRequest",
         "project_id": mr.project.id,
         "resolvable": record.type is not None,
+        **resolved,
+        **({"position": position} if position else {}),
         "confidential": record.internal,
         "internal": record.internal,
         "imported": False,

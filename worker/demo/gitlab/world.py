@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 
 from worker.demo.gitlab import commands
 from worker.demo.gitlab.state import (
@@ -21,6 +22,7 @@ from worker.demo.gitlab.state import (
     Token,
     User,
 )
+from worker.demo.gitlab.webhook_state import Webhooks
 
 NOTE_MAX = 1_000_000
 """Characters of a note's body (wire-gitlab 5)."""
@@ -36,6 +38,7 @@ class World:
     def __init__(self) -> None:
         self.url = "http://gitlab.invalid"
         self.lock = threading.RLock()
+        self.webhooks = Webhooks()
         self.users: dict[int, User] = {}
         self.tokens: dict[str, Token] = {}
         self.projects: dict[int, Project] = {}
@@ -249,8 +252,11 @@ class World:
         internal: bool = False,
         system: bool = False,
         thread: bool = False,
+        position: Mapping[str, Any] | None = None,
     ) -> Note | None:
         """A note as `author`: plain, in a thread, or (`thread`) the first of a new one.
+
+        A new thread may stand at a `position` of the diff, which the caller has checked.
 
         Quick actions are run (recorded) and cut out; None if nothing else is left, as in GitLab.
         Raises NoteInvalid, or KeyError for an unknown discussion.
@@ -261,6 +267,7 @@ class World:
             if not text.strip():
                 return None
             place = place or self._new_discussion(mr, individual=not thread)
+            place.position = dict(position) if position else place.position
             note = self._append(mr, place, author, text)
             note.internal = place.notes[0].internal or internal
             note.system = system
@@ -301,7 +308,8 @@ class World:
     def _append(self, mr: MergeRequest, place: Discussion, author: User, text: str) -> Note:
         if place.notes:
             place.individual = False
-        kind = None if place.individual else "DiscussionNote"
+        on_diff = place.position is not None
+        kind = None if place.individual else "DiffNote" if on_diff else "DiscussionNote"
         now = self.now()
         note = Note(self.next_id("note"), text, author, mr, place.id, now, now, kind)
         place.notes.append(note)

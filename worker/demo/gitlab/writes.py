@@ -1,6 +1,9 @@
 """The endpoints of notes, threads and reactions."""
 
-from worker.demo.gitlab import views
+from collections.abc import Mapping
+from typing import Any
+
+from worker.demo.gitlab import positions, views
 from worker.demo.gitlab.protocol import (
     PAGING,
     Answer,
@@ -52,8 +55,23 @@ def create_note(call: Call) -> Answer:
 
 
 def create_discussion(call: Call) -> Answer:
-    """A thread: resolvable, and it may block merging."""
-    return _created(call, "", internal=False, thread=True)
+    """A thread: resolvable, and it may block merging. With a `position` it is on the diff."""
+    position = call.fields.get("position")
+    if position is not None and (reason := positions.refused(call.merge_request(), position)):
+        raise Refused(400, {"message": reason})
+    return _created(call, "", internal=False, thread=True, position=position)
+
+
+def resolve(call: Call) -> Answer:
+    """Resolve a thread, or open it again; a plain note cannot be."""
+    thread = _thread(call, call.merge_request())
+    if not isinstance(call.fields.get("resolved"), bool):
+        strange(400, "resolved is missing or invalid")
+    may = call.world.access(call.merge_request().project, call.user) >= int(Access.DEVELOPER)
+    if thread.individual or not (may or thread.notes[0].author is call.user):
+        raise Refused(403, {"message": "403 Forbidden"})
+    thread.resolved = call.fields["resolved"]
+    return Answer(200, views.discussion(thread))
 
 
 def reply(call: Call) -> Answer:
@@ -62,11 +80,25 @@ def reply(call: Call) -> Answer:
     return _created(call, thread.id, internal=False, thread=False)
 
 
-def _created(call: Call, place: str, *, internal: bool, thread: bool) -> Answer:
+def _created(
+    call: Call,
+    place: str,
+    *,
+    internal: bool,
+    thread: bool,
+    position: Mapping[str, Any] | None = None,
+) -> Answer:
     mr = call.merge_request()
+    _not_locked(call, mr)
     try:
         made = call.world.comment(
-            mr, call.user, _body(call), place, internal=internal, thread=thread
+            mr,
+            call.user,
+            _body(call),
+            place,
+            internal=internal,
+            thread=thread,
+            position=position,
         )
     except NoteInvalid as error:
         raise Refused(400, {"message": str(error)}) from error
@@ -82,6 +114,7 @@ def _created(call: Call, place: str, *, internal: bool, thread: bool) -> Answer:
 def edit(call: Call) -> Answer:
     """Change a note's body; one that becomes nothing but commands is deleted."""
     found = _note(call)
+    _not_locked(call, found.merge_request)
     if found.author is not call.user and call.world.access(
         found.merge_request.project, call.user
     ) < int(Access.MAINTAINER):
@@ -124,6 +157,12 @@ def remove_award(call: Call) -> Answer:
     return Answer(204, raw=b"")
 
 
+def _not_locked(call: Call, mr: MergeRequest) -> None:
+    """A locked discussion takes no notes; here not of members either, to be strict."""
+    if mr.discussion_locked:
+        raise Refused(403, {"message": "403 Forbidden"})
+
+
 def _body(call: Call) -> str:
     body = call.fields.get("body")
     if body is None:
@@ -163,8 +202,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _NOTE, note),
     Route("PUT", _NOTE, edit, fields=_BODY),
     Route("GET", f"{_MR}/discussions", discussions, PAGING),
-    Route("POST", f"{_MR}/discussions", create_discussion, fields=_BODY),
+    Route("POST", f"{_MR}/discussions", create_discussion, fields=_BODY | {"position"}),
     Route("GET", _THREAD, discussion),
+    Route("PUT", _THREAD, resolve, fields=frozenset({"resolved"})),
     Route("POST", f"{_THREAD}/notes", reply, fields=_BODY),
     Route("PUT", f"{_THREAD}/notes/:note", edit, fields=_BODY),
     Route("GET", f"{_NOTE}/award_emoji", awards, PAGING),

@@ -1,0 +1,182 @@
+"""The last look at a note: it lets ours pass, and sees what a renderer might miss."""
+
+import dataclasses
+import random
+import time
+
+import pytest
+
+from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from tests.unit.forge.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
+from worker.core.context import NoteRef, Outcome, Status
+from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.messages import ToolCall
+from worker.core.places import JobLog
+from worker.core.ports import FailedJob
+from worker.core.survey import Failing, Group, Hit
+from worker.forge import lint, note, settled
+from worker.forge.checked import CheckedForge
+from worker.forge.dry import DryForge
+from worker.forge.known import known_failure
+from worker.forge.lint import MAX_LINES, WIDTH, problems, safe, visible_lines
+from worker.forge.progress import Seen, told
+
+LINK = "https://gitlab.example.com/group/shop/-/jobs/4711#L3"
+
+
+def marked(text: str) -> str:
+    return f"{MARKER.text()}\n\n{text}"
+
+
+def findings(hostile: str) -> list[str]:
+    """A finding, and one that holds nothing but details."""
+    finding = Finding(
+        verdict=Verdict.CHANGE,
+        failed=hostile,
+        cause=hostile,
+        evidence=(Evidence(JobLog(1), 2, hostile, LINK),) * 5,
+        to_do=hostile,
+        details=hostile,
+        missing=hostile,
+    )
+    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    outcome = Outcome(Status.PARTIAL, "", hostile)
+    return [
+        note.finding(MARKER, SUBJECT, finding, outcome, footer, HOSTS),
+        note.finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, HOSTS),
+    ]
+
+
+def reports(hostile: str) -> list[str]:
+    """The notes that say without a model what failed, with `hostile` in all their texts."""
+    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    job = FailedJob(7, hostile, hostile, hostile, hostile)
+    words = (hostile, hostile, hostile, hostile)
+    hit = Hit(9, 0.0, 1e300, 0.0, "flaky", *words, 3, (1, 2), ended=hostile)
+    group = Group("ab" * 8, hostile, (Failing(7, hostile),), hit=hit)
+    return [
+        note.failure(MARKER, SUBJECT, hostile, footer, [job] * 6),
+        known_failure(MARKER, Finding(Verdict.FLAKY), [group] * 7, footer, HOSTS),
+    ]
+
+
+def bodies(hostile: str) -> list[str]:
+    """Every kind of note, with `hostile` wherever a stranger's text goes."""
+    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    line = told(
+        Seen(1, 50, (ToolCall("1", hostile, f'{{"path": {hostile!r}}}'),)), 3.0, lambda text: text
+    )
+    found = [
+        *findings(hostile),
+        note.answer(MARKER, SUBJECT, (hostile,), PARTIAL, footer, HOSTS),
+        note.failure(MARKER, SUBJECT, hostile, footer),
+        note.placeholder(MARKER, SUBJECT, resumed=False, progress=line),
+    ]
+    return [*found, *(settled.passed(body, SUBJECT, same_commit=True) for body in found)]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_every_note_passes(hostile: str) -> None:
+    for body in bodies(hostile):
+        assert problems(body, HOSTS) == []
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_finding_is_short_whatever_is_in_it(hostile: str) -> None:
+    for body in findings((hostile + " ") * 20 + " word" * 400):
+        assert visible_lines(body) <= MAX_LINES
+
+
+@pytest.mark.parametrize("hostile", HOSTILE[::9])
+def test_a_failure_without_a_model_is_told_shortly_too(hostile: str) -> None:
+    for text in (hostile, (hostile + " ") * 20 + " word" * 400):
+        for body in reports(text):
+            assert problems(body, HOSTS) == []
+            assert visible_lines(body) <= MAX_LINES
+
+
+def test_notes_of_any_mixture_pass_and_are_short() -> None:
+    seeded = random.Random(17)
+    bits = [*HOSTILE, *("\n\n", "\n", " ", "`", "```", "|", "> ", "- ", "</details>", "word " * 30)]
+    for _ in range(60):
+        hostile = "".join(seeded.choices(bits, k=seeded.randint(2, 9)))
+        for number, body in enumerate(bodies(hostile)):
+            assert problems(body, HOSTS) == [], hostile
+            assert number > 1 or visible_lines(body) <= MAX_LINES, hostile
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("/close", "slash"),
+        ("text\n  /merge now", "quick action"),
+        ("```text\n/close\n```", "slash"),
+        ("ask @alice", "reference"),
+        ("see #12", "reference"),
+        ("see group/proj!2", "reference"),
+        ('label ~"a b"', "reference"),
+        ("[[_TOC_]]", "table of contents"),
+        ("see https://evil.com", "address"),
+        ("see www.evil.com", "address"),
+        ("![x](https://gitlab.example.com/x.png)", "image"),
+        ("[x](https://evil.com/a)", "link"),
+        ("[x](//evil.com)", "link"),
+        ("[x](javascript:alert(1))", "javascript"),
+        ("<https://evil.com>", "link"),
+        ("[x][y]\n\n[y]: https://evil.com", "link"),
+        ("<img src=x>", "HTML"),
+        ("<div>\nx\n</div>", "HTML"),
+        ("<!-- hidden -->", "HTML"),
+        (MARKER.text(), "more than one marker"),
+        ("<details>\n<summary>Details</summary>\n\nx", "not closed"),
+        ("x\n\n</details>", "closed that is not open"),
+        ("```text\nx", "not closed"),
+        ("```mermaid-js\nx\n```", "named"),
+        ("```suggestion:-0+0\nx\n```", "named"),
+        ("a\u202eb", "nobody sees"),
+        ("a\rb", "nobody sees"),
+        ("x" * lint.MAX_SIZE, "characters"),
+    ],
+)
+def test_what_must_not_stand_in_a_note_is_seen(text: str, problem: str) -> None:
+    assert any(problem in each for each in problems(marked(text), HOSTS))
+
+
+def test_a_body_without_its_marker_is_seen() -> None:
+    assert problems("text", HOSTS) == ["it does not begin with a marker"]
+
+
+def test_lines_are_counted_as_a_reader_sees_them() -> None:
+    body = marked(
+        f"**Head**\n\n{'x' * (2 * WIDTH + 1)}\n\n- [a]({LINK}): `b`\n- c\n\n"
+        f"<details>\n<summary>Details</summary>\n\nmany\n\nlines\n\n</details>\n\n<sub>small</sub>"
+    )
+    assert visible_lines(body) == 1 + 3 + 1 + 1
+    assert visible_lines(marked("```text\na\nb\n```")) == 2
+
+
+def test_a_bad_body_is_replaced_before_it_is_written() -> None:
+    shown: list[str] = []
+    forge = CheckedForge(DryForge(shown.append), HOSTS)
+    ref = forge.post(SUBJECT, marked("fine"), "")
+    forge.edit(SUBJECT, ref, marked("/close"))
+    forge.post(SUBJECT, marked("<img src=x>"), "")
+    assert shown == [marked("fine"), safe(marked("x")), safe(marked("x"))]
+    assert problems(shown[1], frozenset()) == []
+
+
+def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
+    shown: list[str] = []
+    subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
+    forge = CheckedForge(DryForge(shown.append), frozenset({"gitlab.internal:8080"}))
+    forge.post(subject, marked(f"[job]({LINK})"), "")
+    assert shown == [marked(f"[job]({LINK})")]
+    assert forge.find(subject, MARKER, "") == NoteRef(1)
+
+
+def test_a_hostile_body_is_looked_at_in_time() -> None:
+    for bit in ("[", "`", "*", "<", "> ", "- ", "![", "](", "&", "| a ", "\\", "_a", "<sub>"):
+        body = marked(bit * (lint.MAX_SIZE // 2 // len(bit) - 100))
+        started = time.process_time()
+        problems(body, HOSTS)
+        assert time.process_time() - started < 8, bit

@@ -1,0 +1,89 @@
+"""GitLab's record in a note: said plainly, linked, and harmless whatever names it holds."""
+
+from dataclasses import replace
+
+from tests.unit.core.verdict_cases import (
+    BASE,
+    CHANGE,
+    FLAKY,
+    NEW,
+    PASSED_LATER,
+    TARGET,
+    facts,
+    run,
+    target,
+)
+from worker.core.facts import Facts
+from worker.core.finding import Finding
+from worker.core.record import recorded
+from worker.core.remarks import Link, Name, remark
+from worker.core.verdict import Ruling, Verdict, final, ruled
+from worker.forge import record
+
+HOSTS = frozenset({"gitlab.example.com"})
+
+
+def _judged(model: Verdict, *errors: Facts) -> Finding:
+    rulings = tuple(ruled(each, recorded(each)) for each in errors)
+    judged = final(rulings, model)
+    return Finding(verdict=judged.verdict, rulings=rulings, judged=judged)
+
+
+def test_the_proof_comes_first_with_its_links() -> None:
+    lines = record.lines(
+        _judged(CHANGE, facts(target=target((NEW, "same"), (BASE, "same")))), HOSTS
+    )
+    pages = "https://gitlab.example.com/team/service/-"
+    assert lines[0] == (
+        "already failing on the target branch: same failure on `main`: "
+        f"[pipeline 4000]({pages}/pipelines/4000), [job 400]({pages}/jobs/400), "
+        "without this change"
+    )
+    assert (
+        f"on `main`, newest 2 pipelines: 2 failed in the same way ([job 400]({pages}/jobs/400), "
+        in (lines[1])
+    )
+
+
+def test_an_overruled_model_is_named_on_one_line() -> None:
+    told = record.doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
+    assert told.startswith(
+        "The model said “caused by this change”, but `unit-tests` failed in [job"
+    )
+    assert "\n" not in told
+    assert record.doubt(_judged(FLAKY, facts(attempts=(PASSED_LATER,))), HOSTS) == ""
+    assert record.doubt(Finding(), HOSTS) == ""
+
+
+def test_several_errors_each_have_their_verdict() -> None:
+    lines = record.lines(
+        _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
+    )
+    assert "`unit-tests`: flaky" in lines
+    assert "`lint`: caused by this change" in lines
+    assert any(
+        line.startswith("not already failing on the target branch: `lint`") for line in lines
+    )
+
+
+def test_hostile_names_and_stored_words_do_nothing() -> None:
+    sentence = remark(
+        "see ![x](https://evil.example/a) <img src=x> @all ",
+        Name("`main`\n/close @all"),
+        Link("here](https://evil.example)", "https://evil.example/-/jobs/1"),
+        Link("job 1", "javascript:alert(1)"),
+        Link("job 2", "https://gitlab.example.com/x/-/jobs/2"),
+    )
+    text = record.rendered(sentence, HOSTS)
+    assert "\n" not in text
+    assert "](https://evil.example" not in text.replace("\\]", "")
+    assert "javascript" not in text
+    assert "[job 2](https://gitlab.example.com/x/-/jobs/2)" in text
+    assert "<img" not in text.replace("\\<", "")
+
+
+def test_a_long_record_is_cut_and_says_so() -> None:
+    ruling = Ruling("x", (1,), TARGET, (), (), tuple(remark(f"fact {n}") for n in range(90)))
+    lines = record.lines(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
+    assert len(lines) == record.MAX_LINES + 1
+    assert lines[-1] == "50 more facts are left out"

@@ -1,0 +1,67 @@
+"""The simulated GitLab's webhooks as it keeps them."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.demo.gitlab.hooks import Event
+from worker.demo.gitlab.state import Project
+
+Json = dict[str, Any]
+Post = Callable[[str, Event], tuple[int, str]]
+
+
+@dataclass(slots=True)
+class Webhook:
+    """A project's or group's webhook, as GitLab keeps it."""
+
+    id: int
+    url: str
+    events: set[str] = field(default_factory=set)
+    token: str = ""
+    signing_token: str = ""
+    ssl: bool = True
+    alert: str = "executable"
+    deliveries: list[Json] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Webhooks:
+    """All webhooks. `post` delivers: the status, 0 with a reason where nobody answers."""
+
+    of: dict[int, list[Webhook]] = field(default_factory=dict)
+    groups: dict[str, list[Webhook]] = field(default_factory=dict)
+    tests: dict[int, deque[float]] = field(default_factory=dict)
+    version: str = "19.1.0-ee"
+    made: int = 0
+    post: Post = lambda url, event: (0, "Failed to open TCP connection")
+
+    def add(self, project: Project, url: str, *events: str, **more: Any) -> Webhook:
+        """A webhook of a project, as if made by hand."""
+        self.made += 1
+        made = Webhook(self.made, url, set(events), **more)
+        self.of.setdefault(project.id, []).append(made)
+        return made
+
+    def add_to_group(self, group: str, url: str, *events: str) -> Webhook:
+        """A webhook of a group (Premium)."""
+        self.made += 1
+        made = Webhook(self.made, url, set(events), "a-token-of-the-group")
+        self.groups.setdefault(group, []).append(made)
+        return made
+
+
+def delivered(hook: Webhook, status: str, trigger: str = "pipeline_hooks") -> None:
+    """Note a past delivery: the newest goes first, as GitLab lists them."""
+    hook.deliveries.insert(
+        0,
+        {
+            "id": len(hook.deliveries) + 1,
+            "url": hook.url,
+            "trigger": trigger,
+            "request_headers": {"X-Gitlab-Token": "[REDACTED]"},
+            "response_status": status,
+            "execution_duration": 0.1,
+        },
+    )

@@ -1,0 +1,154 @@
+"""What notes are made of: folded sections, brief lines, quotes. All of it comes out harmless."""
+
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+
+from worker.core.finding import Evidence, Said, Unproven
+from worker.core.hostile import one_line, visible
+from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest, lines_of
+from worker.core.ports import FailedJob
+from worker.core.redact import Redactor
+from worker.forge.code import code_block, code_line
+from worker.forge.neutralise import inline, neutralise
+from worker.forge.spans import plain_url
+
+MAX_QUOTE = 300
+MAX_BRIEF = 480
+MAX_NAME = 80
+MAX_REASON = 160
+
+Hosts = frozenset[str]
+
+SHAPES = Redactor()
+"""Takes out well-known token shapes, whatever the process's own secrets are."""
+
+
+class Parts:
+    """Splits what is shown at once from what is folded away."""
+
+    def __init__(self, hosts: Hosts, limit: int = MAX_BRIEF) -> None:
+        self._hosts = hosts
+        self._limit = limit
+        self._folded: list[tuple[str, str]] = []
+        self._lines: list[str] = []
+
+    def brief(self, title: str, text: str) -> str:
+        """The beginning of a section on one line; the whole of it is folded if that is more."""
+        text = visible(text).strip()
+        line, whole = _first(text)
+        if not whole or len(line) > self._limit:
+            self.add(title, text)
+        return clean(line, self._hosts, self._limit)
+
+    def add(self, title: str, text: str) -> None:
+        """Fold a section away."""
+        if text.strip():
+            self._folded.append((title, text))
+
+    def add_lines(self, title: str, lines: list[str]) -> None:
+        """Fold lines away that are harmless already."""
+        if lines:
+            self._lines += [""] * bool(self._lines)
+            self._lines += [f"**{title}**", "", *(f"- {line}" for line in lines)]
+
+    def folded(self, room: int) -> str:
+        """All that is folded away; each section cut at `room` characters."""
+        sections = ["\n".join(_whole(self._lines, room))] if self._lines else []
+        for title, text in self._folded:
+            heading = f"**{title}**\n\n" if title else ""
+            sections.append(heading + neutralise(SHAPES.text(text), self._hosts, room))
+        return "\n\n".join(sections)
+
+
+def _whole(lines: list[str], room: int) -> list[str]:
+    """As many of the lines as fit into `room` characters, none of them cut."""
+    sizes = accumulate(len(line) + 1 for line in lines)
+    return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
+
+
+_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
+
+
+def _first(text: str) -> tuple[str, bool]:
+    """The first paragraph or list as one line, and whether that is all of `text`."""
+    lines = text.split("\n")
+    end = next(
+        (at for at, line in enumerate(lines) if not line.strip() or _FENCE.match(line)), len(lines)
+    )
+    items = "".join(
+        "\n" + _MARK.sub("", line, 1) if _MARK.match(line) else " " + line.strip()
+        for line in lines[:end]
+    )
+    found = [item.strip().rstrip(".,;") for item in items.split("\n") if item.strip()]
+    if not found:
+        return "see the details below." if text else "", not text
+    joined = "; ".join(found)
+    return joined + "." if len(found) > 1 else items.strip(), end == len(lines)
+
+
+def clean(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
+    return inline(SHAPES.text(text), hosts, limit)
+
+
+def sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+def quote(evidence: Evidence) -> str:
+    """A proven quote as an item of a list, without the item's mark."""
+    place = ", ".join(
+        filter(None, (_place(evidence.place), lines_of(evidence.line, evidence.last)))
+    )
+    linked = f"[{place}]({evidence.url})" if plain_url(evidence.url) else place
+    lines = [_cut(line) for line in SHAPES.text(evidence.text).split("\n")]
+    if len(lines) == 1:
+        return f"{linked}: {code_line(lines[0])}"
+    return f"{linked}:\n{code_block(chr(10).join(lines), indent=2)}"
+
+
+def struck(unproven: Unproven) -> str:
+    """What stands in the place of a quote that could not be proven; never its text."""
+    where = code_line(_cut(SHAPES.text(unproven.where)))
+    return f"*(a quote from {where} was left out: it could not be proven)*"
+
+
+def said(parts: Sequence[Said], hosts: Hosts, room: int) -> str:
+    """An answer's parts as Markdown; each text is cut at `room` characters."""
+    texts = ""
+    listed = False
+    for part in parts:
+        if isinstance(part, str):
+            piece = neutralise(SHAPES.text(part), hosts, room)
+        else:
+            piece = "- " + (quote(part) if isinstance(part, Evidence) else struck(part))
+        both = listed and not isinstance(part, str)
+        texts += ("\n" if both else "\n\n" if texts else "") + piece
+        listed = not isinstance(part, str)
+    return texts
+
+
+def _place(place: Place) -> str:
+    match place:
+        case JobLog(job_id):
+            return f"job {job_id}"
+        case RepoFile(path, ref):
+            name = code_line(_cut(SHAPES.text(path)))
+            return f"{name} at {code_line(ref)}" if ref else name
+        case JobArtifact(job_id, path):
+            return f"{code_line(_cut(SHAPES.text(path)))} of job {job_id}"
+        case ReportedTest(name):
+            return f"test {code_line(_cut(SHAPES.text(name)))}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
+
+
+def job_line(job: FailedJob) -> str:
+    name = f"job {job.job_id}"
+    linked = f"[{name}]({job.url})" if plain_url(job.url) else name
+    why = f": {code_line(one_line(SHAPES.text(job.reason), MAX_REASON))}" if job.reason else ""
+    return f"{code_line(one_line(SHAPES.text(job.name), MAX_NAME))} ({linked}){why}"

@@ -1,0 +1,61 @@
+"""What GitLab's record says of the failing jobs, as the folded lines of a note."""
+
+from worker.core.finding import Finding
+from worker.core.remarks import Link, Name, Remark
+from worker.core.verdict import Ruling, Verdict
+from worker.forge.code import code_line
+from worker.forge.parts import SHAPES, Hosts, clean
+from worker.forge.spans import allowed
+
+MAX_LINES = 40
+TITLE = "What GitLab's record says"
+
+
+def lines(finding: Finding, hosts: Hosts) -> list[str]:
+    """One line for each fact, under the jobs it is about where there are several errors."""
+    told: list[str] = []
+    judged = finding.judged
+    model = judged.model if judged else Verdict.UNKNOWN
+    for ruling in finding.rulings:
+        if len(finding.rulings) > 1:
+            told.append(f"{_jobs(ruling)}: {ruling.settled(model)}")
+        if ruling.because:
+            told.append(f"{ruling.hard}: {rendered(ruling.because, hosts)}")
+        told += [f"not {verdict}: {rendered(why, hosts)}" for verdict, why in ruling.against]
+        told += [rendered(each, hosts) for each in ruling.record]
+    if len(told) > MAX_LINES:
+        told = [*told[:MAX_LINES], f"{len(told) - MAX_LINES} more facts are left out"]
+    return told
+
+
+def doubt(finding: Finding, hosts: Hosts) -> str:
+    """Why the verdict is not the model's, on one line, or "" if it is."""
+    judged = finding.judged
+    if judged is None or not judged.because:
+        return ""
+    return f"The model said “{judged.model}”, but {rendered(judged.because, hosts)}."
+
+
+def rendered(sentence: Remark, hosts: Hosts) -> str:
+    """The sentence as harmless Markdown. A stored session is a stranger's too."""
+    return "".join(_part(part, hosts) for part in sentence)
+
+
+def _part(part: str | Name | Link, hosts: Hosts) -> str:
+    match part:
+        case Name(text):
+            return code_line(SHAPES.text(text)) or "?"
+        case Link(text, url):
+            words = clean(text, frozenset())
+            return f"[{words}]({url})" if allowed(url, hosts) else words
+        case _:
+            # `clean` takes blanks off the ends; they part this from what stands beside it.
+            before = " " * (len(part) - len(part.lstrip(" ")) > 0)
+            after = " " * (len(part) - len(part.rstrip(" ")) > 0)
+            return f"{before}{clean(part, frozenset())}{after}" if part.strip() else " "
+
+
+def _jobs(ruling: Ruling) -> str:
+    named = code_line(SHAPES.text(ruling.name)) or "a job"
+    more = len(ruling.jobs) - 1
+    return f"{named} and {more} more" if more > 0 else named

@@ -1,8 +1,8 @@
 """A delivery as a typed event (pure). Only the fields we use; everything else is ignored.
 
-Shapes: wire-gitlab 2.1 (pipeline) and 2.4 (note). A wrong type in a field we use is a Rejected 400
-that names the field; a kind we don't read is an `OtherEvent`, because a 4xx for "not interested"
-gets the hook disabled (wire-gitlab 1.4).
+Shapes: wire-gitlab 2.1 (pipeline), 2.4 (note) and 2.5 (emoji). A wrong type in a field we use is a
+Rejected 400 that names the field; a kind we don't read is an `OtherEvent`, because a 4xx for "not
+interested" gets the hook disabled (wire-gitlab 1.4).
 """
 
 from collections.abc import Mapping
@@ -99,6 +99,33 @@ class NoteEvent(_Payload):
     merge_request: NoteMergeRequest | None = None
 
 
+class EmojiAttributes(_Payload):
+    """One reaction; `action` is "award" or "revoke"."""
+
+    id: Id
+    name: Word
+    awardable_type: Word | None = None
+    awardable_id: Id | None = None
+    action: Word | None = None
+
+
+class AwardedNote(_Payload):
+    """The comment that somebody reacted to."""
+
+    note: str = ""
+
+
+class EmojiEvent(_Payload):
+    """Somebody reacted to something, or took it back."""
+
+    object_kind: Literal["emoji"]
+    event_type: Word | None = None
+    object_attributes: EmojiAttributes
+    project: Project
+    merge_request: NoteMergeRequest | None = None
+    note: AwardedNote | None = None
+
+
 class OtherEvent(_Payload):
     """An event we don't read. System hooks name their kind in the body only."""
 
@@ -106,14 +133,15 @@ class OtherEvent(_Payload):
     event_name: Word | None = None
 
 
-Event = PipelineEvent | NoteEvent | OtherEvent
+Event = PipelineEvent | NoteEvent | EmojiEvent | OtherEvent
 
-_Model = type[PipelineEvent] | type[NoteEvent] | type[OtherEvent]
+_Model = type[PipelineEvent] | type[NoteEvent] | type[EmojiEvent] | type[OtherEvent]
 
 _KINDS: Mapping[str, _Model] = {
     "Pipeline Hook": PipelineEvent,
     "Note Hook": NoteEvent,
     "Confidential Note Hook": NoteEvent,
+    "Emoji Hook": EmojiEvent,
 }
 _SYSTEM: Mapping[str, _Model] = {"pipeline": PipelineEvent, "note": NoteEvent}
 

@@ -27,9 +27,23 @@ CI_PATH = "/triggers/ci"
 MAX_BODY = 25 * 1024 * 1024
 """Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
 
+METRICS_PATH = "/metrics"
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
 ACCEPTED = 202
 RETRY_AFTER = "30"
 """Seconds, as the header's text."""
+
+_CI = "ci"
+_COUNTED = {
+    "Pipeline Hook": "pipeline",
+    "Note Hook": "note",
+    "Confidential Note Hook": "note",
+    "Emoji Hook": "emoji",
+    "System Hook": "system",
+    _CI: _CI,
+}
+_OUTCOMES = {200: "ignored", 202: "accepted", 503: "unavailable"}
 
 _log = logging.getLogger("sandpiper.webhook")
 
@@ -44,6 +58,8 @@ def build(
     tokens: TokenReader | None = None,
     body_seconds: float = 30.0,
     queue_seconds: float = 8.0,
+    told: Callable[[str, str], None] = lambda kind, outcome: None,
+    page: Callable[[], bytes] | None = None,
 ) -> Starlette:
     """The receiver. Raises ConfigError without a secret.
 
@@ -52,9 +68,12 @@ def build(
     seconds. `ready` gives the reason why this process cannot work, or None, and may block too.
     Without `tokens`, CI jobs cannot ask.
     `queue_seconds` stays under the 10 s that GitLab waits for an answer (wire-gitlab 1.3).
+    `told` hears of every request's kind and outcome; `page` is what /metrics answers, without it
+    there is none.
     """
     door = _Door(
-        verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds, tokens
+        *(verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds),
+        *(tokens, told, page),
     )
     app = Starlette(
         routes=[
@@ -62,6 +81,7 @@ def build(
             *([Route(CI_PATH, door.ci, methods=["POST"])] if tokens else []),
             Route("/healthz", _healthz, methods=["GET"]),
             Route("/readyz", door.readyz, methods=["GET"]),
+            *([Route(METRICS_PATH, door.metrics, methods=["GET"])] if page else []),
         ],
         exception_handlers={404: _not_found, 405: _wrong_method},
     )
@@ -79,14 +99,30 @@ class _Door:
     ready: Callable[[], str | None]
     body_seconds: float
     queue_seconds: float
-    tokens: TokenReader | None = None
+    tokens: TokenReader | None
+    told: Callable[[str, str], None]
+    page: Callable[[], bytes] | None
     seen: Seen = field(default_factory=Seen)
+    # One at a time: threads that wait for the same connection would only contend for the CPU.
+    line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def webhook(self, request: Request) -> Response:
-        return await _refusing(self._admit, request)
+        return self._counted(request, await _refusing(self._admit, request))
 
     async def ci(self, request: Request) -> Response:
-        return await _refusing(self._admit_job, request)
+        return self._counted(request, await _refusing(self._admit_job, request))
+
+    def _counted(self, request: Request, response: Response) -> Response:
+        known = _CI if request.url.path == CI_PATH else events.kind(request.headers)
+        outcome = _OUTCOMES.get(response.status_code, "rejected")
+        self.told(_COUNTED.get(known, "other"), outcome)
+        return response
+
+    async def metrics(self, request: Request) -> Response:
+        assert self.page is not None  # else there is no such route
+        # In a thread: a page of some thousand series takes a while, and webhooks come first.
+        page = await anyio.to_thread.run_sync(self.page)
+        return Response(page, media_type=METRICS_TYPE)
 
     async def _admit(self, request: Request) -> Response:
         _check_length(request)
@@ -136,7 +172,9 @@ class _Door:
         name, failure = trigger_id(trigger), ""
         try:
             with anyio.move_on_after(self.queue_seconds) as scope:
-                await anyio.to_thread.run_sync(self.enqueue, trigger, abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(
+                    self.enqueue, trigger, abandon_on_cancel=True, limiter=self.line
+                )
         except QueueError as error:
             failure = str(error)
         if scope.cancelled_caught:
@@ -231,4 +269,7 @@ def _record(level: int, request: Request, project: str, decision: str) -> None:
 
 def _line(text: str) -> str:
     """One short line of printable characters, whatever a stranger wrote."""
-    return "".join(char if char.isprintable() else " " for char in text[:300]).strip()
+    text = text[:300]
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else " " for char in text)
+    return text.strip()

@@ -10,8 +10,15 @@ from fnmatch import fnmatchcase
 
 from worker.core.commands import addressed
 from worker.core.identity import find_marker
-from worker.core.triggers import PipelineFailed, Replied, Trigger
-from worker.webhook.events import Event, NoteEvent, PipelineEvent, PipelineMergeRequest, Project
+from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
+from worker.webhook.events import (
+    EmojiEvent,
+    Event,
+    NoteEvent,
+    PipelineEvent,
+    PipelineMergeRequest,
+    Project,
+)
 from worker.webhook.tokens import Claims
 
 _UNRELATED = {
@@ -34,10 +41,12 @@ def route(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored
         return _pipeline(event, projects)
     if isinstance(event, NoteEvent):
         return _note(event, projects)
+    if isinstance(event, EmojiEvent):
+        return _emoji(event, projects)
     if kind == "System Hook":
         name = event.object_kind or event.event_name or "unnamed"
         return Ignored(f"of system hooks, only pipeline and comment events are read, not {name}")
-    return Ignored("only pipeline and comment events are read")
+    return Ignored("only pipeline, comment and emoji events are read")
 
 
 def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignored:
@@ -45,7 +54,8 @@ def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignore
     reason = _unwanted_run(event) or _unlisted(_pipeline_path(event), projects)
     if reason:
         return Ignored(reason)
-    return PipelineFailed(
+    become = PipelinePassed if run.status == "success" else PipelineFailed
+    return become(
         project_id=event.project.id,
         pipeline_id=run.id,
         sha=run.sha,
@@ -57,7 +67,7 @@ def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignore
 
 def _unwanted_run(event: PipelineEvent) -> str:
     run, request = event.object_attributes, event.merge_request
-    if run.status != "failed":
+    if run.status not in ("failed", "success"):
         return f"the pipeline is {run.status}, not failed"
     if run.source == "parent_pipeline":
         return "a child pipeline is reported with its parent"
@@ -96,6 +106,20 @@ def _unwanted_note(event: NoteEvent) -> str:
     if note.type not in ("DiscussionNote", "DiffNote") and not addressed(note.note):
         return "the comment is neither in a thread nor addressed to Sandpiper"
     return ""
+
+
+def _emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignored:
+    award, request = event.object_attributes, event.merge_request
+    if award.awardable_type != "Note" or not award.awardable_id or request is None:
+        return Ignored("the reaction is not to a comment on a merge request")
+    if award.name.partition("_tone")[0] not in ("thumbsup", "thumbsdown"):
+        return Ignored("only 👍 and 👎 are counted")
+    if event.note and not find_marker(event.note.note):
+        return Ignored("the reaction is not to one of our notes")
+    if reason := _unlisted(_note_path(event), projects):
+        return Ignored(reason)
+    revoked = "revoke" in (award.action, event.event_type)
+    return Reacted(request.target_project_id, request.iid, award.awardable_id, award.id, revoked)
 
 
 def unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
@@ -139,7 +163,7 @@ def _target_path(project: Project, request: PipelineMergeRequest) -> str | None:
     return url.removeprefix(root)
 
 
-def _note_path(event: NoteEvent) -> str | None:
+def _note_path(event: NoteEvent | EmojiEvent) -> str | None:
     request = event.merge_request
     if request is None or request.target_project_id == event.project.id:
         return event.project.path_with_namespace

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 
 PAYLOADS = Path(__file__).parent / "payloads"
 PROJECTS = ("platform/*",)
@@ -23,11 +23,13 @@ SHA = "5d9b3c1f0a7e4b62c8d1f3a59e07b4c2d6f8e913"
 BRANCH = "fix/renewal-window"
 FAILED = PipelineFailed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
 FORK_FAILED = PipelineFailed(977, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
+PASSED = PipelinePassed(233, 881204, SHA, BRANCH, mr_iid=418, mr_project_id=233)
 BRANCH_FAILED = PipelineFailed(233, 881204, SHA, BRANCH)
 REPLIED = Replied(233, 418, "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c", 907733)
 UNLISTED = "the project other/certs is not in the configured list (gitlab.projects)"
 NOT_MERGE_REQUEST = "the comment is not on a merge request"
-NOT_READ = "only pipeline and comment events are read"
+NOT_READ = "only pipeline, comment and emoji events are read"
+REACTED = Reacted(233, 418, 907700, 9)
 NOT_READ_OF_SYSTEM = "of system hooks, only pipeline and comment events are read, not {}"
 
 CASES: dict[str, Trigger | str] = {
@@ -42,12 +44,20 @@ CASES: dict[str, Trigger | str] = {
     # Whether these matter takes a look at GitLab: the worker decides.
     "pipeline__only_allowed_failures": FAILED,
     "pipeline__started_by_a_bot": FAILED,
+    "pipeline__stale_sha_failed": PipelineFailed(
+        233, 881204, "0c4e8a6b2d1f3957c0be8d4f6a2b1c3d5e7f9081", BRANCH, 418, 233
+    ),
+    "pipeline__only_a_child_failed": FAILED,
+    "pipeline__external_pull_request_failed": BRANCH_FAILED,
     "pipeline__merge_request_locked": FAILED,
     "pipeline__hidden_name": FAILED,
     "pipeline__started_by_hand_failed": BRANCH_FAILED,
     "pipeline__started_by_api_failed": BRANCH_FAILED,
     "pipeline__scheduled_on_branch_failed": (
         "the pipeline was started by schedule, not by a change"
+    ),
+    "pipeline__on_demand_scan_failed": (
+        "the pipeline was started by ondemand_dast_scan, not by a change"
     ),
     "pipeline__security_policy_failed": (
         "the pipeline was started by security_orchestration_policy, not by a change"
@@ -73,7 +83,7 @@ CASES: dict[str, Trigger | str] = {
     "pipeline__merge_request_closed": "the merge request is closed",
     "pipeline__no_jobs": FAILED,
     "pipeline__running": "the pipeline is running, not failed",
-    "pipeline__success": "the pipeline is success, not failed",
+    "pipeline__success": PASSED,
     "pipeline__canceled": "the pipeline is canceled, not failed",
     **{
         f"pipeline__{status}": f"the pipeline is {status}, not failed"
@@ -82,7 +92,14 @@ CASES: dict[str, Trigger | str] = {
             *("canceling", "skipped", "manual", "scheduled"),
         )
     },
-    "pipeline__passed_with_warnings": "the pipeline is success, not failed",
+    "pipeline__passed_with_warnings": PASSED,
+    "pipeline__branch_passed": PipelinePassed(233, 881204, SHA, BRANCH),
+    "pipeline__fork_passed": PipelinePassed(977, 881204, SHA, BRANCH, 418, 233),
+    "pipeline__default_branch_passed": (
+        "the pipeline ran on the default branch, not for a merge request"
+    ),
+    "pipeline__child_passed": "a child pipeline is reported with its parent",
+    "pipeline__merge_request_merged_passed": "the merge request is merged",
     "pipeline__unlisted_project": UNLISTED,
     "pipeline__subgroup_with_other_case": FAILED,
     "note__reply_in_thread": REPLIED,
@@ -95,6 +112,8 @@ CASES: dict[str, Trigger | str] = {
     "note__command_below_text": REPLIED,
     "note__command_in_thread": REPLIED,
     "note__mention": REPLIED,
+    # Only GitLab can say whose accounts are bots': the worker asks.
+    "note__command_by_a_bot": REPLIED,
     "note__command_edited_in": "the comment was edited, not written",
     "note__command_by_gitlab": "the comment was written by GitLab itself",
     "note__command_unlisted_project": UNLISTED,
@@ -112,8 +131,17 @@ CASES: dict[str, Trigger | str] = {
     "push__branch": NOT_READ,
     "job__failed": NOT_READ,
     "merge_request__pushed": NOT_READ,
-    "emoji__award": NOT_READ,
+    "emoji__award": REACTED,
+    "emoji__revoke": Reacted(233, 418, 907700, 9, revoked=True),
+    "emoji__skin_tone": Reacted(233, 418, 907700, 10),
+    # Whose note it is tells GitLab, when the worker asks.
+    "emoji__without_note": REACTED,
+    "emoji__own_eyes": "only 👍 and 👎 are counted",
+    "emoji__on_another_note": "the reaction is not to one of our notes",
+    "emoji__on_issue": "the reaction is not to a comment on a merge request",
+    "emoji__unlisted_project": UNLISTED,
     "system__pipeline": FAILED,
+    "system__pipeline_passed": PASSED,
     "system__note": REPLIED,
     "system__project_created": NOT_READ_OF_SYSTEM.format("project_create"),
     "system__push": NOT_READ_OF_SYSTEM.format("push"),

@@ -81,7 +81,6 @@ def test_what_is_erased_is_gone_and_the_rest_stays(place: Place) -> None:
     assert [name for name in place.names() if KEY.session_id in name] == [
         f"index/{KEY.session_id}",
         at(2, "context.json"),
-        at(2, "sandbox.tar.gz"),
     ]
     assert store.latest(KEY) == 2
     assert store.latest(OTHER) == 0

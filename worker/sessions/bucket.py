@@ -108,6 +108,15 @@ class Bucket:
         """See Objects."""
         return self._writer(name) is not None
 
+    def modified(self, name: str) -> float | None:
+        """See Objects."""
+        try:
+            with self._doing("look at", name):
+                answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
+        except _Missing:
+            return None
+        return answer["LastModified"].timestamp()
+
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
         try:

@@ -19,11 +19,14 @@ def decode(content: bytes) -> Claim:
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     owner, trigger_id, until = (data.get(name) for name in ("owner", "trigger_id", "until"))
+    fence = data.get("fence", 0)
     if not (isinstance(owner, str) and isinstance(trigger_id, str)):
         raise ValueError("owner and trigger_id must be text")
     if isinstance(until, bool) or not isinstance(until, int | float) or not math.isfinite(until):
         raise ValueError("until must be a time")
-    return Claim(owner, trigger_id, float(until))
+    if isinstance(fence, bool) or not isinstance(fence, int) or fence < 0:
+        raise ValueError("fence must be a number")
+    return Claim(owner, trigger_id, float(until), fence)
 
 
 def same_holder(one: Claim, other: Claim) -> bool:

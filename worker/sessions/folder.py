@@ -61,6 +61,15 @@ class Folder:
         with _translated(f"look at {path}"):
             return _exists(path)
 
+    def modified(self, name: str) -> float | None:
+        """See Objects."""
+        path = self._root / name
+        with _translated(f"look at {path}"):
+            for each in (path, Path(_aside(str(path)))):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    return each.stat().st_mtime
+            return None
+
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
         path = self._root / name

@@ -5,7 +5,11 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /checkpoint.json
                                                       /claim.json
                                                       /stop.json
+                                                      /after.json   written after the commit
+                                                      /feedback.json
 index/{session_id}      "{project_id}/{mr_iid}": where to look for a session known by its id
+
+`worker.leases` and `worker.journal` keep their records beside these: workers/…, journal/….
 """
 
 import re
@@ -19,6 +23,8 @@ FILES = "sandbox.tar.gz"
 CHECKPOINT = "checkpoint.json"
 CLAIM = "claim.json"
 STOP = "stop.json"
+AFTER = "after.json"
+FEEDBACK = "feedback.json"
 
 ROOT = "sessions/"
 MAX_TURN = 9999
@@ -50,8 +56,10 @@ def session(key: SessionKey) -> str:
 
 
 def merge_request(project_id: int, mr_iid: int) -> str:
-    """The prefix of all sessions of a merge request, or of all there are."""
-    return f"{ROOT}{project_id}/{mr_iid}/" if project_id else ROOT
+    """The prefix of all sessions of a merge request, of a project, or of all there are."""
+    if not project_id:
+        return ROOT
+    return f"{ROOT}{project_id}/{mr_iid}/" if mr_iid else f"{ROOT}{project_id}/"
 
 
 def turn(key: SessionKey, number: int) -> str:

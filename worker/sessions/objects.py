@@ -28,6 +28,10 @@ class Objects(Protocol):
         """Whether there is such an object."""
         ...
 
+    def modified(self, name: str) -> float | None:
+        """When the object was last written, in epoch seconds of the store; None without one."""
+        ...
+
     def read(self, name: str, limit: int) -> Stored | None:
         """The object, or None. More than `limit` bytes is a StoreError."""
         ...

@@ -5,7 +5,7 @@ comes before it.
 """
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from worker.core.ports import Claim, SessionKey
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import claims, keys
+from worker.sessions.known import KnownStore
 from worker.sessions.objects import Objects, Stored
+from worker.sessions.recent import RecentStore
 
 MAX_CONTEXT = 64 * 1024 * 1024
 """Bytes of a `context.json` or `checkpoint.json`."""
 
 _MAX_SMALL = 64 * 1024
 _MAX_REASON = 1000
+_WORKING = (keys.CHECKPOINT, keys.STOP)
 # Each round is lost only to a worker that won it, so a handful is plenty.
 _ROUNDS = 8
 
@@ -29,6 +32,16 @@ class Store:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+
+    @property
+    def known(self) -> KnownStore:
+        """What is known of failures, beside the sessions."""
+        return KnownStore(self._objects)
+
+    @property
+    def recent(self) -> RecentStore:
+        """The turns by their time, beside the sessions."""
+        return RecentStore(self._objects)
 
     def latest(self, key: SessionKey) -> int | None:
         """See SessionStore."""
@@ -66,11 +79,27 @@ class Store:
         if not self._objects.create(place + keys.CONTEXT, context):
             raise self._taken(key, turn)
         # The turn is committed: a checkpoint that stays behind must not make it look failed.
-        for leaf in (keys.CHECKPOINT, keys.STOP):
+        for leaf in _WORKING:
             with suppress(StoreError):
                 self._objects.delete(place + leaf)
 
-    def claim(self, key: SessionKey, turn: int, claim: Claim, now: float) -> Claim | None:
+    def tidy(self, key: SessionKey, turn: int) -> None:
+        """See SessionStore."""
+        place = keys.turn(key, turn)
+        found = set(self._objects.names(place))
+        if place + keys.CONTEXT in found:
+            # The claim may lie elsewhere than what is listed here.
+            for leaf in (keys.CLAIM, *(leaf for leaf in _WORKING if place + leaf in found)):
+                self._objects.delete(place + leaf)
+
+    @property
+    def records(self) -> Objects:
+        """See SessionStore."""
+        return self._objects
+
+    def claim(
+        self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
+    ) -> Claim | None:
         """See SessionStore. A claim of the same owner and trigger is renewed."""
         name = keys.turn(key, turn) + keys.CLAIM
         self._index(key)
@@ -81,7 +110,8 @@ class Store:
                     return None
                 continue
             held = self._decode(name, stored)
-            if not claims.same_holder(held, claim) and now < held.until:
+            free = now >= held.until or (over is not None and claims.same_holder(held, over))
+            if not free and not claims.same_holder(held, claim):
                 return held
             if self._objects.replace(name, claims.encode(claim), stored.version):
                 return None
@@ -112,6 +142,47 @@ class Store:
         stored = self._objects.read(keys.turn(key, turn) + keys.STOP, _MAX_SMALL)
         return stored.content.decode("utf-8", "replace") if stored else ""
 
+    def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
+        """See SessionStore."""
+        name = keys.turn(key, turn) + keys.AFTER
+        if len(after) > _MAX_SMALL:
+            raise StoreError(f"{self._objects.place(name)} would be larger than {_MAX_SMALL} bytes")
+        self._objects.create(name, after)
+
+    def after(self, key: SessionKey, turn: int) -> bytes | None:
+        """See SessionStore."""
+        stored = self._objects.read(keys.turn(key, turn) + keys.AFTER, _MAX_SMALL)
+        return stored.content if stored else None
+
+    def feedback(self, key: SessionKey, turn: int) -> bytes | None:
+        """See SessionStore."""
+        stored = self._objects.read(keys.turn(key, turn) + keys.FEEDBACK, _MAX_SMALL)
+        return stored.content if stored else None
+
+    def change_feedback(
+        self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """See SessionStore."""
+        name = keys.turn(key, turn) + keys.FEEDBACK
+        for _ in range(_ROUNDS):
+            if not self._objects.exists(keys.turn(key, turn) + keys.CONTEXT):
+                return
+            stored = self._objects.read(name, _MAX_SMALL)
+            content = made(stored.content if stored else None)
+            if content is None:
+                return
+            if len(content) > _MAX_SMALL:
+                place = self._objects.place(name)
+                raise StoreError(f"{place} would be larger than {_MAX_SMALL} bytes")
+            if stored is None:
+                if self._objects.create(name, content):
+                    return
+            elif self._objects.replace(name, content, stored.version):
+                return
+        raise StoreError(
+            f"too many workers contend for {self._objects.place(name)}", transient=True
+        )
+
     def erase(self, key: SessionKey, before: int) -> None:
         """See SessionStore."""
         place = keys.turn(key, before) + keys.CONTEXT
@@ -119,8 +190,27 @@ class Store:
             raise StoreError(f"there is no {self._objects.place(place)}: nothing was erased")
         for name in list(self._objects.names(keys.session(key))):
             found = keys.parse(name)
-            if found and found.turn < before:
+            if found and (found.turn < before or found.leaf not in (keys.CONTEXT, keys.CLAIM)):
                 self._objects.delete(name)
+
+    def touched(self, key: SessionKey) -> float | None:
+        """See SessionStore."""
+        names = list(self._objects.names(keys.session(key)))
+        commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
+        times = [self._objects.modified(name) for name in commits[-1:] or names]
+        return max((at for at in times if at is not None), default=None)
+
+    def remove(self, key: SessionKey) -> None:
+        """See SessionStore. What says that there is a session goes last."""
+        names = list(self._objects.names(keys.session(key)))
+        turns = {found.turn for found in map(keys.parse, names) if found}
+        commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
+        self._objects.delete(f"index/{key.session_id}")
+        # A claim may lie elsewhere than what is listed here.
+        claims_of = [keys.turn(key, number) + keys.CLAIM for number in sorted(turns)]
+        others = [name for name in names if name not in commits and name not in claims_of]
+        for name in (*others, *commits, *claims_of):
+            self._objects.delete(name)
 
     def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
@@ -161,21 +251,23 @@ class Store:
 
         Many S3-compatible stores ignore them (wire-misc 3); then two workers could own one turn.
         """
-        name = f"probe/{secrets.token_hex(8)}"
-        try:
-            kept = self._objects.create(name, b"1") and self._honours_conditions(name)
-        except StoreError:
-            with suppress(StoreError):
-                self._objects.delete(name)
-            raise
-        self._objects.delete(name)
-        if not kept:
+        if not self.honours_conditions():
             raise StoreError(
                 f"{self._objects.place('')} ignores conditional writes (If-None-Match, If-Match), "
-                "so two workers could commit the same turn: use a store that honours them"
+                "so two workers could commit the same turn: use a store that honours them, or "
+                "redis:// as the broker, which then keeps the claims"
             )
 
-    def _honours_conditions(self, name: str) -> bool:
+    def honours_conditions(self) -> bool:
+        """Whether conditional writes are what they should be. Raises StoreError."""
+        name = f"probe/{secrets.token_hex(8)}"
+        try:
+            return self._objects.create(name, b"1") and self._honours(name)
+        finally:
+            with suppress(StoreError):
+                self._objects.delete(name)
+
+    def _honours(self, name: str) -> bool:
         if self._objects.create(name, b"2"):
             return False
         stored = self._objects.read(name, _MAX_SMALL)

@@ -29,6 +29,13 @@ def open_store(url: str, endpoint_url: str | None = None) -> Store:
     return opener(parts, endpoint_url)
 
 
+def guarded(store: Store, broker: str) -> Store:
+    """`store`, which ignores conditions, with its claims in the Redis at `broker`."""
+    from worker.sessions.guarded import Guarded
+
+    return Store(Guarded(store.records, broker))
+
+
 def _open_folder(parts: SplitResult, endpoint_url: str | None) -> Store:
     path = Path(unquote(parts.path))
     if parts.netloc not in ("", "localhost") or not path.is_absolute() or "\0" in str(path):

@@ -1,0 +1,190 @@
+"""What is too old, or to be forgotten, leaves nothing behind in any place that holds sessions."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.places import PLACES, Place, place_of
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker import job, retention
+from worker.budget import Budget
+from worker.core import known
+from worker.core.ports import SessionKey
+from worker.core.triggers import Replied
+from worker.core.verdict import Verdict
+from worker.demo.gitlab import GitLabSim
+from worker.deps import Deps
+from worker.journal import Journal, name_of
+from worker.leases import Leases
+from worker.sessions.folder import FolderStore
+from worker.sessions.table import guarded
+
+DAY = 86_400.0
+KEY = "feedfacefeedface"
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    return place_of(request.param, request)
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+class Kept:
+    """One merge request with everything that is ever stored of one."""
+
+    def __init__(self, sim: GitLabSim, place: Place, folder: Path) -> None:
+        self.at, self.place = Job(sim, folder), place
+        store = place.store
+        self.at.store = store  # type: ignore[assignment]
+        self.leases = Leases(store, self.at.clock)
+        self.at.leases = self.leases
+        self.store = store
+        self.journal = Journal(store.records, self.leases, self.at.clock)
+        self.project, self.iid = self.at.scene.project.id, self.at.scene.mr.iid
+
+    def deps(self) -> Deps:
+        store, clock = self.store, self.at.clock
+        budget = Budget(store.records, clock, 100.0)
+        return self.at.deps(known=store.known, recent=store.recent, budget=budget)
+
+    def lived(self) -> None:
+        """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""
+        self.at.answers(FINDING, says("So."))
+        trigger = self.at.trigger()
+        assert isinstance(job.run(trigger, self.deps()), job.Finished)
+        (root,) = self.at.own()
+        note = self.at.comment("Why?", root.discussion_id)
+        heard = Replied(self.project, self.iid, note.discussion_id, note.id)
+        assert isinstance(job.run(heard, self.deps()), job.Finished)
+        (key,) = [each for each in self.store.sessions() if self.store.latest(each) is not None]
+        self.key = key
+        self.store.change_feedback(key, 0, lambda stored: b"{}")
+        self.store.record_after(key, 0, b'{"became": "fixed"}')
+        now = self.at.clock.now()
+        seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
+        found = known.found(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
+        entry = known.dump(known.seen(None, KEY, seen, found))
+        self.store.known.change(self.project, KEY, lambda stored: entry)
+        with self.leases.entered() as (owner, _):
+            parked = Replied(self.project, self.iid, "thread", 99)
+            begun = self.journal.begin(parked, owner)
+            assert not isinstance(begun, str)
+            self.journal.park(begun, "SECRET reason")
+
+    def leaves(self) -> set[str]:
+        return {name.rpartition("/")[2] for name in self.place.names()}
+
+    def expire(self, days: float = 90.0, most: int = 1000) -> list[str]:
+        return list(retention.expire(self.deps(), days, most))
+
+
+@pytest.fixture
+def kept(sim: GitLabSim, place: Place, tmp_path: Path) -> Kept:
+    made = Kept(sim, place, tmp_path / "unused")
+    # The store's own clock stamps its objects: it and ours have to agree here.
+    made.at.clock.time = time.time()
+    made.lived()
+    return made
+
+
+def test_the_time_of_the_last_write_is_known(place: Place) -> None:
+    records, began = place.store.records, time.time()
+    assert records.modified("index/ab") is None
+    assert records.create("index/ab", b"1/1")
+    at = records.modified("index/ab")
+    assert at is not None
+    assert abs(at - began) < 60
+
+
+def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str) -> None:
+    records = guarded(FolderStore(tmp_path), redis_url).records
+    for name in ("slots/7.json", "index/ab"):
+        assert records.modified(name) is None
+        assert records.create(name, b"{}")
+        at = records.modified(name)
+        assert at is not None
+        assert abs(at - time.time()) < 60
+
+
+def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
+    before = {name.partition("/")[0] for name in kept.place.names()}
+    assert before >= {"sessions", "index", "known", "recent", "spend", "journal"}
+    assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
+    assert kept.expire() == []
+    kept.at.clock.time += 89 * DAY
+    assert kept.expire() == []
+    kept.at.clock.time += 3 * DAY
+    told = kept.expire()
+    assert f"session {kept.key.session_id} of {kept.project}!{kept.iid}: removed" in told
+    assert [name for name in kept.place.names() if not name.startswith("workers/")] == []
+    assert kept.expire() == []
+
+
+def test_a_sweep_is_bounded_and_the_next_one_goes_on(kept: Kept) -> None:
+    kept.at.clock.time += 100 * DAY
+    rounds = 0
+    while kept.expire(most=1):
+        rounds += 1
+        assert rounds < 20
+    assert rounds >= 4
+    assert [name for name in kept.place.names() if not name.startswith("workers/")] == []
+
+
+def test_what_is_at_work_or_has_a_trigger_to_come_is_left_alone(kept: Kept) -> None:
+    kept.at.clock.time += 100 * DAY
+    asked = Replied(kept.project, kept.iid, "thread", 100)
+    kept.journal.accept(asked)
+    kept.expire()
+    assert kept.store.latest(kept.key) == 1
+    kept.journal.settle(asked)
+    with Leases(kept.store, kept.at.clock).claimed(kept.key, 2, "an answer"):
+        kept.expire()
+        assert kept.store.latest(kept.key) == 1
+    kept.expire()
+    assert kept.store.latest(kept.key) is None
+    assert kept.store.find(kept.key.session_id) is None
+
+
+def test_a_session_that_never_ended_goes_too(kept: Kept) -> None:
+    dead = Leases(kept.store, kept.at.clock)
+    key = SessionKey(kept.project, 77, "abcdefabcdef")
+    with dead.claimed(key, 0, "a run"):
+        kept.store.checkpoint(key, 0, b"{}")
+        kept.store.write_files(key, 0, [b"tar"])
+        kept.store.stop(key, 0, "stopped")
+    kept.at.clock.time += 100 * DAY
+    kept.expire()
+    assert [name for name in kept.place.names() if "abcdefabcdef" in name] == []
+
+
+def test_forget_leaves_ids_alone(kept: Kept) -> None:
+    # A run that was parked in the middle of its turn has left its files.
+    kept.store.write_files(kept.key, 2, [b"SECRET tar"])
+    kept.store.checkpoint(kept.key, 2, b"SECRET checkpoint")
+    note = kept.at.comment("/sandpiper forget")
+    heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
+    kept.journal.accept(heard)
+    ended = job.run(heard, kept.deps())
+    assert "Deleted" in str(ended)
+    names = kept.place.names()
+    of_sessions = [name for name in names if name.startswith("sessions/")]
+    assert of_sessions == [
+        f"sessions/{kept.project}/{kept.iid}/{kept.key.session_id}/0002/context.json"
+    ]
+    rest = {name.partition("/")[0] for name in names} - {"workers", "sessions"}
+    assert rest <= {"index", "journal", "spend"}
+    assert [name for name in names if name.startswith("journal/")] == [name_of(heard)]
+    for name in names:
+        stored = kept.store.records.read(name, 1 << 20)
+        assert stored is not None
+        assert b"SECRET" not in stored.content
+        assert b"A race" not in stored.content

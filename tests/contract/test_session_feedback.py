@@ -1,0 +1,56 @@
+"""The votes on a turn's note are kept beside the turn (core.ports.SessionStore)."""
+
+import pytest
+
+from tests.contract.places import KEY, PLACES, Place, at, many, place_of
+from worker.errors import StoreError
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    made = place_of(request.param, request)
+    made.store.commit(KEY, 0, b"{}")
+    return made
+
+
+def one_more(stored: bytes | None) -> bytes:
+    return str(int(stored or b"0") + 1).encode()
+
+
+def test_feedback_is_changed_beside_the_turn_and_the_context_stays(place: Place) -> None:
+    assert place.store.feedback(KEY, 0) is None
+    place.store.change_feedback(KEY, 0, one_more)
+    place.store.change_feedback(KEY, 0, one_more)
+    place.store.change_feedback(KEY, 0, lambda stored: None)
+    assert place.store.feedback(KEY, 0) == b"2"
+    assert place.store.read_context(KEY, 0) == b"{}"
+    assert at(0, "feedback.json") in place.names()
+    assert place.store.latest(KEY) == 0
+
+
+def test_of_many_changes_at_once_none_is_lost(place: Place) -> None:
+    def change(number: int) -> None:
+        for _ in range(20):
+            try:
+                return place.store.change_feedback(KEY, 0, one_more)
+            except StoreError as error:
+                if not error.transient:
+                    raise
+        raise AssertionError("it never came through")
+
+    ran = many(change)
+    assert place.store.feedback(KEY, 0) == str(len(ran)).encode()
+
+
+def test_a_turn_that_is_not_there_gets_none_and_it_goes_with_its_turn(place: Place) -> None:
+    place.store.change_feedback(KEY, 1, one_more)
+    assert place.store.feedback(KEY, 1) is None
+    place.store.change_feedback(KEY, 0, one_more)
+    place.store.commit(KEY, 1, b"{}")
+    place.store.erase(KEY, 1)
+    assert place.store.feedback(KEY, 0) is None
+
+
+def test_more_than_a_small_object_is_not_kept(place: Place) -> None:
+    with pytest.raises(StoreError, match=r"feedback\.json"):
+        place.store.change_feedback(KEY, 0, lambda stored: b"x" * 100_000)

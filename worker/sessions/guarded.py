@@ -1,0 +1,168 @@
+"""Objects in a store that ignores conditional writes, made safe by the broker's Redis.
+
+What is only compared and swapped (claims, heartbeats, the journal) lies in Redis altogether; any
+other conditional write is made under a lock there. Redis needs persistence and no eviction, as for
+the queue (wire-misc 2.2).
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from worker.errors import StoreError
+from worker.sessions import keys
+from worker.sessions.objects import Objects, Stored
+
+LOCK_SECONDS = 60
+"""How long a writer that died keeps others from the one object it was writing."""
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of an object that is compared."""
+
+_KEPT = ("workers/", "journal/", "slots/", "spend/")
+_SWAP = """
+local found = redis.call('GET', KEYS[1])
+if not found or redis.sha1hex(found) ~= ARGV[1] then return 0 end
+if ARGV[2] then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('DEL', KEYS[1]) end
+return 1
+"""
+
+
+class Guarded:
+    """See `objects.Objects`. `url` is Redis's, `objects` what ignores conditions."""
+
+    def __init__(self, objects: Objects, url: str) -> None:
+        self._objects = objects
+        self._redis: Any = redis.Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5)
+        place = hashlib.sha256(objects.place("").encode()).hexdigest()[:16]
+        self._prefix = f"sandpiper:{place}:"
+
+    def exists(self, name: str) -> bool:
+        """See Objects."""
+        if not _kept(name):
+            return self._objects.exists(name)
+        with self._translated(name):
+            return bool(self._redis.exists(self._prefix + name))
+
+    def modified(self, name: str) -> float | None:
+        """See Objects. Redis knows how long nobody has used it, which does as well."""
+        if not _kept(name):
+            return self._objects.modified(name)
+        with self._translated(name):
+            idle = self._redis.object("idletime", self._prefix + name)
+            return None if idle is None else time.time() - idle
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        """See Objects."""
+        if not _kept(name):
+            return self._objects.read(name, limit)
+        with self._translated(name):
+            content = self._redis.get(self._prefix + name)
+        return None if content is None else Stored(content, _version(content))
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Objects."""
+        if _kept(name):
+            with self._translated(name):
+                return bool(self._redis.set(self._prefix + name, content, nx=True))
+        with self._locked(name):
+            if self._objects.exists(name):
+                return False
+            self._objects.write(name, content)
+            return True
+
+    def replace(self, name: str, content: bytes, version: str) -> bool:
+        """See Objects."""
+        if _kept(name):
+            return self._swap(name, version, content)
+        with self._locked(name):
+            found = self._objects.read(name, LARGEST)
+            if found is None or found.version != version:
+                return False
+            self._objects.write(name, content)
+            return True
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Objects."""
+        self._objects.write(name, content)
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> int:
+        """See Objects."""
+        return self._objects.upload(name, chunks)
+
+    def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
+        """See Objects."""
+        return self._objects.open(name)
+
+    def delete(self, name: str, version: str | None = None) -> None:
+        """See Objects."""
+        if not _kept(name):
+            self._objects.delete(name, version)
+        elif version is not None:
+            self._swap(name, version)
+        else:
+            with self._translated(name):
+                self._redis.delete(self._prefix + name)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Objects. A turn's claim is not among them."""
+        if not prefix.startswith(_KEPT):
+            yield from self._objects.names(prefix)
+            return
+        with self._translated(prefix):
+            found = list(self._redis.scan_iter(f"{self._prefix}{prefix}*", count=1000))
+        yield from sorted(key.decode().removeprefix(self._prefix) for key in found)
+
+    def place(self, name: str) -> str:
+        """See Objects."""
+        return f"Redis {self._prefix}{name}" if _kept(name) else self._objects.place(name)
+
+    def _swap(self, name: str, version: str, *content: bytes) -> bool:
+        with self._translated(name):
+            return bool(self._redis.eval(_SWAP, 1, self._prefix + name, version, *content))
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """The one writer of an object."""
+        key, token = f"{self._prefix}lock:{name}", secrets.token_bytes(16)
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not self._lock(key, token):
+            if time.monotonic() > deadline:
+                raise StoreError(f"{self._objects.place(name)} stays locked", transient=True)
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            with self._translated(name):
+                self._redis.eval(_SWAP, 1, key, _version(token))
+
+    def _lock(self, key: str, token: bytes) -> bool:
+        with self._translated(key):
+            return bool(self._redis.set(key, token, nx=True, ex=LOCK_SECONDS))
+
+    @contextmanager
+    def _translated(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (redis.RedisError, OSError) as error:
+            message = f"cannot reach {self._prefix}{name} in the broker's Redis: {error}"
+            raise StoreError(message, transient=True) from error
+
+
+def _kept(name: str) -> bool:
+    return name.startswith(_KEPT) or name.endswith(f"/{keys.CLAIM}")
+
+
+def _version(content: bytes) -> str:
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+if TYPE_CHECKING:
+
+    def _conforms(guarded: Guarded) -> Objects:
+        return guarded

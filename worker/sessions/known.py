@@ -1,0 +1,88 @@
+"""Known failures beside the sessions (see `core.ports.KnownFailures`).
+
+known/{project_id}/{key}.json      one error of one project, by its signature
+"""
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from worker.errors import StoreError
+from worker.sessions.objects import Objects, Stored
+
+MAX_ENTRY = 64 * 1024
+"""Bytes of an entry that are read or written."""
+
+MOST_ENTRIES = 10_000
+"""Entries of one project that are looked through to forget a merge request."""
+
+# Each round is lost only to a worker that won it, so a handful is plenty.
+_ROUNDS = 8
+_KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
+
+
+class KnownStore:
+    """See `core.ports.KnownFailures`."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def read(self, project_id: int, key: str) -> bytes | None:
+        """See KnownFailures."""
+        stored = self._objects.read(_name(project_id, key), MAX_ENTRY)
+        return stored.content if stored else None
+
+    def change(
+        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """See KnownFailures."""
+        name = _name(project_id, key)
+        for _ in range(_ROUNDS):
+            stored = self._objects.read(name, MAX_ENTRY)
+            content = made(stored.content if stored else None)
+            if self._settled(name, stored, content):
+                return
+        raise StoreError(
+            f"too many workers contend for {self._objects.place(name)}", transient=True
+        )
+
+    def keys(self, project_id: int) -> tuple[str, ...]:
+        """See KnownFailures."""
+        prefix = f"known/{_project(project_id)}/"
+        names = islice(self._objects.names(prefix), MOST_ENTRIES)
+        found = (name.removeprefix(prefix).removesuffix(".json") for name in names)
+        return tuple(key for key in found if _KEY.fullmatch(key))
+
+    def _settled(self, name: str, stored: Stored | None, content: bytes | None) -> bool:
+        if content is None:
+            if stored is None:
+                return True
+            self._objects.delete(name, stored.version)
+            return not self._objects.exists(name)
+        if len(content) > MAX_ENTRY:
+            raise StoreError(f"{self._objects.place(name)} would be larger than {MAX_ENTRY} bytes")
+        if stored is None:
+            return self._objects.create(name, content)
+        if stored.content == content:
+            return True
+        return self._objects.replace(name, content, stored.version)
+
+
+def _name(project_id: int, key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise StoreError(f"not the key of a known failure: {key[:80]!r}")
+    return f"known/{_project(project_id)}/{key}.json"
+
+
+def _project(project_id: int) -> int:
+    if not 0 < project_id < 10**19:
+        raise StoreError(f"not a project's id: {project_id}")
+    return project_id
+
+
+if TYPE_CHECKING:
+    from worker.core.ports import KnownFailures
+
+    def _conforms(store: KnownStore) -> KnownFailures:
+        return store

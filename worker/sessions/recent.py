@@ -1,0 +1,73 @@
+"""Turns by the time they began (see `core.ports.RecentTurns`).
+
+recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn:04d}.json
+
+Day and time count backwards, so that the newest come first wherever names are listed in order.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from worker.core.ports import SessionKey
+from worker.errors import StoreError
+from worker.sessions import keys
+from worker.sessions.objects import Objects
+
+MOST_NAMES = 10_000
+"""Names that are looked at to find one page of rows."""
+
+MAX_ROW = 16 * 1024
+"""Bytes of a row."""
+
+_PREFIX = "recent/"
+_END = 10**13
+"""Milliseconds, far in the future."""
+
+_DAY = 86_400_000
+_NAME = re.compile(
+    r"recent/\d{6}/(\d{13}-([1-9]\d{0,18})-[1-9]\d{0,18}-[0-9a-f]{4,64}-\d{4})\.json", re.ASCII
+)
+
+
+class RecentStore:
+    """See `core.ports.RecentTurns`."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
+        """See RecentTurns."""
+        name = _name(key, turn, at)
+        if len(row) > MAX_ROW:
+            raise StoreError(f"{self._objects.place(name)} would be larger than {MAX_ROW} bytes")
+        self._objects.write(name, row)
+
+    def newest(
+        self, limit: int, before: str = "", project_id: int = 0
+    ) -> Iterator[tuple[str, bytes]]:
+        """See RecentTurns."""
+        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), MOST_NAMES))
+        wanted = (
+            match
+            for match in found
+            if match and match[1] > before and (not project_id or int(match[2]) == project_id)
+        )
+        for match in islice(wanted, limit):
+            if stored := self._objects.read(match[0], MAX_ROW):
+                yield match[1], stored.content
+
+
+def _name(key: SessionKey, turn: int, at: float) -> str:
+    keys.turn(key, turn)  # refuses what is no session's key
+    left = min(max(_END - 1 - int(at * 1000), 0), _END - 1)
+    place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
+    return f"{_PREFIX}{left // _DAY:06d}/{left:013d}-{place}.json"
+
+
+if TYPE_CHECKING:
+    from worker.core.ports import RecentTurns
+
+    def _conforms(store: RecentStore) -> RecentTurns:
+        return store

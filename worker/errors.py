@@ -11,7 +11,11 @@
     ├── SandboxLost        the container died under the run
     ├── StoreError         the session store failed
     │   └── TurnTaken          somebody else committed this turn first
-    └── QueueError         the broker does not take the trigger
+    ├── QueueError         the broker does not take the trigger
+    └── Interrupted        a run ends here, and another one goes on from its checkpoint
+        ├── LeaseLost          another worker has taken over
+        ├── Postponed          no model answers now
+        └── HandedOver         this worker ends
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
 
@@ -48,20 +52,37 @@ class SourceError(SandpiperError):
 
 
 class ForgeError(SandpiperError):
-    """GitLab refused a write, or could not be reached for it."""
+    """GitLab refused a write, or could not be reached for it.
+
+    `status` is the HTTP status that GitLab answered with, 0 where it gave none.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False, status: int = 0) -> None:
+        super().__init__(message, transient=transient)
+        self.status = status
+
+
+CIRCUIT_OPEN = "circuit_open"
+"""The kind of a ModelError of a provider that is not even asked, for it has not answered others."""
 
 
 class ModelError(SandpiperError):
     """The model gave no usable answer after all retries.
 
-    `retry_after` is in seconds, as the provider asked, or None.
+    `retry_after` is in seconds, as the provider asked, or None. `kind` is one of few words.
     """
 
     def __init__(
-        self, message: str, *, transient: bool = False, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        retry_after: float | None = None,
+        kind: str = "failed",
     ) -> None:
         super().__init__(message, transient=transient)
         self.retry_after = retry_after
+        self.kind = kind
 
 
 class ContextOverflow(ModelError):
@@ -82,3 +103,22 @@ class TurnTaken(StoreError):
 
 class QueueError(SandpiperError):
     """The broker does not take the trigger."""
+
+
+class Interrupted(SandpiperError):
+    """The run ends between two steps; nothing is posted, another one goes on from there."""
+
+
+class LeaseLost(Interrupted):
+    """This worker was taken for dead, and another one has its runs."""
+
+
+class Postponed(Interrupted):
+    """No provider is asked now: the run goes on when one answers again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=True)
+
+
+class HandedOver(Interrupted):
+    """This worker ends before the run does."""

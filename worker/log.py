@@ -1,25 +1,108 @@
-"""Logging: one line per event on stderr, and no secret in any of them (law 12)."""
+"""Logging to stderr, one record a line, as text or as JSON, and no secret in any (law 12).
 
+What a record is about (trigger, session, project) is bound where the work begins, and every record
+of that thread carries it, whoever writes it.
+"""
+
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Literal
+
+_CHATTY = (
+    *("httpx", "httpcore", "urllib3", "botocore", "docker", "celery", "kombu"),
+    "opentelemetry",
+)
+
+_about: ContextVar[Mapping[str, str | int]] = ContextVar("sandpiper_log", default={})  # noqa: B039
 
 
-class _Redacting(logging.Formatter):
+@contextmanager
+def bound(**fields: str | int) -> Iterator[None]:
+    """Until the block ends, every record of this thread is about `fields` too."""
+    token = _about.set({**_about.get(), **fields})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def configure(
+    redact: Callable[[str], str],
+    *,
+    quiet: bool = False,
+    form: Literal["text", "json"] = "text",
+    level: str = "info",
+) -> None:
+    """Send records to stderr through `redact`, tracebacks included; `quiet`: only warnings."""
+    lowest = logging.getLevelNamesMapping()[level.upper()]
+    lowest = max(lowest, logging.WARNING) if quiet else lowest
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json(redact) if form == "json" else _Plain(redact))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(lowest)
+    logging.captureWarnings(True)
+    for chatty in _CHATTY:
+        logging.getLogger(chatty).setLevel(max(lowest, logging.WARNING))
+
+
+class _Plain(logging.Formatter):
+    """`time level logger: message [session=… trigger=…]`; further lines only for tracebacks."""
+
     def __init__(self, redact: Callable[[str], str]) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        super().__init__()
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._redact(super().format(record))
+        time = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')},{record.msecs:03.0f}"
+        about = " ".join(f"{name}={value}" for name, value in _about.get().items())
+        message = _one_line(self._redact(record.getMessage()))
+        line = f"{time} {record.levelname} {record.name}: {message}"
+        line += f" [{_one_line(self._redact(about))}]" if about else ""
+        told = self._redact(_trace(self, record))
+        # Indented, so that nothing which an error quotes looks like a record of its own.
+        return "\n".join([line, *(f"  {_one_line(each)}" for each in told.splitlines())])
 
 
-def configure(redact: Callable[[str], str], *, quiet: bool = False) -> None:
-    """Send records to stderr through `redact`, tracebacks included; `quiet`: only warnings."""
-    level = logging.WARNING if quiet else logging.INFO
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Redacting(redact))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    for chatty in ("httpx", "httpcore", "urllib3", "botocore", "docker", "celery", "kombu"):
-        logging.getLogger(chatty).setLevel(max(level, logging.WARNING))
+class _Json(logging.Formatter):
+    """One object: ts (RFC 3339, UTC), level, logger, msg, what it is about, exc if there is one."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields: dict[str, str | int] = {
+            "ts": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **_about.get(),
+        }
+        if told := _trace(self, record):
+            fields["exc"] = told
+        # Before the encoding: a secret with a quote in it would look different after.
+        return json.dumps({name: self._clean(value) for name, value in fields.items()})
+
+    def _clean(self, value: str | int) -> str | int:
+        return self._redact(value) if isinstance(value, str) else value
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    parts = [formatter.formatException(record.exc_info)] if record.exc_info else []
+    parts += [formatter.formatStack(record.stack_info)] if record.stack_info else []
+    return "\n".join(parts)
+
+
+def _one_line(text: str) -> str:
+    """Control characters and line breaks spelt out."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -10,10 +10,12 @@ from worker.errors import ConfigError, SandpiperError
 _COMMANDS = {
     "analyze": "Analyse one merge request's failed pipeline, here and now.",
     "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
+    "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",
     "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
     "sessions": "List stored sessions, or show one.",
+    "settings": "Print a whole sandpiper.yaml: every setting, its default, what it does.",
     "sweep": "Repair: lost webhooks, old sandboxes.",
     "worker": "Run jobs from the broker.",
 }

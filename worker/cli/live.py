@@ -6,7 +6,16 @@ from rich.console import Console
 from rich.text import Text
 
 from worker.core.messages import ToolCall
-from worker.core.progress import Answered, Asking, Event, Stage, ToolRan, TurnEnded, Watcher
+from worker.core.progress import (
+    Answered,
+    Asking,
+    Event,
+    RunEvent,
+    Stage,
+    ToolRan,
+    TurnEnded,
+    Watcher,
+)
 
 _WIDTH = 76
 
@@ -15,12 +24,13 @@ def watcher(console: Console) -> Watcher:
     """A watcher that prints to `console`."""
 
     def watch(event: Event) -> None:
-        console.print(line(event), highlight=False, soft_wrap=True)
+        if isinstance(event, RunEvent):
+            console.print(line(event), highlight=False, soft_wrap=True)
 
     return watch
 
 
-def line(event: Event) -> Text:
+def line(event: RunEvent) -> Text:
     """One event, styled. What the model or a tool wrote is plain text, never markup."""
     match event:
         case Stage(text):
@@ -33,7 +43,7 @@ def line(event: Event) -> Text:
             return Text(_answered(event), "dim")
         case ToolRan():
             return _ran(event)
-        case TurnEnded(turn, outcome, _, location):
+        case TurnEnded(turn=turn, outcome=outcome, location=location):
             why = f" ({outcome.reason})" if outcome.reason else ""
             return Text.assemble(
                 ("• ", "cyan"), f"turn {turn} {outcome.status}{why}, stored: {location}"

@@ -1,11 +1,20 @@
 """`sandpiper serve`: the door, and with the embedded broker the worker too."""
 
+import signal
+import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import click
 import uvicorn
 
 from worker import app, wiring
+from worker.deps import Deps
+from worker.settings import Settings
+from worker.telemetry.parts import Telemetry
+
+HANG_UP = 10
+"""Seconds that requests on their way are waited for at the end."""
 
 
 @click.command()
@@ -16,14 +25,57 @@ from worker import app, wiring
 def command(config: str | None, host: str, port: int, concurrency: int) -> None:
     """Receive GitLab's webhooks at POST /webhooks/gitlab."""
     settings = wiring.start(config)
+    watched = wiring.telemetry(settings)
+    run(settings, lambda: wiring.deps(settings, watched=watched), host, port, concurrency, watched)
+
+
+def run(
+    settings: Settings,
+    parts: Callable[[], Deps],
+    host: str,
+    port: int,
+    concurrency: int,
+    watched: Telemetry | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT. Raises ConfigError; `parts` as for `app.build`."""
+    watched = watched or wiring.telemetry(settings)
     wiring.require_secret(settings)
     embedded = settings.broker.startswith("memory://")
     if embedded:
         wiring.require_worker(settings)
-    celery = app.build(settings, lambda: wiring.deps(settings))
-    door = wiring.door(settings, app.enqueuer(celery), app.readiness(celery))
+    celery = app.build(settings, parts, watched.watch)
+    door = wiring.door(settings, app.enqueuer(celery), app.readiness(celery), watched)
     server = uvicorn.Server(
-        uvicorn.Config(door, host=host, port=port, log_config=None, access_log=False)
+        uvicorn.Config(
+            door,
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=HANG_UP,
+        )
     )
-    with app.embedded(celery, concurrency) if embedded else nullcontext():
-        server.run()
+    ending = _signalled(lambda: app.leave(celery))
+    grace = settings.worker.grace
+    working = app.embedded(celery, concurrency, grace, lambda: app.leave(celery))
+    with working if embedded else nullcontext():
+        if not ending.is_set():
+            server.run()
+
+
+def _signalled(again: Callable[[], None]) -> threading.Event:
+    """Set at the first signal to end; a second one calls `again`.
+
+    uvicorn handles signals while it serves, and then raises those it got once more: by now the door
+    is closed, and the embedded worker has its grace.
+    """
+    ending = threading.Event()
+
+    def signalled(*_: object) -> None:
+        if ending.is_set():
+            again()
+        ending.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signalled)
+    return ending

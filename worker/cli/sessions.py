@@ -1,11 +1,12 @@
 """`sandpiper sessions`: what is stored."""
 
 import json
+from collections.abc import Iterator
 
 import click
 
 from worker import wiring
-from worker.core import history
+from worker.core import aftermath, history
 from worker.core.context import Context
 from worker.core.messages import Assistant, Message, ToolResult, User
 from worker.core.ports import SessionKey, SessionStore
@@ -45,7 +46,10 @@ def show(config: str | None, session: str, as_json: bool) -> None:
         return
     context = history.load(data)
     _row(key, context, as_json=False)
-    click.echo(f"stored: {store.location(key, latest)}\n")
+    click.echo(f"stored: {store.location(key, latest)}")
+    for line in _aftermath(store, key, latest):
+        click.echo(line)
+    click.echo()
     for message in context.messages:
         click.echo(_line(message))
 
@@ -56,6 +60,15 @@ def _latest(store: SessionStore, session: str) -> tuple[SessionKey, int, bytes]:
     if key is None or latest is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
     return key, latest, store.read_context(key, latest)
+
+
+def _aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
+    """What came after each turn's note."""
+    for turn in range(latest + 1):
+        after = aftermath.load_after(store.after(key, turn))
+        feedback = aftermath.load_feedback(store.feedback(key, turn))
+        for line in aftermath.told(feedback, after):
+            yield f"turn {turn}: {line}"
 
 
 def _row(key: SessionKey, context: Context, as_json: bool) -> None:

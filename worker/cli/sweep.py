@@ -3,30 +3,47 @@
 import click
 
 from worker import app, job, sweep, wiring
-from worker.core.triggers import PipelineFailed
+from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
+from worker.retention import expire
+from worker.settings import Settings
+from worker.stranded import again
 
 
 @click.command()
 @click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(min=0.01))
 @click.option("--most", default=20, show_default=True, type=click.IntRange(1, 1000))
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--parked", is_flag=True, help="Only list the triggers that were given up.")
+@click.option("--retry", metavar="ID", default="", help="Only queue a parked trigger again.")
+@click.option("--keep-sandboxes", is_flag=True, help="Where every worker has its own engine.")
 @click.pass_obj
-def command(config: str | None, hours: float, most: int, dry_run: bool) -> None:
-    """Find failed pipelines that have no session, and old sandboxes.
+def command(
+    config: str | None,
+    hours: float,
+    most: int,
+    dry_run: bool,
+    parked: bool,
+    retry: str,
+    keep_sandboxes: bool,
+) -> None:
+    """Find failed pipelines without a session, work that nobody ends, and what is too old to keep.
 
     Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
     the workers, or looked at here and now where the broker is memory://.
     """
     settings = wiring.start(config)
+    if parked or retry:
+        _parked(settings, retry)
+        return
     here = settings.broker.startswith("memory://") and not dry_run
     if here:
         wiring.require_worker(settings)
     deps = wiring.deps(settings)
     queue = app.enqueuer(app.build(settings, lambda: deps))
 
-    def begin(found: PipelineFailed) -> None:
+    def begin(found: Trigger) -> None:
         if here:
             _run(found, deps)
         elif not dry_run:
@@ -35,13 +52,34 @@ def command(config: str | None, hours: float, most: int, dry_run: bool) -> None:
     verb = "would be begun" if dry_run else "begun"
     for swept in sweep.sweep(deps, max(deps.clock.now() - hours * 3600, 0.0), most, begin):
         click.echo(f"{swept.what}: {verb if swept.begun else swept.reason}")
-    if not dry_run:
+    for stranded in again(deps, begin, act=not dry_run):
+        click.echo(f"{stranded.what}: {stranded.reason or verb}")
+    if not dry_run and settings.retention.days:
+        for line in expire(deps, settings.retention.days):
+            click.echo(line)
+    if not dry_run and not keep_sandboxes:
         for session in wiring.reap(settings):
             click.echo(f"sandbox of session {session}: removed")
 
 
-def _run(found: PipelineFailed, deps: Deps) -> None:
+def _parked(settings: Settings, retry: str) -> None:
+    deps = wiring.deps(settings)
+    if not retry:
+        for line in sweep.parked(deps):
+            click.echo(line)
+        return
+    trigger = deps.journal.retry(retry)
+    if trigger is None:
+        raise SandpiperError(f"there is not one parked trigger {retry!r}: see sweep --parked")
+    if settings.broker.startswith("memory://"):
+        click.echo(f"trigger {retry}: the running `sandpiper serve` will take it within a minute")
+        return
+    app.enqueuer(app.build(settings, lambda: deps))(trigger)
+    click.echo(f"trigger {retry}: queued")
+
+
+def _run(found: Trigger, deps: Deps) -> None:
     try:
         job.run(found, deps)
     except SandpiperError as error:
-        click.echo(f"pipeline {found.pipeline_id}: {error}", err=True)
+        click.echo(f"trigger {trigger_id(found)}: {error}", err=True)

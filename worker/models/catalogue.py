@@ -65,11 +65,16 @@ class Catalogue:
 
         An id may also be listed under its provider ("openai-compatible/qwen3"), which goes first.
         """
+        return self._listed(model) or ModelInfo()
+
+    def has(self, model: str) -> bool:
+        """Whether anything is known of it."""
+        return self._listed(model) is not None
+
+    def _listed(self, model: str) -> ModelInfo | None:
         bare = model.partition("/")[2]
-        for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
-            if name in self.models:
-                return self.models[name]
-        return ModelInfo()
+        names = (model, bare, _DATED.sub("", model), _DATED.sub("", bare))
+        return next((self.models[name] for name in names if name in self.models), None)
 
     def price(self, model: str, usage: Usage, day: date) -> float | None:
         """The dollars one call cost, or None if a price it needs is unknown."""

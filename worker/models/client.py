@@ -27,6 +27,9 @@ WRITE_TIMEOUT = 60.0
 MAX_ATTEMPTS = 6
 MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
+MOST_IDLE = 64
+"""Connections kept open between requests."""
+
 MAX_HOPS = 16
 """Parts an answer may come in: many times what the longest one needs."""
 _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND})
@@ -36,6 +39,14 @@ _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND}
 def _ssl_context() -> ssl.SSLContext:
     """Shared by all clients: loading the CA bundle costs more than a request."""
     return httpx.create_ssl_context()
+
+
+Told = Callable[[str, ModelError, bool], None]
+"""Hears of each failed attempt: the model's name, the error, and whether another one follows."""
+
+
+def untold(model: str, error: ModelError, again: bool) -> None:
+    """Nobody wants to know."""
 
 
 class HttpModel:
@@ -59,8 +70,10 @@ class HttpModel:
         jitter: Callable[[], float] = random.random,
         dialect: Dialect | None = None,
         known: Catalogue = BUILT_IN,
+        told: Told = untold,
     ) -> None:
         self._name = name
+        self._told = told
         who, _, model = name.partition("/")
         key = _checked(who, key, provider)
         self._known = known
@@ -158,6 +171,7 @@ class HttpModel:
                 return self._attempt(body, deadline)
             except ModelError as error:
                 wait = self._wait(error, attempt, deadline)
+                self._told(self._name, error, wait is not None)
                 if wait is None:
                     raise
                 _log.warning("%s; attempt %d failed, next in %.1f s", error, attempt, wait)
@@ -191,7 +205,7 @@ class HttpModel:
             found = self._codec.decode(received)
         except ValueError as error:
             told = self._says.quoted(str(error))
-            raise self._says.failed(f"the answer cannot be read: {told}") from error
+            raise self._says.failed(f"the answer cannot be read: {told}", kind="unread") from error
         if found.bound:
             raise BoundElsewhere(f"{self._name}: {self._says.quoted(found.detail)}")
         return found
@@ -201,7 +215,7 @@ class HttpModel:
         if deadline is not None:
             left = min(left, deadline - self._clock.monotonic())
         if left <= 0:
-            raise self._says.failed("no time is left for the answer")
+            raise self._says.failed("no time is left for the answer", kind="timeout")
         connect = min(left, CONNECT_TIMEOUT)
         return httpx.Timeout(
             connect=connect, pool=connect, read=left, write=min(left, WRITE_TIMEOUT)
@@ -215,7 +229,7 @@ class HttpModel:
             if len(received) > MAX_ANSWER:
                 raise self._says.failed("the answer is larger than 32 MB", transient=False)
             if deadline is not None and self._clock.monotonic() > deadline:
-                raise self._says.failed("the answer was not complete in time")
+                raise self._says.failed("the answer was not complete in time", kind="timeout")
         return bytes(received)
 
     def _refused(self, response: httpx.Response, body: bytes) -> ModelError:
@@ -234,10 +248,12 @@ class HttpModel:
         try:
             yield
         except httpx.TimeoutException as error:
-            raise self._says.failed(f"no answer from {self._says.host} in time") from error
+            said = f"no answer from {self._says.host} in time"
+            raise self._says.failed(said, kind="timeout") from error
         except httpx.RequestError as error:
             told = self._says.quoted(str(error)) or type(error).__name__
-            raise self._says.failed(f"no answer from {self._says.host}: {told}") from error
+            said = f"no answer from {self._says.host}: {told}"
+            raise self._says.failed(said, kind="connection") from error
 
     def _reply(self, found: Decoded, cost: float | None) -> Reply:
         return Reply(
@@ -284,6 +300,8 @@ def _http_client(
             "user-agent": "sandpiper",
         },
         transport=transport,
+        # The sessions of a worker share it: none may wait for another one's connection.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
         verify=_ssl_context(),
     )
 

@@ -57,4 +57,6 @@ class FallbackModel:
 def _all(failures: list[str], last: ModelError) -> ModelError:
     if len(failures) == 1:
         return last
-    return ModelError("; ".join(failures), transient=last.transient, retry_after=last.retry_after)
+    return ModelError(
+        "; ".join(failures), transient=last.transient, retry_after=last.retry_after, kind=last.kind
+    )

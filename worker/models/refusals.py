@@ -68,15 +68,16 @@ class Spokesman:
         # A refused key is often quoted in the answer, in part.
         if failure.reason and failure.cause is not Cause.BAD_KEY:
             text += f"; the API says: {self.quoted(failure.reason)}"
+        kind = failure.cause.name.lower()
         if failure.cause is Cause.OVERFLOW:
-            return ContextOverflow(text)
+            return ContextOverflow(text, kind=kind)
         if failure.cause is Cause.BOUND:
-            return BoundElsewhere(text)
-        return ModelError(text, transient=failure.transient, retry_after=retry_after)
+            return BoundElsewhere(text, kind=kind)
+        return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
 
-    def failed(self, what: str, *, transient: bool = True) -> ModelError:
+    def failed(self, what: str, *, transient: bool = True, kind: str = "failed") -> ModelError:
         """The error of a request that got no usable answer."""
-        return ModelError(f"{self._who}: {what}", transient=transient)
+        return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
 
     def quoted(self, text: str) -> str:
         """Foreign text in one line, printable, cut, and without the key."""

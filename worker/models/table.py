@@ -10,7 +10,7 @@ from worker.errors import ConfigError
 from worker.models import anthropic, auth, endpoints, gemini, openai_chat, openai_responses
 from worker.models.base import Cause, Dialect, Provider
 from worker.models.catalogue import BUILT_IN, Catalogue
-from worker.models.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel
+from worker.models.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel, Told, untold
 
 _VERTEX_ADVICE = {
     Cause.BAD_KEY: (
@@ -109,12 +109,13 @@ def build(
     jitter: Callable[[], float] = random.random,
     dialect: Dialect | None = None,
     catalogue: Catalogue = BUILT_IN,
+    told: Told = untold,
 ) -> HttpModel:
     """The model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
     `project` and `location` are Google Cloud's, for the rows of Vertex AI; "" is "global" there.
-    `dialect` replaces what is assumed of a server of "openai-compatible".
-    Raises ConfigError for a spec, URL or key that cannot work.
+    `dialect` replaces what is assumed of a server of "openai-compatible"; `told` hears of each
+    failed attempt. Raises ConfigError for a spec, URL or key that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
@@ -136,6 +137,7 @@ def build(
         jitter=jitter,
         dialect=dialect,
         known=catalogue,
+        told=told,
     )
 
 

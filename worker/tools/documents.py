@@ -1,6 +1,8 @@
 """Documents of sources on their way to the model: inline, or a file with a preview."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from sandbox.base import DATA, OUT, SandboxLimit
@@ -12,6 +14,10 @@ from worker.tools.base import Bench, Made
 
 INLINE = 4096
 """The most bytes of one document that the model sees unasked (design, section 5)."""
+
+
+PARTS = (64 << 20, 16 << 20, 2 << 20)
+"""Bytes of a document that are tried when the whole does not fit into the sandbox."""
 
 
 def inline(document: Document, bench: Bench, number: int) -> Made:
@@ -32,19 +38,52 @@ def saved(document: Document, bench: Bench, path: str, limit: int) -> dict[str, 
 
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
+    size, cut = _put(document, bench, path)
+    content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
+    if document.lines is not None or not document.chunks:
+        lines = document.data.count(b"\n") if document.lines is None else document.lines
+        content["lines"] = lines
+    content["preview"] = preview(document, limit)
+    return content | _beside(document, bench, path)
+
+
+def _put(document: Document, bench: Bench, path: str) -> tuple[int, dict[str, Any]]:
+    """Write the document, or as much as the sandbox takes of one that can be cut in its middle."""
+    whole = document.chunks() if document.chunks else [document.data]
     try:
-        size = bench.sandbox.put(path, document.chunks() if document.chunks else [document.data])
-    except (ValueError, SandboxLimit) as error:
+        return bench.sandbox.put(path, whole), {}
+    except ValueError as error:
         raise ArgumentError(f"cannot save to {path!r}: {error}") from error
-    shown = preview(document, limit)
-    if document.chunks:
-        return {"saved_to": path, "bytes": size, "preview": shown}
-    lines = document.data.count(b"\n")
-    return {"saved_to": path, "bytes": size, "lines": lines, "preview": shown}
+    except SandboxLimit as error:
+        if document.part is None:
+            raise ArgumentError(f"cannot save to {path!r}: {error}") from error
+        return _put_part(document.part, bench, path, str(error))
+
+
+def _put_part(
+    part: Callable[[int], Iterator[bytes]], bench: Bench, path: str, reason: str
+) -> tuple[int, dict[str, Any]]:
+    for most in PARTS:
+        with suppress(SandboxLimit):
+            size = bench.sandbox.put(path, part(most))
+            return size, {"cut": f"lines from its middle are left empty in the file: {reason}"}
+    raise ArgumentError(f"cannot save to {path!r}, nor a part of it: {reason}")
+
+
+def _beside(document: Document, bench: Bench, path: str) -> dict[str, Any]:
+    """Write what goes beside it; what does not fit is not there."""
+    told = {}
+    for beside in document.beside():
+        with suppress(SandboxLimit):
+            bench.sandbox.put(path + beside.suffix, beside.chunks())
+            told[path + beside.suffix] = beside.about
+    return {"also_saved": told} if told else {}
 
 
 def preview(document: Document, limit: int) -> str:
     """At most `limit` bytes: of a log the lines that explain the failure, else head and tail."""
+    if document.preview is not None:
+        return document.preview(limit)
     if document.kind is DocumentKind.LOG:
         return logs.preview(document.data, limit)
     return head_and_tail(document.data.decode(errors="replace"), limit)

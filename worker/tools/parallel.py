@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,7 +19,8 @@ def in_order(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
         yield jobs[0]()
         return
     with ThreadPoolExecutor(min(len(jobs), WORKERS), thread_name_prefix="tool") as pool:
-        futures = [pool.submit(job) for job in jobs]
+        # Each in a context of its own: what is logged there says what it is about.
+        futures = [pool.submit(copy_context().run, job) for job in jobs]
         try:
             for future in futures:
                 yield future.result()

@@ -38,6 +38,10 @@ class WorkflowToolbox:
         """Tools first, then sources, each in its table's order."""
         return offered(self._sources, lambda name: name in self._tools or name in self._sources)
 
+    def repeatable(self, call: ToolCall) -> bool:
+        """Whether the call only reads: all but commands."""
+        return not self._is_ordered(call)
+
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         """Answer the calls, commands in order, neighbours that only read side by side.
 

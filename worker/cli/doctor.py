@@ -1,0 +1,237 @@
+"""`sandpiper doctor`: every outside part is looked at; what is wrong is said with what to do."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from sandbox.about import about
+from sandbox.bubblewrap import BubblewrapDriver
+from worker import app, wiring
+from worker import settings as settings_module
+from worker.core.redact import Redactor
+from worker.deps import Deps
+from worker.doctor import gitlab
+from worker.doctor.base import (
+    LIMIT,
+    Candidate,
+    Check,
+    Line,
+    Once,
+    Patient,
+    Status,
+    failed,
+    unchecked,
+)
+from worker.doctor.examine import Report, examine
+from worker.doctor.projects import FIXING
+from worker.doctor.table import CHECKS
+from worker.errors import ConfigError
+from worker.settings import Settings
+
+_MARKS = {
+    Status.GOOD: ("✓", "green"),
+    Status.WARNING: ("!", "yellow"),
+    Status.FAILED: ("✗", "red"),
+    Status.UNCHECKED: ("–", "dim"),
+}
+_NAMES = click.Choice([check.name for check in CHECKS])
+_COLUMN = 16
+
+
+@click.command()
+@click.option(
+    "--url",
+    default="",
+    metavar="URL",
+    help="Where GitLab reaches `sandpiper serve`; else pages.url.",
+)
+@click.option("--fix", is_flag=True, help="Make or repair the webhooks (needs --url).")
+@click.option("--no-model", is_flag=True, help="Do not ask the models; asking costs a little.")
+@click.option("--skip", multiple=True, type=_NAMES, help="Leave a check out; may be repeated.")
+@click.option("--only", multiple=True, type=_NAMES, help="Make only this check; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def command(
+    config: str | None,
+    url: str,
+    fix: bool,
+    no_model: bool,
+    skip: tuple[str, ...],
+    only: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Check every outside part: GitLab, webhooks, broker, store, sandbox, models.
+
+    Exit status 0 if nothing has failed (warnings are no failure), 1 otherwise. No secret is shown.
+
+    --fix writes to GitLab: the webhook of every served project that has none, or a wrong one. It
+    needs a Maintainer's token: GITLAB_SETUP_TOKEN, else the write token.
+    """
+    out = {*skip, *(["model"] if no_model else [])}
+    checks = [each for each in CHECKS if each.name not in out and (not only or each.name in only)]
+    report = _report(config, _address(url), fix, checks)
+    _print(report, as_json)
+    sys.stdout.flush()
+    if report.hung:
+        os._exit(1)  # a thread that does not come back would keep the process
+    sys.exit(0 if report.ok else 1)
+
+
+def _address(url: str) -> str:
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise click.UsageError("--url: expected https://host")
+    return url.rstrip("/")
+
+
+def _report(config: str | None, url: str, fix: bool, checks: Sequence[Check]) -> Report:
+    try:
+        file = settings_module.file_of(config)
+        settings = wiring.start(config, quiet=True)
+    except ConfigError as error:
+        check = CHECKS[0]
+        lines = [failed("settings", told) for told in str(error).splitlines()]
+        lines.append(unchecked("all else", "there are no settings to check it by"))
+        return Report([(check, line) for line in lines], hung=False)
+    url = url or settings.pages.url.rstrip("/")
+    if fix and not (url and settings.gitlab.webhook_secret):
+        raise click.UsageError(
+            "--fix needs --url, the address at which GitLab reaches us, and GITLAB_WEBHOOK_SECRET"
+        )
+    seen = patient(settings, file, url, fix)
+    limit = LIMIT + FIXING if fix else LIMIT
+    return examine(seen, checks, Redactor(settings.secrets()).text, limit)
+
+
+def patient(
+    settings: Settings,
+    file: Path | None = None,
+    url: str = "",
+    fix: bool = False,
+    now: Callable[[], float] = time.time,
+) -> Patient:
+    """The product's own parts, to be looked at."""
+    celery = Once(lambda: app.build(settings, partial(_no_job, settings)))
+    return Patient(
+        settings=settings,
+        file=file,
+        url=url,
+        fix=fix,
+        gitlab=_accounts(settings, now),
+        store=lambda: wiring.store(settings),
+        driver=lambda: wiring.driver(settings),
+        engine=about,
+        shortfalls=lambda: _shortfalls(settings),
+        models=lambda: _candidates(settings),
+        broker=lambda: app.readiness(celery())(),
+        workers=lambda: app.workers(celery()),
+        tools=lambda: wiring.tool_names(settings),
+        now=now,
+        monotonic=time.monotonic,
+    )
+
+
+def _no_job(settings: Settings) -> Deps:
+    """The doctor runs no job; a part that asks for one is given the product's."""
+    return wiring.deps(settings)
+
+
+def _accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:
+    chosen = settings.gitlab
+    read = gitlab.Client(chosen.url, chosen.read_token, "read")
+    write = gitlab.Client(chosen.url, chosen.write_token, "write")
+    own = bool(chosen.setup_token)
+    return gitlab.Accounts(
+        read=read,
+        write=write,
+        setup=gitlab.Client(chosen.url, chosen.setup_token, "setup") if own else write,
+        reached=Once(lambda: gitlab.reach(read, now)),
+        reader=Once(lambda: gitlab.account(read)),
+        writer=Once(lambda: gitlab.account(write)),
+        projects=Once(lambda: gitlab.member_projects(read)),
+    )
+
+
+def _candidates(settings: Settings) -> list[Candidate]:
+    known = wiring.catalogue(settings)
+    return [
+        Candidate(
+            name=model.name,
+            listed=known.has(model.name),
+            priced=bool(known.info(model.name).rates),
+            open=partial(closing, model),
+        )
+        for model in wiring.models(settings)
+    ]
+
+
+def _shortfalls(settings: Settings) -> Sequence[str]:
+    chosen = wiring.driver(settings)
+    return chosen.shortfalls() if isinstance(chosen, BubblewrapDriver) else ()
+
+
+# ---------------------------------------------------------------------------------------- printing
+
+
+def _print(report: Report, as_json: bool) -> None:
+    if as_json:
+        rows = [_row(check, line) for check, line in report.lines]
+        click.echo(json.dumps({"ok": report.ok, "lines": rows}, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False, emoji=False)
+    group = ""
+    for check, line in report.lines:
+        if check.group != group:
+            group = check.group
+            console.print(Text(group, style="bold"))
+        _show(console, line)
+    console.print(_summary(report))
+
+
+def _row(check: Check, line: Line) -> dict[str, str]:
+    return {
+        "group": check.group,
+        "check": check.name,
+        "name": line.name,
+        "status": line.status.value,
+        "found": line.found,
+        "advice": line.advice,
+    }
+
+
+def _show(console: Console, line: Line) -> None:
+    mark, style = _MARKS[line.status]
+    lead = Text.assemble("  ", (mark, style), " ", f"{line.name:<{_COLUMN}}")
+    _hang(console, lead, line.found)
+    if line.advice:
+        _hang(console, Text.assemble(" " * (_COLUMN + 4), ("→ ", style)), line.advice)
+
+
+def _hang(console: Console, lead: Text, told: str) -> None:
+    """The text behind `lead`, its further lines below its first one."""
+    room = max(20, console.width - lead.cell_len)
+    for part in Text(told).wrap(console, room, overflow="fold"):
+        part.rstrip()
+        console.print(Text.assemble(lead, part), no_wrap=True, crop=False, overflow="ignore")
+        lead = Text(" " * lead.cell_len)
+
+
+def _summary(report: Report) -> Text:
+    count = {status: sum(line.status is status for _, line in report.lines) for status in _MARKS}
+    words = {
+        Status.GOOD: "well",
+        Status.WARNING: "warned of",
+        Status.FAILED: "failed",
+        Status.UNCHECKED: "not checked",
+    }
+    told = [f"{count[status]} {word}" for status, word in words.items() if count[status]]
+    return Text(", ".join(told), style="bold")

@@ -1,0 +1,12 @@
+"""`sandpiper settings`: every setting, told."""
+
+import click
+
+from worker.settings import reference
+
+
+@click.command()
+@click.option("--markdown", is_flag=True, help="The reference instead, with the variables.")
+def command(markdown: bool) -> None:
+    """Print a whole sandpiper.yaml: every setting at its default, with what it does."""
+    click.echo(reference.markdown() if markdown else reference.example(), nl=False)

@@ -1,0 +1,72 @@
+"""Runs the checks side by side: none waits for another one, stops it, or takes for ever."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from sandbox.base import SandboxError
+from worker.doctor.base import LIMIT, Check, Line, Patient, Status, Unchecked, failed, unchecked
+from worker.errors import SandpiperError
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found. `hung` says that a check still runs: its thread would keep the process."""
+
+    lines: Sequence[tuple[Check, Line]]
+    hung: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing has failed."""
+        return all(line.status is not Status.FAILED for _, line in self.lines)
+
+
+def examine(
+    patient: Patient,
+    checks: Sequence[Check],
+    redact: Callable[[str], str],
+    limit: float = LIMIT,
+) -> Report:
+    """All checks at once, each for at most `limit` seconds; their lines in the table's order.
+
+    Every text passes through `redact`, and is one line of printable characters.
+    """
+    pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
+    running = [(check, pool.submit(_run, check, patient)) for check in checks]
+    hanging = wait([future for _, future in running], limit).not_done
+    pool.shutdown(wait=False, cancel_futures=True)
+    lines = [
+        (check, _clean(line, redact))
+        for check, future in running
+        for line in _result(check, future, limit)
+    ]
+    return Report(lines, bool(hanging))
+
+
+def _run(check: Check, patient: Patient) -> list[Line]:
+    try:
+        return list(check.run(patient))
+    except Unchecked as error:
+        return [unchecked(check.name, str(error))]
+    except (SandpiperError, SandboxError, OSError) as error:
+        return [failed(check.name, str(error))]
+
+
+def _result(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
+    if not future.done():
+        advice = "see whether what it asks is up, and reachable from here"
+        yield failed(check.name, f"no answer within {limit:g} s", advice)
+    elif error := future.exception():
+        yield failed(check.name, f"the check itself failed: {type(error).__name__}: {error}")
+    else:
+        yield from future.result()
+
+
+def _clean(line: Line, redact: Callable[[str], str]) -> Line:
+    return Line(line.name, line.status, _text(line.found, redact), _text(line.advice, redact))
+
+
+def _text(text: str, redact: Callable[[str], str]) -> str:
+    flat = " ".join(redact(text[:4000]).split())
+    return "".join(char if char.isprintable() else "�" for char in flat)[:1000]

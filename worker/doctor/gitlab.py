@@ -1,0 +1,204 @@
+"""GitLab as the doctor asks it: small questions, short time-outs, what a token is and may.
+
+Facts: wire-gitlab 4, 6 and 8.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote
+
+from worker.errors import SandpiperError
+from worker.gitlab_client import FOREIGN, Connections, decoded, explain
+
+TIMEOUT = (3.0, 6.0)
+"""Seconds to connect, and between two reads."""
+
+_CAP = 16 * 1024 * 1024
+_PAGES = 10
+_PER_PAGE = 100
+_MAX_TEXT = 300
+
+Json = Mapping[str, Any]
+
+
+class Refusal(SandpiperError):
+    """GitLab did not answer as asked. `status` is HTTP's, 0 without an answer; `said` GitLab's."""
+
+    def __init__(self, message: str, status: int = 0, said: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """JSON, and the two headers that matter: the epoch seconds of `Date`, and whether there is
+    another page."""
+
+    value: Any
+    date: float | None
+    more: bool
+
+
+class Client:
+    """Asks with one token. `role` is how messages call it: "read", "write" or "setup"."""
+
+    def __init__(self, url: str, token: str, role: str) -> None:
+        self._connections = Connections(url, token, TIMEOUT)
+        self.role = role
+        self.token = token
+
+    def ask(
+        self,
+        verb: str,
+        path: str,
+        what: str,
+        query: Mapping[str, str | int] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """One request, never repeated. Raises Refusal; `what` names what was asked for."""
+        try:
+            response = self._connections.get().http_request(
+                verb,
+                path,
+                query_data=dict(query or {}),
+                post_data=dict(fields) if fields is not None else None,
+                streamed=True,
+                obey_rate_limit=False,
+                retry_transient_errors=False,
+                max_retries=0,
+            )
+            with response:
+                date, more = response.headers.get("Date"), response.headers.get("X-Next-Page", "")
+                return Answer(decoded(response, _CAP), _epoch(date), bool(more.strip()))
+        except FOREIGN as error:
+            failure = explain(error, what, self.role)
+            status = getattr(error, "response_code", None) or 0
+            said = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
+            raise Refusal(failure.text, status, said) from error
+
+    def all(self, path: str, what: str, query: Mapping[str, str | int]) -> Iterator[Json]:
+        """The objects of a list, of at most 1,000. Raises Refusal."""
+        for page in range(1, _PAGES + 1):
+            asked = {**query, "page": page, "per_page": _PER_PAGE}
+            answer = self.ask("get", path, what, asked)
+            yield from objects(answer.value)
+            if not answer.more:
+                return
+
+
+def objects(value: object) -> Iterator[Json]:
+    """The objects of a JSON list."""
+    return (each for each in (value if isinstance(value, list) else []) if isinstance(each, dict))
+
+
+def _epoch(date: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() if date else None
+    except ValueError:
+        return None
+
+
+def encoded(path: str) -> str:
+    """A project's or group's path as one segment of a URL."""
+    return quote(path, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A token and its user. `expires` is an ISO day, "" for never; scopes are None if untold."""
+
+    user_id: int
+    username: str
+    bot: bool
+    scopes: frozenset[str] | None
+    expires: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project that the read token's user is a member of."""
+
+    id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """GitLab answers. `version` is "" where it tells none; `ahead` is its clock less ours."""
+
+    version: str
+    ahead: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """GitLab with each of our tokens; whatever is known is asked for once.
+
+    `setup` is the client that may see and make webhooks. All callables raise Refusal.
+    """
+
+    read: Client
+    write: Client
+    setup: Client
+    reached: Callable[[], Reached]
+    reader: Callable[[], Account]
+    writer: Callable[[], Account]
+    projects: Callable[[], Sequence[Project]]
+
+
+def reach(client: Client, now: Callable[[], float]) -> Reached:
+    """Whether GitLab answers at all; a refused token is an answer. Raises Refusal."""
+    before = now()
+    try:
+        answer = client.ask("get", "/version", "GitLab's version")
+    except Refusal as error:
+        if error.status in (401, 403):
+            return Reached("", None)
+        raise
+    ahead = None if answer.date is None else answer.date - (before + now()) / 2
+    version = answer.value.get("version") if isinstance(answer.value, dict) else None
+    if not isinstance(version, str):
+        raise Refusal("GitLab's version: the answer is not GitLab's: is gitlab.url right?")
+    return Reached(version[:40], ahead)
+
+
+def account(client: Client) -> Account:
+    """What the token is. Raises Refusal."""
+    user = client.ask("get", "/user", f"the {client.role} token's user").value
+    if not isinstance(user, dict) or not isinstance(user.get("id"), int):
+        raise Refusal(f"the {client.role} token's user: the answer is not GitLab's")
+    return Account(
+        user_id=user["id"],
+        username=str(user.get("username", ""))[:_MAX_TEXT],
+        bot=user.get("bot") is True,
+        **_token(client),
+    )
+
+
+def _token(client: Client) -> dict[str, Any]:
+    try:
+        own = client.ask("get", "/personal_access_tokens/self", "the token").value
+    except Refusal as error:
+        if error.status in (400, 404):  # an OAuth token, which tells nothing of itself here
+            return {"scopes": None, "expires": ""}
+        raise
+    scopes, expires = own.get("scopes"), own.get("expires_at")
+    day = expires if isinstance(expires, str) and re.match(r"\d{4}-\d\d-\d\d", expires) else ""
+    return {
+        "scopes": frozenset(map(str, scopes)) if isinstance(scopes, list) else None,
+        "expires": day[:10],
+    }
+
+
+def member_projects(client: Client) -> tuple[Project, ...]:
+    """The projects of the token's user, at most 1,000. Raises Refusal."""
+    query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
+    return tuple(
+        Project(each["id"], str(each.get("path_with_namespace", "")))
+        for each in client.all("/projects", "the projects", query)
+        if isinstance(each.get("id"), int)
+    )

@@ -1,0 +1,203 @@
+"""The sandbox: that one starts, and what it looks like from inside."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sandbox.base import Sandbox, SandboxError
+from sandbox.spec import parse_size
+from worker.doctor.base import Line, Patient, failed, good, warning
+
+SESSION = "doctor"
+SECONDS = 8.0
+
+_LOOK = r"""
+import json, os, socket, stat
+def read(path):
+    try:
+        with open(path) as file:
+            return file.read(200000)
+    except OSError:
+        return ""
+def first(*paths):
+    return next((text.strip() for text in map(read, paths) if text), "")
+def writes():
+    found = []
+    for path in ("/", "/usr", "/etc", "/opt", "/var", "/root"):
+        try:
+            name = os.path.join(path, ".sandpiper-doctor")
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL, 0o600))
+            os.unlink(name)
+            found.append(path)
+        except OSError:
+            pass
+    return found
+def reaches():
+    for host in ("1.1.1.1", "169.254.169.254", "172.17.0.1"):
+        try:
+            with socket.create_connection((host, 80), 0.5):
+                return host
+        except OSError:
+            pass
+    return ""
+def sockets():
+    names = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
+    return [name for name in names if os.path.exists(name)]
+print(json.dumps({
+    "uid": os.getuid(), "gid": os.getgid(),
+    "status": dict(line.split(":\t", 1) for line in read("/proc/self/status").splitlines()
+                   if line.startswith(("Cap", "NoNewPrivs", "Seccomp:"))),
+    "interfaces": [line.split(":")[0].strip() for line in read("/proc/net/dev").splitlines()[2:]],
+    "reaches": reaches(), "writes": writes(), "sockets": sockets(),
+    "mounts": [[part[4], part[5].split(",")[0], rest.split(" ")[0]] for part, rest in (
+        (line.split(" - ")[0].split(" "), line.split(" - ")[1])
+        for line in read("/proc/self/mountinfo").splitlines() if " - " in line)],
+    "memory": first("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    "pids": first("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
+}))
+"""
+
+_VIRTUAL = {
+    *("tmpfs", "proc", "sysfs", "devpts", "mqueue", "cgroup", "cgroup2", "devtmpfs", "overlay"),
+    *("9p", "gofer", "none", "dev", "erofs"),
+}
+_EXPECTED = {
+    *("/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf"),
+    *("/usr/sbin/docker-init", "/sbin/docker-init", "/dev/init"),
+}
+
+
+def engine(patient: Patient) -> Iterator[Line]:
+    """It answers, has the runtime, the image and the limits."""
+    chosen = patient.settings.sandbox
+    if chosen.driver == "bubblewrap":
+        yield good("engine", "none: bubblewrap starts sandboxes without one")
+        return
+    found = patient.engine()
+    rootless = ", rootless" if found.rootless else ""
+    yield good(
+        "engine", f"Docker {found.version} at {found.address}{rootless}, cgroup v{found.cgroups}"
+    )
+    if chosen.runtime not in found.runtimes:
+        advice = f"install it there, or set sandbox.runtime to one of {', '.join(found.runtimes)}"
+        yield failed("runtime", f"the engine has no runtime {chosen.runtime!r}", advice)
+
+
+def hardening(patient: Patient) -> Iterator[Line]:
+    """One sandbox is started and looked at from inside: what is asked for is in force."""
+    try:
+        sandbox = patient.driver().start(SESSION)
+    except SandboxError as error:
+        yield failed("sandbox", str(error))
+        return
+    try:
+        seen = _inside(sandbox)
+    finally:
+        sandbox.close()
+    image = patient.settings.sandbox.image
+    what = "bubblewrap" if patient.settings.sandbox.driver == "bubblewrap" else image
+    yield good("sandbox", f"{what} starts, and runs commands")
+    wrong = [*_isolation(seen), *_rights(seen), *_host(patient, seen)]
+    for told in wrong:
+        advice = "do not run Sandpiper here: see the README on the sandbox, and the engine's setup"
+        yield failed("hardening", told, advice)
+    if not wrong:
+        yield good(
+            "hardening",
+            "seen from inside: no network, no rights, a call filter, nothing of the host writable",
+        )
+    yield _limits(patient, seen)
+
+
+def _inside(sandbox: Sandbox) -> Mapping[str, Any]:
+    """What the sandbox reports of itself. Raises SandboxError."""
+    command = f"python3 -I -c {shlex.quote(_LOOK)} > /tmp/doctor.json"
+    result = sandbox.exec(command, timeout=SECONDS, number=1)
+    if result.exit_code != 0:
+        said = result.stderr.preview[:200] or "it ran into its time-out"
+        raise SandboxError(f"the sandbox's image runs no python3: {said}: build the image anew")
+    try:
+        found = json.loads(sandbox.get("doctor.json", limit=1 << 20))
+    except (ValueError, RecursionError) as error:
+        raise SandboxError("the sandbox reports nothing of itself: build the image anew") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _isolation(seen: Mapping[str, Any]) -> Iterator[str]:
+    others = [each for each in _list(seen, "interfaces") if each != "lo"]
+    if others:
+        yield f"there is a network interface ({', '.join(map(str, others))})"
+    if seen.get("reaches"):
+        yield f"{seen['reaches']} can be reached over the network"
+
+
+def _rights(seen: Mapping[str, Any]) -> Iterator[str]:
+    if not seen.get("uid") or not seen.get("gid"):
+        yield "commands run as root"
+    found = seen.get("status")
+    status = found if isinstance(found, dict) else {}
+    rights = [name for name in status if name.startswith("Cap") and _number(status[name], 16)]
+    if rights:
+        yield f"commands have capabilities ({', '.join(sorted(rights))})"
+    if str(status.get("NoNewPrivs", "1")).strip() != "1":
+        yield "no_new_privs is off: set-uid programs give rights"
+    if str(status.get("Seccomp", "2")).strip() != "2":
+        yield "there is no seccomp filter"
+
+
+def _host(patient: Patient, seen: Mapping[str, Any]) -> Iterator[str]:
+    if seen.get("writes"):
+        yield f"{', '.join(map(str, _list(seen, 'writes')))} can be written: the root is not fixed"
+    if seen.get("sockets"):
+        yield f"an engine's socket is there ({', '.join(map(str, _list(seen, 'sockets')))})"
+    bare = patient.settings.sandbox.driver == "bubblewrap"
+    for mount in _list(seen, "mounts"):
+        if not (isinstance(mount, list) and len(mount) == 3):
+            continue
+        where, mode, kind = map(str, mount)
+        if where == "/" and mode != "ro":
+            yield "the root is not mounted read-only"
+        if kind in _VIRTUAL or (mode == "ro" and (bare or where in _EXPECTED)):
+            continue
+        if mode != "ro" or where not in _EXPECTED:
+            yield f"a path of the host is mounted at {where} ({kind}, {mode})"
+
+
+def _limits(patient: Patient, seen: Mapping[str, Any]) -> Line:
+    chosen = patient.settings.sandbox
+    if chosen.driver == "bubblewrap":
+        missing = list(patient.shortfalls())
+        advice = "give this process a control group of its own to write (cgroup v2, delegated)"
+    else:
+        missing = [name for name, there in _in_force(patient, seen).items() if not there]
+        advice = "let the engine limit each sandbox (cgroup v2, delegated), not only all together"
+    if missing:
+        say = warning if chosen.shared_limits or chosen.driver == "bubblewrap" else failed
+        return say("limits", f"not limited for each sandbox: {', '.join(missing)}", advice)
+    return good("limits", f"memory {chosen.memory}, {chosen.pids} processes, {chosen.cpus:g} cpus")
+
+
+def _in_force(patient: Patient, seen: Mapping[str, Any]) -> dict[str, bool]:
+    """Which limits hold; a runtime that shows no control group (gVisor) is taken at its word."""
+    chosen = patient.settings.sandbox
+    if chosen.runtime != "runc" and not seen.get("memory"):
+        return {}
+    memory, pids = _number(seen.get("memory")), _number(seen.get("pids"))
+    return {
+        "memory": 0 < memory <= parse_size(chosen.memory),
+        "processes": 0 < pids <= chosen.pids,
+    }
+
+
+def _number(text: object, base: int = 10) -> int:
+    """A number, or 0 for what is none ("max")."""
+    try:
+        return int(str(text).strip()[:30], base)
+    except ValueError:
+        return 0
+
+
+def _list(seen: Mapping[str, Any], name: str) -> list[Any]:
+    found = seen.get(name)
+    return found[:100] if isinstance(found, list) else []

@@ -1,0 +1,77 @@
+"""Where sessions are kept: it takes writes, honours conditions, has room, and keeps time."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import httpx
+
+from worker.core.records import Records
+from worker.doctor.base import Line, Patient, Unchecked, failed, good, warning
+from worker.doctor.tokens import clock_line
+from worker.errors import StoreError
+
+AWS = "https://s3.amazonaws.com"
+TIMEOUT = httpx.Timeout(6.0, connect=3.0)
+_GIB = 1 << 30
+_LITTLE, _NONE = 2 * _GIB, _GIB // 10
+_SIZE = 64
+
+
+def store(patient: Patient) -> Iterator[Line]:
+    """Written, read back, created and replaced on condition, removed."""
+    kept = patient.store()
+    kept.probe()
+    _read_back(kept.records)
+    place = kept.records.place("")
+    yield good("store", f"{place} takes writes, reads them back, honours conditions")
+
+
+def _read_back(records: Records) -> None:
+    name, content = f"probe/{secrets.token_hex(8)}", secrets.token_bytes(_SIZE)
+    try:
+        records.create(name, content)
+        stored = records.read(name, _SIZE)
+        if stored is None or stored.content != content:
+            raise StoreError(
+                f"{records.place(name)} does not hold what was written there: do not use this store"
+            )
+    finally:
+        with suppress(StoreError):
+            records.delete(name)
+
+
+def space(patient: Patient) -> Iterator[Line]:
+    """A folder's disk has room for sessions."""
+    url = urlsplit(patient.settings.store)
+    if url.scheme != "file":
+        return
+    folder = Path(unquote(url.path))
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    told, advice = f"{free / _GIB:.1f} GiB free", "make room, or use a larger disk or S3"
+    if free < _NONE:
+        yield failed("disk", told, advice)
+    elif free < _LITTLE:
+        yield warning("disk", told, advice)
+    else:
+        yield good("disk", told)
+
+
+def clock(patient: Patient) -> Iterator[Line]:
+    """S3's clock and ours agree: it refuses requests that are 15 minutes off."""
+    if not patient.settings.store.startswith("s3://"):
+        return
+    endpoint = patient.settings.s3_endpoint or AWS
+    try:
+        before = patient.now()
+        told = httpx.head(endpoint, timeout=TIMEOUT).headers.get("date", "")
+        date = parsedate_to_datetime(told).timestamp()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
+        raise Unchecked("S3 told no time") from error
+    yield clock_line("clock of S3", "S3", date - (before + patient.now()) / 2)

@@ -1,0 +1,64 @@
+"""Is all well? `python -m worker.health [URL]`, for health checks of the image.
+
+Only the standard library, because it runs every few seconds. Without a URL the container's first
+process is asked: `serve` must answer /healthz, `worker` /metrics, if it has any.
+"""
+
+import http.client
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+SECONDS = 4.0
+
+
+def target(command: Sequence[str]) -> str:
+    """The URL that a command must answer at; empty for one that listens nowhere."""
+    if "serve" in command:
+        return f"http://127.0.0.1:{_option(command, '--port') or 8080}/healthz"
+    if "worker" in command and (port := _option(command, "--metrics-port")):
+        return f"http://127.0.0.1:{port}/metrics"
+    return ""
+
+
+def _option(command: Sequence[str], name: str) -> str:
+    for at, word in enumerate(command):
+        if word == name:
+            return command[at + 1] if at + 1 < len(command) else ""
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def check(url: str) -> str:
+    """What is wrong; empty if nothing is."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
+    try:
+        connection.request("GET", parts.path or "/")
+        response = connection.getresponse()
+        if response.status == http.client.OK:
+            return ""
+        return f"{url} answers {response.status}: {response.read(500).decode(errors='replace')}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"{url} does not answer: {error}"
+    finally:
+        connection.close()
+
+
+def main() -> int:
+    """Exit status 1 and a line of why, if something is wrong."""
+    url = sys.argv[1] if len(sys.argv) > 1 else target(_first_process())
+    reason = check(url) if url else ""
+    if reason:
+        sys.stderr.write(f"{reason}\n")
+    return int(bool(reason))
+
+
+def _first_process() -> list[str]:
+    return Path("/proc/1/cmdline").read_text("utf-8", "replace").split("\0")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Tokens per iteration as stacked bars: numbers for an SVG, no styles and no scripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from worker.core.context import CallCost
+from worker.core.messages import Usage
+from worker.pages.texts import short
+
+HEIGHT = 100.0
+KINDS = (("cached", "read from the cache"), ("written", "written to it"), ("fresh", "fresh"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rectangle of a bar: from `y` downwards."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One model call."""
+
+    number: int
+    x: float
+    parts: tuple[Part, ...]
+    title: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """All calls of a session. Bars are one unit wide in a picture of `width` by HEIGHT."""
+
+    bars: tuple[Bar, ...]
+    top: str
+    width: int
+    turns: tuple[float, ...]
+
+
+def chart(calls: Sequence[CallCost]) -> Chart | None:
+    """The bars of the calls, or None where there is nothing to see."""
+    most = max((call.usage.input for call in calls), default=0)
+    if most <= 0:
+        return None
+    bars = tuple(_bar(number, call.usage, most) for number, call in enumerate(calls))
+    turns = tuple(
+        float(number)
+        for number in range(1, len(calls))
+        if calls[number].turn != calls[number - 1].turn
+    )
+    return Chart(bars, short(most), max(len(bars), 12), turns)
+
+
+def _bar(number: int, usage: Usage, most: int) -> Bar:
+    parts, below = [], HEIGHT
+    for kind, tokens in (
+        ("cached", usage.cache_read),
+        ("written", usage.cache_write),
+        ("fresh", usage.uncached),
+    ):
+        height = round(HEIGHT * max(0, tokens) / most, 2)
+        if height:
+            below = round(below - height, 2)
+            parts.append(Part(kind, below, height))
+    title = (
+        f"Call {number + 1}: {usage.cache_read:,} cached, {usage.cache_write:,} written, "
+        f"{usage.uncached:,} fresh, {usage.output:,} out"
+    )
+    return Bar(number + 1, number + 0.1, tuple(parts), title, usage)

@@ -1,0 +1,200 @@
+"""The routes of the pages. They read the store in threads of their own, a few at a time.
+
+Whoever has no right to a page learns nothing of what there is: a wrong signature, an expired one
+and a session that does not exist are answered alike, and the store is not asked.
+"""
+
+import base64
+import binascii
+import hmac
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from worker.core.limits import Limits
+from worker.core.ports import RecentTurns, SessionStore
+from worker.errors import SandpiperError, StoreError
+from worker.pages import files, overview, render, stored, view
+from worker.pages.sign import Signer
+
+MOST_AT_ONCE = 2
+"""Pages that are made at the same time: the door must stay quick."""
+
+SECONDS = 30.0
+"""How long a page is waited for."""
+
+LINK_SECONDS = 24 * 3600
+"""How long the links in the operators' list are good."""
+
+_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
+_CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
+_TURN = re.compile(r"\d{1,4}", re.ASCII)
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_QUERY = 2000
+
+_log = logging.getLogger("sandpiper.pages")
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What the pages are made of.
+
+    `open` gives the store and its list of turns; it may block and raise StoreError. Without a
+    `signer` there are no session pages, without `operator_token` there is no list.
+    """
+
+    open: Callable[[], tuple[SessionStore, RecentTurns]]
+    signer: Signer | None
+    operator_token: str
+    limits: Limits
+    now: Callable[[], float]
+    line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE))
+
+    def routes(self) -> list[Route]:
+        """To be mounted at the root."""
+        return [
+            Route("/sessions", self.overview, methods=["GET"]),
+            Route("/sessions/{id}", self.session, methods=["GET"]),
+            Route("/sessions/{id}/files", self.file, methods=["GET"]),
+        ]
+
+    async def session(self, request: Request) -> Response:
+        """One session, for whoever has a signature of it."""
+        name = self._allowed(request)
+        if name is None:
+            return _nothing()
+        return await self._made(lambda: self._session(name, _query(request, "sig")))
+
+    async def file(self, request: Request) -> Response:
+        """One file of a turn's sandbox, as a download."""
+        name, turn = self._allowed(request), _query(request, "turn")
+        member = files.member(_query(request, "path"))
+        if name is None or member is None or not _TURN.fullmatch(turn):
+            return _nothing()
+        return await self._made(lambda: self._file(name, int(turn), member))
+
+    async def overview(self, request: Request) -> Response:
+        """The list of turns, for operators."""
+        if not self.operator_token:
+            return _nothing()
+        if not _is_operator(request.headers.get("authorization", ""), self.operator_token):
+            challenge = {"www-authenticate": 'Basic realm="Sandpiper", charset="UTF-8"'}
+            return _said(401, "Operators only", "Give the operators' token as password.", challenge)
+        before, project = _query(request, "before"), _query(request, "project").strip()
+        if not _CURSOR.fullmatch(before):
+            return _nothing()
+        return await self._made(lambda: self._overview(before, project[:200]))
+
+    def _allowed(self, request: Request) -> str | None:
+        """The session that the request's signature is for."""
+        name, signature = request.path_params["id"], _query(request, "sig")
+        if self.signer is None or not _ID.fullmatch(name):
+            return None
+        return name if self.signer.good(name, signature, self.now()) else None
+
+    async def _made(self, make: Callable[[], Response]) -> Response:
+        try:
+            with anyio.move_on_after(SECONDS):
+                return await anyio.to_thread.run_sync(
+                    make, limiter=self.line, abandon_on_cancel=True
+                )
+        except files.NoFile as error:
+            _log.info("%s", error)
+            return _nothing()
+        except StoreError as error:
+            _log.warning("no page: %s", error)
+        return _said(503, "Not now", "What is stored cannot be read at the moment. Try it again.")
+
+    def _session(self, name: str, signature: str) -> Response:
+        store, _ = self.open()
+        key = store.find(name)
+        found, hidden = stored.turns(store, key) if key and key.session_id == name else ([], 0)
+        if not found:
+            return _nothing()
+        shown = view.page(found, self.limits, hidden=hidden)
+        return _page("session", page=shown, sig=signature)
+
+    def _file(self, name: str, turn: int, member: str) -> Response:
+        store, _ = self.open()
+        key = store.find(name)
+        chunks = stored.chunks(store, key, turn) if key and key.session_id == name else None
+        if chunks is None:
+            return _nothing()
+        size, content = files.extracted(chunks, member)
+        return StreamingResponse(_guarded(content), headers=_download(member, size))
+
+    def _overview(self, before: str, project: str) -> Response:
+        store, recent = self.open()
+        until = int(self.now()) + LINK_SECONDS
+        signer = self.signer
+
+        def link(name: str) -> str:
+            good = signer is not None and _ID.fullmatch(name)
+            return f"sessions/{name}?sig={signer.sign(name, until)}" if good and signer else ""
+
+        found = overview.overview(recent, store, link, self.now(), before=before, project=project)
+        return _page("overview", page=found)
+
+
+def _query(request: Request, name: str) -> str:
+    return request.query_params.get(name, "")[:_MOST_QUERY]
+
+
+def _is_operator(authorization: str, token: str) -> bool:
+    """`Bearer TOKEN`, or Basic with the token as password and any name."""
+    scheme, _, given = authorization.partition(" ")
+    given = given.strip()
+    if scheme.lower() == "basic":
+        try:
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            return False
+    elif scheme.lower() != "bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _guarded(content: Iterator[bytes]) -> Iterator[bytes]:
+    """The file; where its archive breaks off, so does the answer."""
+    try:
+        yield from content
+    except SandpiperError as error:
+        _log.warning("a download broke off: %s", error)
+        raise
+
+
+def _download(member: str, size: int) -> Mapping[str, str]:
+    name = _NAME.sub("-", member.rsplit("/", 1)[-1]).strip(".-")[:100] or "file"
+    kind = "text/plain; charset=utf-8" if name.endswith(".txt") else "application/octet-stream"
+    return {
+        "content-type": kind,
+        "content-length": str(size),
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+        **render.PRIVATE,
+    }
+
+
+def _page(name: str, **values: object) -> Response:
+    return HTMLResponse(render.render(name, **values), headers=render.headers())
+
+
+def _nothing() -> Response:
+    return _said(
+        404,
+        "Nothing here",
+        "This address leads nowhere, or the link has expired. Notes carry fresh links: "
+        "reply in the note's thread to get one.",
+    )
+
+
+def _said(status: int, title: str, text: str, more: Mapping[str, str] | None = None) -> Response:
+    body = render.render("said", title=title, text=text)
+    return HTMLResponse(body, status, headers={**render.headers(), **(more or {})})

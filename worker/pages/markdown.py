@@ -1,0 +1,93 @@
+"""A note's Markdown as HTML. No HTML of the note gets through but the folds that we put there."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+from worker.core.hostile import visible
+
+MOST = 100_000
+"""Characters of a note that are rendered; GitLab's notes of ours have fewer."""
+
+_TAG = re.compile(r"(</?(?:details|summary|sub)>)|<!--[^>]{0,200}-->")
+_DEEPEST = 12
+
+
+def render(note: str) -> Markup:
+    """The note as HTML that holds only what this module has written."""
+    parsed = _Parser("commonmark", {"html": True}, renderer_cls=_Renderer)
+    parsed.enable(["table", "strikethrough"]).disable("image")
+    return Markup(parsed.render(visible(note[:MOST]), {"open": []}))
+
+
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:
+        """Links lead to web pages only."""
+        return url.startswith(("https://", "http://"))
+
+
+class _Renderer(RendererHTML):
+    """Escapes all HTML of the note, but for folds and small print that are closed in order."""
+
+    def render(self, tokens: Sequence[Token], options: Any, env: Any) -> str:
+        """The whole; what was left open is closed."""
+        for token in tokens:
+            if token.type in ("heading_open", "heading_close"):
+                token.tag = f"h{min(6, int(token.tag[1:]) + 3)}"
+        body = super().render(tokens, options, env)
+        return body + "".join(f"</{tag}>" for tag in reversed(env["open"]))
+
+    def html_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """HTML on lines of its own."""
+        return _tags(tokens[idx].content, env["open"])
+
+    def html_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """HTML inside of a line."""
+        return _tags(tokens[idx].content, env["open"])
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """A link tells its target nothing of us.
+
+        One to a session's page leads nowhere: who may see this page now may not see it for ever.
+        """
+        href = str(tokens[idx].attrs.get("href", ""))
+        if "sig=" in href:
+            return "<a>"
+        return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """A block of code; its language is of no use here."""
+        return f"<pre>{escape(tokens[idx].content)}</pre>\n"
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        """The same."""
+        return f"<pre>{escape(tokens[idx].content)}</pre>\n"
+
+
+def _tags(html: str, opened: list[str]) -> str:
+    out, end = [], 0
+    for found in _TAG.finditer(html):
+        out.append(str(escape(html[end : found.start()])))
+        end = found.end()
+        if found[1]:
+            out.append(_tag(found[1], opened))
+    return "".join([*out, str(escape(html[end:]))])
+
+
+def _tag(tag: str, opened: list[str]) -> str:
+    """A tag, if it opens one level more, or closes what was opened last."""
+    name = tag.strip("</>")
+    if not tag.startswith("</"):
+        if len(opened) >= _DEEPEST:
+            return ""
+        opened.append(name)
+        return tag
+    if not opened or opened[-1] != name:
+        return ""
+    opened.pop()
+    return tag

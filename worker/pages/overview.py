@@ -1,0 +1,126 @@
+"""The operators' list of turns, as its page shows them. Pure but for the reading of rows."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from worker.core.hostile import one_line
+from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.recent import RUNNING, Row, RowError, load
+from worker.pages.texts import dollars, duration, moment
+from worker.pages.view import told, web_url
+
+ROWS = 50
+SEARCHED = 400
+"""Rows that are read to find those of one project."""
+
+INTERRUPTED = "interrupted"
+_STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One turn."""
+
+    started: str
+    project: str
+    mr: str
+    mr_url: str
+    pipeline: int
+    page: str
+    what: str
+    state: str
+    verdict: str
+    cost: str
+    seconds: str
+    iterations: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A page of the list. `older` is the cursor of the next one, "" if there is none."""
+
+    lines: list[Line]
+    states: list[tuple[str, int]]
+    cost: str
+    project: str
+    older: str
+    first: bool
+
+
+def overview(
+    recent: RecentTurns,
+    store: SessionStore,
+    link: Callable[[str], str],
+    now: float,
+    *,
+    before: str = "",
+    project: str = "",
+) -> Overview:
+    """The newest turns after the cursor; of projects that `project` (an id or a glob) names."""
+    rows, older = _page(recent, before, project)
+    shown = [(row, _state(row, store, now)) for row in rows]
+    states = Counter(state for _, state in shown)
+    costs = [row.cost_usd for row in rows if row.cost_usd is not None]
+    return Overview(
+        lines=[_line(row, state, link) for row, state in shown],
+        states=[(state, states[state]) for state in _STATES if states[state]],
+        cost=dollars(math.fsum(cost for cost in costs if math.isfinite(cost))),
+        project=project,
+        older=older,
+        first=not before,
+    )
+
+
+def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
+    """The rows of a page, and the cursor of the next."""
+    number = int(project) if project.isascii() and project.isdigit() and len(project) < 19 else 0
+    searched = ROWS if number or not project else SEARCHED
+    rows: list[Row] = []
+    cursor, read = "", 0
+    # One more than is shown tells whether there are older ones.
+    for place, data in islice(recent.newest(searched + 1, before, number), searched + 1):
+        if len(rows) == ROWS or read == searched:
+            return rows, cursor
+        cursor, read = place, read + 1
+        row = _row(data)
+        if row and (number or not project or fnmatchcase(row.project, project)):
+            rows.append(row)
+    return rows, ""
+
+
+def _row(data: bytes) -> Row | None:
+    try:
+        return load(data)
+    except RowError:
+        return None
+
+
+def _state(row: Row, store: SessionStore, now: float) -> str:
+    """What a turn is doing, as the store tells it for those that have not ended."""
+    if row.status != RUNNING:
+        return row.status if row.status in _STATES else "failed"
+    key = SessionKey(row.project_id, row.mr_iid, row.session_id)
+    return RUNNING if store.holder(key, row.turn, now) else INTERRUPTED
+
+
+def _line(row: Row, state: str, link: Callable[[str], str]) -> Line:
+    return Line(
+        started=moment(row.started, "%m-%d %H:%M"),
+        project=one_line(row.project, 200),
+        mr=f"!{row.mr_iid}",
+        mr_url=web_url(row.web_url),
+        pipeline=row.pipeline_id,
+        page=link(row.session_id),
+        what="analysis" if row.turn == 0 else f"reply {row.turn}",
+        state=state,
+        verdict=told(row.verdict),
+        cost="" if state in (RUNNING, INTERRUPTED) else dollars(row.cost_usd),
+        seconds=duration(row.seconds),
+        iterations=row.iterations,
+        model=one_line(row.model.partition("/")[2] or row.model, 60),
+    )

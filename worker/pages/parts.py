@@ -1,0 +1,89 @@
+"""The pages as an operator has configured them: what notes link to, and what is served."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from starlette.routing import Route
+
+from worker.core.limits import Limits
+from worker.core.ports import RecentTurns, SessionStore
+from worker.errors import ConfigError
+from worker.pages.http import Pages
+from worker.pages.sign import Signer
+
+DAY = 24 * 3600
+
+
+class Kept(SessionStore, Protocol):
+    """A store that lists its turns."""
+
+    @property
+    def recent(self) -> RecentTurns:
+        """The list."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The links and the routes.
+
+    `url` is where browsers reach them, "" if notes are not to link there; links are signed with a
+    key from `secret` and good for `days`. `now` is in epoch seconds.
+    """
+
+    url: str
+    days: float
+    secret: str
+    operator_token: str
+    now: Callable[[], float]
+
+    @property
+    def signer(self) -> Signer | None:
+        """What signs, if there is a secret for it."""
+        return Signer(self.secret) if self.secret else None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The place that notes may link to besides GitLab."""
+        parts = urlsplit(self.url)
+        place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
+        return frozenset({place}) if self.url else frozenset()
+
+    def linker(self) -> Callable[[str], str]:
+        """What gives a session's page as a URL. Raises ConfigError without a secret for it."""
+        base, signer = self.url.rstrip("/"), self.signer
+        if not base:
+            return lambda session_id: ""
+        if signer is None:
+            raise ConfigError(
+                "pages.url is set, but there is no secret to sign the links with: set "
+                "SANDPIPER_PAGE_SECRET (or GITLAB_WEBHOOK_SECRET) to the same value for serve and "
+                "for the workers"
+            )
+
+        def link(session_id: str) -> str:
+            until = int(self.now() + self.days * DAY)
+            return f"{base}/sessions/{session_id}?sig={signer.sign(session_id, until)}"
+
+        return link
+
+    def routes(self, open_store: Callable[[], Kept], limits: Limits) -> list[Route]:
+        """What is served. The store is opened when the first page is asked for."""
+        once = _Once(open_store)
+        return Pages(once, self.signer, self.operator_token, limits, self.now).routes()
+
+
+class _Once:
+    """Opens the store once it can be opened."""
+
+    def __init__(self, open_store: Callable[[], Kept]) -> None:
+        self._open, self._lock = open_store, threading.Lock()
+        self._kept: Kept | None = None
+
+    def __call__(self) -> tuple[SessionStore, RecentTurns]:
+        with self._lock:
+            self._kept = self._kept or self._open()
+        return self._kept, self._kept.recent

@@ -1,0 +1,60 @@
+"""The templates beside this file, filled in. Everything is escaped; there is no script."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("worker.pages"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _style() -> str:
+    return files("worker.pages").joinpath("templates/page.css").read_text(encoding="utf-8")
+
+
+def render(name: str, **values: object) -> str:
+    """A whole page."""
+    return _templates().get_template(f"{name}.html.j2").render(style=Markup(_style()), **values)
+
+
+@cache
+def headers() -> dict[str, str]:
+    """What every page is sent with: it may load nothing, run nothing, and be kept by nobody."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return {
+        "content-security-policy": "; ".join(
+            [
+                "default-src 'none'",
+                f"style-src 'sha256-{digest}'",
+                "img-src 'none'",
+                "frame-ancestors 'none'",
+                "base-uri 'none'",
+                "form-action 'none'",
+            ]
+        ),
+        **PRIVATE,
+        "x-frame-options": "DENY",
+    }
+
+
+PRIVATE = {
+    "cache-control": "private, no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-robots-tag": "noindex, nofollow",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}

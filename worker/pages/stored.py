@@ -1,0 +1,72 @@
+"""What the pages read of the store. Raises StoreError; what is damaged is left out."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+
+from worker.core import history
+from worker.core.aftermath import load_after, load_feedback
+from worker.core.context import Context
+from worker.core.ports import SessionKey, SessionStore
+from worker.errors import StoreError
+from worker.pages.view import Stored
+
+MOST_TURNS = 12
+"""Turns of a session that are shown, the newest."""
+
+LARGEST = 24 * 1024 * 1024
+"""Bytes of a `context.json` that is parsed for a page."""
+
+
+def turns(store: SessionStore, key: SessionKey) -> tuple[list[Stored], int]:
+    """A session's newest turns, the oldest first, and how many older ones there are."""
+    latest = store.latest(key)
+    found = []
+    first = 0 if latest is None else max(0, latest - MOST_TURNS + 1)
+    for number in range(first, -1 if latest is None else latest + 1):
+        with suppress(StoreError):  # what was deleted on request is gone, the rest stays readable
+            if context := _parsed(store.read_context(key, number)):
+                found.append(
+                    Stored(
+                        context,
+                        files=_has_files(store, key, number),
+                        feedback=load_feedback(store.feedback(key, number)),
+                        after=load_after(store.after(key, number)),
+                    )
+                )
+    if running := _running(store, key, 0 if latest is None else latest + 1):
+        found.append(running)
+    return found, first
+
+
+def _running(store: SessionStore, key: SessionKey, number: int) -> Stored | None:
+    """The turn that is being taken, as its last step has left it."""
+    data = store.read_checkpoint(key, number)
+    context = _parsed(data) if data else None
+    return Stored(context, running=True) if context else None
+
+
+def _parsed(data: bytes) -> Context | None:
+    if len(data) > LARGEST:
+        return None
+    with suppress(history.HistoryError, RecursionError):
+        return history.load(data)
+    return None
+
+
+def _has_files(store: SessionStore, key: SessionKey, number: int) -> bool:
+    opened = store.open_files(key, number)
+    if opened is None:
+        return False
+    with opened:
+        return True
+
+
+def chunks(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
+    """A turn's archive, or None if it has none."""
+    opened = store.open_files(key, number)
+    return _streamed(opened) if opened else None
+
+
+def _streamed(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
+    with opened as found:
+        yield from found

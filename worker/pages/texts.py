@@ -1,0 +1,152 @@
+"""Texts of strangers on a page: visible, and never more of them than a page holds."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from worker.core.hostile import one_line, visible
+
+MOST = 8_000
+"""Characters of one text."""
+
+PAGE = 1_500_000
+"""Characters of all texts of a page."""
+
+_MOST_FIELDS = 40
+_MOST_FILES = 40
+_PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What is shown of a text, and how many characters are not."""
+
+    shown: str
+    left: int = 0
+
+    @property
+    def lines(self) -> int:
+        """How many lines are shown."""
+        return self.shown.count("\n") + 1
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of a page."""
+
+    left: int = PAGE
+
+    def text(self, text: str, most: int = MOST) -> Text:
+        """`text`, as much of it as there is room for."""
+        most = max(0, min(most, self.left))
+        shown = visible(text[:most]).strip("\n")
+        self.left -= len(shown)
+        return Text(shown, max(0, len(text) - most))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named value of a call's arguments or result; `short` ones stand on one line."""
+
+    name: str
+    text: Text
+    short: bool
+
+
+@dataclass(slots=True)
+class Shown:
+    """A JSON text for the page: its fields, and the paths of files that it names."""
+
+    fields: list[Field] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    @property
+    def gist(self) -> str:
+        """The beginning of the values, on one line."""
+        return one_line(" · ".join(each.text.shown[:160] for each in self.fields[:4]), 200)
+
+
+def shown(content: str, room: Room) -> Shown:
+    """An object's fields one by one; anything else as it is."""
+    parsed = _parsed(content)
+    if not isinstance(parsed, dict):
+        return Shown([Field("", room.text(content), short=False)] if content.strip() else [])
+    found = Shown(files=[*dict.fromkeys(_paths(parsed))][:_MOST_FILES])
+    for name, value in list(parsed.items())[:_MOST_FIELDS]:
+        text = value if isinstance(value, str) else _pretty(value)
+        cut = room.text(text)
+        found.fields.append(Field(one_line(name, 80), cut, cut.lines == 1 and len(text) <= 120))
+    if len(parsed) > _MOST_FIELDS:
+        more = f"{len(parsed) - _MOST_FIELDS} more fields"
+        found.fields.append(Field("", Text(more), short=True))
+    found.fields.sort(key=lambda each: not each.short)
+    return found
+
+
+def _parsed(content: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _pretty(value: Any) -> str:
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return "(nested too deeply to show)"
+
+
+def _paths(value: Any, depth: int = 6) -> Iterator[str]:
+    """The files that a result says it has saved."""
+    if isinstance(value, list) and depth:
+        for each in value[:200]:
+            yield from _paths(each, depth - 1)
+    if not isinstance(value, dict) or not depth:
+        return
+    for name, each in value.items():
+        if isinstance(each, str) and (name == "saved_to" or name.endswith("_file")):
+            yield from _PATH.findall(each)[:1]
+        elif name == "also_saved" and isinstance(each, dict):
+            yield from (path for path in each if _PATH.fullmatch(path))
+        else:
+            yield from _paths(each, depth - 1)
+
+
+def dollars(cost: float | None) -> str:
+    """Two digits that say something."""
+    if cost is None or not math.isfinite(cost):
+        return "cost unknown"
+    return f"${cost:.4f}" if 0 < cost < 0.01 else f"${cost:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """As "0.4 s", "12 s", "3 min 05 s"; "" for nothing."""
+    if not math.isfinite(seconds) or seconds < 0.05:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """A time in UTC; "" for none."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime(form) if at > 0 else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def short(count: int) -> str:
+    """A number of tokens or bytes in three digits: 940, 12.3k, 1.20M."""
+    if abs(count) < 1000:
+        return str(count)
+    value, unit = (count / 1000, "k") if abs(count) < 999_500 else (count / 1_000_000, "M")
+    digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return f"{value:.{digits}f}{unit}"

@@ -1,0 +1,324 @@
+"""A stored session as what its page shows. Pure; texts are capped here, the templates escape."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+
+from markupsafe import Markup
+
+from worker.core import aftermath
+from worker.core.aftermath import After, Feedback
+from worker.core.context import CallCost, Context, Subject
+from worker.core.hostile import one_line
+from worker.core.limits import Limits, Spent
+from worker.core.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.core.recent import RUNNING
+from worker.core.redacted import words
+from worker.core.repair import unavailable
+from worker.core.verdict import Verdict
+from worker.pages import markdown
+from worker.pages.chart import Chart, chart
+from worker.pages.texts import Room, Shown, Text, dollars, duration, moment, short, shown
+
+VERDICTS = {
+    Verdict.CHANGE: "Caused by this change",
+    Verdict.TARGET: "Already failing on the target branch",
+    Verdict.FLAKY: "Flaky",
+    Verdict.INFRASTRUCTURE: "Infrastructure",
+    Verdict.UNKNOWN: "Not clear",
+    Verdict.ABSTAIN: "Not enough evidence",
+}
+MOST_STEPS = 600
+"""Steps of a turn that are shown; a run's own limit is far below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A turn as it lies in the store. `running` says that it is not committed yet."""
+
+    context: Context
+    running: bool = False
+    files: bool = False
+    feedback: Feedback = field(default_factory=Feedback)
+    after: After | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call and what came back; `result` is None while it has not."""
+
+    name: str
+    arguments: Shown
+    result: Shown | None
+    failed: bool
+    size: str
+
+
+@dataclass(slots=True)
+class Step:
+    """One model call, or what we said before it (`ours`)."""
+
+    number: int = 0
+    ours: Text | None = None
+    text: Text | None = None
+    calls: list[Called] = field(default_factory=list)
+    at: str = ""
+    seconds: str = ""
+    tools: str = ""
+    cost: str = ""
+    tokens: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What was used of a limit; `percent` is at most 100."""
+
+    name: str
+    used: str
+    limit: str
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: the analysis or a reply."""
+
+    number: int
+    title: str
+    status: str
+    reason: str
+    started: str
+    seconds: str
+    cost: str
+    model: str
+    steps: list[Step]
+    note: Markup | None
+    note_url: str
+    budgets: list[Budget]
+    asides: list[tuple[str, str]]
+    files: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The session."""
+
+    session_id: str
+    title: str
+    mr_url: str
+    project: str
+    mr_iid: int
+    pipeline: int
+    pipeline_url: str
+    commit: str
+    workflow: str
+    verdict: str
+    status: str
+    cost: str
+    seconds: str
+    tokens: str
+    models: str
+    turns: list[Turn]
+    chart: Chart | None
+    full: bool
+    hidden: int
+
+
+def told(verdict: str) -> str:
+    """A stored verdict in words; "" for what is none."""
+    return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
+
+
+def page(turns: Sequence[Stored], limits: Limits, *, hidden: int = 0) -> Page:
+    """The page of a session's turns, the oldest first; `hidden` older ones are not among them."""
+    room, last = Room(), turns[-1].context
+    # The newest turn is what a reader is after: it has the first say in what fits.
+    views = [_turn(each, limits, room) for each in reversed(turns)][::-1]
+    verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
+    subject, usage = last.subject, last.usage
+    return Page(
+        session_id=last.session_id,
+        title=f"{one_line(subject.project, 200)}!{subject.mr_iid}",
+        mr_url=web_url(subject.web_url),
+        project=one_line(subject.project, 200),
+        mr_iid=subject.mr_iid,
+        pipeline=subject.pipeline_id,
+        pipeline_url=_pipeline(subject),
+        commit=one_line(subject.sha[:12], 12),
+        workflow=one_line(last.workflow, 80),
+        verdict=told(verdict),
+        status=views[-1].status,
+        cost=dollars(last.cost_usd),
+        seconds=duration(sum(each.context.seconds for each in turns)),
+        tokens=_tokens(usage),
+        models=", ".join(dict.fromkeys(one_line(each.context.model, 80) for each in turns)),
+        turns=views,
+        chart=chart(last.calls[-400:]),
+        full=room.left <= 0,
+        hidden=hidden,
+    )
+
+
+def _tokens(usage: Usage) -> str:
+    cached = f"{usage.cached_share:.0%} cached"
+    return f"{short(usage.input)} in · {cached} · {short(usage.output)} out"
+
+
+def _turn(stored: Stored, limits: Limits, room: Room) -> Turn:
+    context, outcome = stored.context, stored.context.outcome
+    status = RUNNING if stored.running or not outcome else outcome.status.value
+    return Turn(
+        number=context.turn,
+        title="Analysis" if context.turn == 0 else f"Reply {context.turn}",
+        status=status,
+        reason=one_line(outcome.reason, 600) if outcome else "",
+        started=moment(context.spent.started_at),
+        seconds=duration(context.seconds),
+        cost=dollars(context.spent.cost_usd),
+        model=one_line(context.model, 80),
+        steps=_first_steps(context, room),
+        note=markdown.render(context.said) if context.said else None,
+        note_url=web_url(context.note.url) if context.note else "",
+        budgets=list(_budgets(context.spent, context.seconds, limits)),
+        asides=list(_asides(stored)),
+        files=stored.files,
+    )
+
+
+def _asides(stored: Stored) -> Iterator[tuple[str, str]]:
+    context = stored.context
+    if context.gave_way:
+        yield "Did not answer", one_line(context.gave_way, 80)
+    if context.found_by in ("rule", "known"):
+        yield "Found by", "a rule" if context.found_by == "rule" else "an earlier finding"
+    if missing := (*context.lost, *unavailable(context)):
+        yield "Not available", one_line("; ".join(missing[:20]), 1500)
+    if context.redacted:
+        yield "Redacted", one_line(words(context.redacted), 600)
+    if told := aftermath.told(stored.feedback, stored.after):
+        yield "Afterwards", "; ".join(told)
+
+
+def _budgets(spent: Spent, seconds: float, limits: Limits) -> Iterator[Budget]:
+    def budget(name: str, used: float, most: float, told: str, limit: str) -> Budget:
+        return Budget(name, told, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
+
+    most = limits.max_iterations
+    yield budget("Iterations", spent.iterations, most, str(spent.iterations), str(most))
+    tokens = spent.context_tokens
+    room = limits.context_tokens
+    yield budget("Context", tokens, room, short(tokens), f"{short(room)} tokens")
+    if seconds > 0:
+        clock = limits.wall_clock
+        yield budget("Time", seconds, clock, duration(seconds), duration(clock))
+    if spent.cost_usd is not None:
+        cost, cap = spent.cost_usd, limits.cost_usd
+        yield budget("Cost", cost, cap, dollars(cost), dollars(cap))
+
+
+def _first_steps(context: Context, room: Room) -> list[Step]:
+    steps = list(islice(_steps(context, room), MOST_STEPS + 1))
+    if len(steps) > MOST_STEPS:
+        steps[MOST_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
+    return steps
+
+
+def _steps(context: Context, room: Room) -> Iterator[Step]:
+    """The turn's messages as steps, with the model calls that left none."""
+    own = [call for call in context.calls if call.turn == context.turn]
+    results = _results(context)
+    costs, silent = _paired(context, own)
+    between = {
+        call.message: later.at - call.at - call.seconds
+        for call, later in pairwise(own)
+        if call.at and later.at
+    }
+    number = 0
+    for place in range(context.turn_start, len(context.messages)):
+        message = context.messages[place]
+        for call in silent.pop(place, ()):
+            number += 1
+            yield _costed(Step(number, note="No answer that could be used."), call)
+        if isinstance(message, User):
+            yield Step(ours=room.text(message.text))
+        elif isinstance(message, Assistant):
+            number += 1
+            step = Step(number, text=room.text(message.text) if message.text.strip() else None)
+            step.calls = [_called(call, results, room) for call in message.calls]
+            step.tools = duration(between.get(place, 0.0)) if step.calls else ""
+            yield _costed(step, costs.get(place))
+    for calls in silent.values():
+        for call in calls:
+            number += 1
+            yield _costed(Step(number, note="No answer that could be used."), call)
+
+
+def _paired(
+    context: Context, own: Sequence[CallCost]
+) -> tuple[dict[int, CallCost], dict[int, list[CallCost]]]:
+    """The calls by the place of their answers, and those without one by the place they precede."""
+    own = _timed(own)
+    answers = [
+        place
+        for place in range(context.turn_start, len(context.messages))
+        if isinstance(context.messages[place], Assistant)
+    ]
+    if all(call.message < 0 and not call.at for call in own):  # stored before calls knew
+        return dict(zip(answers, own, strict=False)), {}
+    costs: dict[int, CallCost] = {}
+    silent: dict[int, list[CallCost]] = {}
+    before, places = context.turn_start, set(answers)
+    for call in own:
+        if call.message in places:
+            costs[call.message], before = call, call.message + 1
+        else:
+            silent.setdefault(min(before, len(context.messages)), []).append(call)
+    return costs, silent
+
+
+def _timed(own: Sequence[CallCost]) -> list[CallCost]:
+    """The same; seconds that cannot be are none."""
+    return [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
+
+
+def _costed(step: Step, call: CallCost | None) -> Step:
+    if call is None:
+        return step
+    usage = call.usage
+    step.at, step.seconds = moment(call.at, "%H:%M:%S"), duration(call.seconds)
+    step.cost = dollars(call.cost_usd)
+    step.tokens = f"{short(usage.input)} in · {short(usage.output)} out"
+    return step
+
+
+def _results(context: Context) -> Mapping[str, list[ToolResult]]:
+    found: dict[str, list[ToolResult]] = {}
+    for message in context.messages[context.turn_start :]:
+        if isinstance(message, ToolResult):
+            found.setdefault(message.call_id, []).append(message)
+    return found
+
+
+def _called(call: ToolCall, results: Mapping[str, list[ToolResult]], room: Room) -> Called:
+    left = results.get(call.id, [])
+    result = left.pop(0) if left else None  # a provider may give one id twice
+    return Called(
+        name=one_line(call.name, 80),
+        arguments=shown(call.arguments, room),
+        result=shown(result.content, room) if result else None,
+        failed=bool(result and result.is_error),
+        size=f"{short(len(result.content.encode(errors='replace')))}B" if result else "",
+    )
+
+
+def _pipeline(subject: Subject) -> str:
+    project = subject.web_url.partition("/-/")[0]
+    same = subject.pipeline_project_id == subject.project_id
+    return web_url(f"{project}/-/pipelines/{subject.pipeline_id}") if same else ""
+
+
+def web_url(url: str) -> str:
+    """A link, if it is one to a web page."""
+    plain = url.isprintable() and len(url) < 2000
+    return url if plain and url.startswith(("https://", "http://")) else ""

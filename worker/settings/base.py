@@ -1,0 +1,33 @@
+"""What every part of the settings is made of."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Part(BaseModel):
+    """A mapping of the file: unknown keys are refused, and nothing changes after it was read.
+
+    Each field has a `description`, which is the reference's text.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+URL = r"^(https?://[^/?#@\s]+[^?#@\s]*)?$"
+"""An HTTP URL without query, fragment or user, or nothing."""
+
+Secret = Annotated[str, Field(exclude=True, repr=False)]
+"""Comes from the environment, and is never shown: see `environment.SECRETS`."""
+
+
+def secrets(part: Part) -> Iterator[str]:
+    """Every `Secret` in a part and in those inside it, empty ones too."""
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if field.exclude and not field.repr:
+            yield value
+        for inner in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(inner, Part):
+                yield from secrets(inner)

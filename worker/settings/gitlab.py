@@ -1,0 +1,66 @@
+"""`gitlab:`: which projects are served, whose merge requests, and who may ask."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from worker.settings.base import Part, Secret
+
+ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
+
+
+class GitLabSettings(Part):
+    """`gitlab:`. Tokens and the webhook secret come from the environment."""
+
+    url: str = Field(default="https://gitlab.com", description="Where GitLab is.")
+    projects: tuple[str, ...] = Field(
+        default=(),
+        description="Globs of the projects served, by path; none: every project that the read "
+        "token can see.",
+    )
+    reply_min_access: Literal["guest", "reporter", "developer", "maintainer", "owner"] = Field(
+        default="developer", description="The role from which on a member may ask and command."
+    )
+    skip_labels: tuple[str, ...] = Field(
+        default=(), description="Merge requests with one of these labels are left alone."
+    )
+    skip_drafts: bool = Field(default=False, description="Drafts are left alone.")
+    debounce: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        description="Seconds that a failure rests before it is looked at, so that quick pushes "
+        "get one note.",
+    )
+    skip_paths: tuple[str, ...] = Field(
+        default=(),
+        description="Merge requests that change only files matching these globs are left alone.",
+    )
+    bot_merge_requests: bool = Field(
+        default=False, description="Merge requests that bots opened are analysed too."
+    )
+    ci_audience: str = Field(
+        default="sandpiper",
+        min_length=1,
+        description="The `aud` of the id tokens by which CI jobs ask.",
+    )
+    ci_issuer: str = Field(
+        default="", description="The issuer of those id tokens; empty: `gitlab.url`."
+    )
+    read_token: Secret = Field(default="", description="Reads all that a model may look at.")
+    write_token: Secret = Field(default="", description="Writes notes and emoji.")
+    webhook_secret: Secret = Field(
+        default="",
+        description="The webhook's secret token, or its signing token (`whsec_…`).",
+    )
+    setup_token: Secret = Field(
+        default="",
+        description="A Maintainer's, for `sandpiper doctor --fix` only; else the write token.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("expected a URL that begins with https:// or http://")
+        return value.rstrip("/")

@@ -1,0 +1,71 @@
+"""Reads the file and the environment: the only module of the worker that does."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from worker.errors import ConfigError
+from worker.settings import environment
+from worker.settings.tree import Settings
+
+DEFAULT_FILE = "sandpiper.yaml"
+
+
+def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of `path`, else of $SANDPIPER_CONFIG, else of ./sandpiper.yaml if it is there.
+
+    Raises ConfigError.
+    """
+    env = os.environ if environ is None else environ
+    file = file_of(path, env)
+    tree = _read(file) if file else {}
+    environment.refuse(tree, file)
+    environment.apply(tree, env)
+    return _validated(tree, file)
+
+
+def file_of(path: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file that `load` would read, None for none. Raises ConfigError."""
+    env = os.environ if environ is None else environ
+    if named := path or env.get("SANDPIPER_CONFIG"):
+        if not Path(named).is_file():
+            raise ConfigError(f"{named}: no such file (named by --config or SANDPIPER_CONFIG)")
+        return Path(named)
+    default = Path(DEFAULT_FILE)
+    return default if default.is_file() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file}: cannot be read as YAML: {error}") from error
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{file}: expected a mapping at the top, found {type(tree).__name__}")
+    return tree
+
+
+def _validated(tree: dict[str, Any], file: Path | None) -> Settings:
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        problems = [
+            f"{file or 'environment'}: {'.'.join(map(str, problem['loc']))}: {_explain(problem)}"
+            for problem in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n".join(problems)) from error
+
+
+def _explain(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "extra_forbidden":
+        return "unknown field (`sandpiper settings` lists the known ones)"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if "secret" in problem["loc"][-1:] or "token" in str(problem["loc"][-1:]):
+        return message
+    return f"{message}; found {problem['input']!r}"

@@ -1,0 +1,104 @@
+"""`models:`: which models are asked, where they are, and what is to be known of them."""
+
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from worker.settings.base import Part, Secret
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Dollars = Annotated[float, Field(ge=0)]
+
+
+class ProviderSettings(Part):
+    """One entry of `models.providers:`. An unset field falls back to the built-in provider's."""
+
+    base_url: str = Field(default="", description="Where its API is.")
+    project: str = Field(default="", description="Google Cloud's project, for Vertex AI.")
+    location: str = Field(default="", description="Google Cloud's location, for Vertex AI.")
+    max_tokens_field: Literal["", "max_tokens", "max_completion_tokens"] = Field(
+        default="",
+        description="`openai-compatible`: the field by which the server takes the answer's limit.",
+    )
+    send_reasoning: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = Field(
+        default="",
+        description="`openai-compatible`: the field in which the server wants thinking back.",
+    )
+    call_id: str = Field(
+        default="",
+        description="`openai-compatible`: what the server takes for a call's id, as a regular "
+        "expression.",
+    )
+    key: Secret = Field(default="", description="The provider's key.")
+
+
+class PriceSettings(Part):
+    """Dollars per million tokens; an unstated cache price is that of plain input."""
+
+    input: Dollars | None = Field(default=None, description="Dollars per million input tokens.")
+    output: Dollars | None = Field(default=None, description="Dollars per million output tokens.")
+    cache_read: Dollars | None = Field(
+        default=None, description="Dollars per million tokens read from the cache."
+    )
+    cache_write: Dollars | None = Field(
+        default=None, description="Dollars per million tokens written to the cache."
+    )
+    cache_write_1h: Dollars | None = Field(default=None, description="The same, kept for an hour.")
+
+
+class TierSettings(PriceSettings):
+    """Prices above so many tokens of prompt, or since a day."""
+
+    above: int = Field(default=0, ge=0, description="Above so many tokens of prompt.")
+    since: date | None = Field(default=None, description="From this day on.")
+
+
+class CatalogueSettings(PriceSettings):
+    """One entry of `models.catalogue:`: a model that is not built in, or corrects one that is."""
+
+    window: int | None = Field(default=None, ge=1, description="Its context window, in tokens.")
+    max_output: int | None = Field(default=None, ge=1, description="Its longest answer, in tokens.")
+    min_cached: int | None = Field(
+        default=None, ge=0, description="The shortest prefix that it caches, in tokens."
+    )
+    binds_thinking: bool | None = Field(
+        default=None, description="Whether it takes its thinking back only after the same prefix."
+    )
+    effort: Effort | None = Field(default=None, description="How much it is to think.")
+    chat_effort: Effort | None = Field(
+        default=None, description="The same, where it is asked by Chat Completions."
+    )
+    tiers: tuple[TierSettings, ...] | None = Field(
+        default=None, description="Prices for long prompts, or from a day on."
+    )
+
+
+class ModelSettings(Part):
+    """`models:`. `fallback` are tried in order when `default` does not answer."""
+
+    default: str = Field(
+        default="anthropic/claude-sonnet-5-5", description="The model, as `provider/model`."
+    )
+    fallback: tuple[str, ...] = Field(
+        default=(), description="Models to try in order when the default does not answer."
+    )
+    providers: dict[str, ProviderSettings] = Field(
+        default={}, description="What differs from a built-in provider, by its name."
+    )
+    catalogue: dict[str, CatalogueSettings] = Field(
+        default={},
+        description="What is to be known of a model that is not built in, by its name.",
+    )
+
+    @field_validator("default", "fallback")
+    @classmethod
+    def _slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for name in [value] if isinstance(value, str) else value:
+            if not all(name.partition("/")):
+                raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
+        return value
+
+    def provider(self, name: str) -> ProviderSettings:
+        """What is configured for a provider; empty where nothing is."""
+        return self.providers.get(name, ProviderSettings())

@@ -1,0 +1,208 @@
+"""The settings told from their own models, so that what is told cannot drift from what is read.
+
+`python -m worker.settings.reference` writes README.md beside this file; `sandpiper settings` prints
+a whole sandpiper.yaml.
+"""
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from worker.settings.base import Part
+from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS, Place
+from worker.settings.tree import Settings
+
+PAGE = Path(__file__).with_name("README.md")
+NAME = "NAME"
+"""Stands for the name of an entry in a mapping of parts."""
+_WIDTH = 100
+
+_INTRODUCTION = """\
+# Settings
+
+One YAML file: `--config FILE`, `$SANDPIPER_CONFIG`, or `./sandpiper.yaml`. Every field has a
+default; an unknown field or a wrong value is refused at start, with its key and what was expected.
+`sandpiper settings` prints a whole file with these texts as comments.
+
+Made of the models in this folder by `python -m worker.settings.reference`; a test fails when it is
+out of date.
+"""
+_VARIABLES = """\
+## Variables
+
+"overrides" wins over the file; "default" is used where the file says nothing.
+"""
+_OUTSIDE = """\
+Besides these, `$SANDPIPER_CONFIG` names the file; Docker's variables (`DOCKER_HOST` …), Amazon's
+(`AWS_ACCESS_KEY_ID` …, `AWS_CA_BUNDLE`), Google's (`GOOGLE_APPLICATION_CREDENTIALS`) and those of
+proxies are read by the libraries that know them.
+"""
+_SECRECY = """\
+## Secrets
+
+From the environment only; in the file they are refused. Each may be given as `X`, or as a file that
+`X_FILE` names. Where there are two variables, the first that is set is used.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One field: where it is, which values it takes, its default in YAML, what it does."""
+
+    place: Place
+    values: str
+    default: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """As it is written in messages and in the README."""
+        return _key(self.place)
+
+
+def rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
+    """Every field of the file, in order; the fields of an entry after that of the mapping."""
+    described = model.model_json_schema()["properties"]
+    for name, field in model.model_fields.items():
+        place = (*above, name)
+        if field.exclude:
+            continue
+        if not _is_part(field.annotation):
+            yield Row(place, _values(described[name]), _default(field), field.description or "")
+        for part, step in _parts(field):
+            yield from rows(part, (*place, *step))
+
+
+def secrets() -> Iterator[tuple[Sequence[str], str]]:
+    """The variables of each secret, and what it is for."""
+    for place, variables in SECRETS.items():
+        yield variables, f"{_field(place).description} (`{'.'.join(place)}`)"
+
+
+def every_key() -> frozenset[str]:
+    """Every key there is, of sections and secrets too; NAME stands for the name of an entry."""
+    places = {row.place for row in rows()} | {_named(place) for place in SECRETS}
+    whole = {place[:length] for place in places for length in range(1, len(place) + 1)}
+    return frozenset(map(_key, whole))
+
+
+def _key(place: Place) -> str:
+    return ".".join(place).replace(".[]", "[]")
+
+
+def markdown() -> str:
+    """The whole reference."""
+    overrides = [(variable, place, "overrides") for variable, place in OVERRIDES.items()]
+    defaults = [(variable, place, "default") for place, variable in DEFAULTS.items()]
+    settings = [
+        (f"`{row.key}`", row.values, f"`{row.default}`" if row.default else "", row.text)
+        for row in rows()
+    ]
+    variables = [(f"`{v}`", f"`{'.'.join(p)}`", how) for v, p, how in (*overrides, *defaults)]
+    kept = [(", ".join(f"`{each}`" for each in names), text) for names, text in secrets()]
+    parts = [
+        _INTRODUCTION,
+        _table(("key", "values", "default", "what it does"), settings),
+        _VARIABLES,
+        _table(("variable", "key", ""), variables),
+        _OUTSIDE,
+        _SECRECY,
+        _table(("variable", "what it is"), kept),
+    ]
+    return "\n".join(parts)
+
+
+def example() -> str:
+    """A sandpiper.yaml with every field at its default; entries of mappings as comments."""
+    head = "# Every setting, at its default. Secrets come from the environment.\n"
+    return head + "\n".join(_yaml(Settings, 0, entry=False)) + "\n"
+
+
+def _yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]:
+    margin = "# " + "  " * depth if entry else "  " * depth
+    for name, field in model.model_fields.items():
+        if field.exclude:
+            continue
+        if _is_part(field.annotation):
+            yield from ("", f"{margin}{name}:")
+        else:
+            room = _WIDTH - len(margin) - 2
+            told = textwrap.wrap(field.description or "", room, break_on_hyphens=False)
+            yield from (f"{margin}# {line}" for line in told)
+            yield f"{margin}{name}: {'…' if field.is_required() else _default(field) or 'null'}"
+        for part, step in _parts(field):
+            begin = {NAME: f"{NAME}:", "[]": "-"}
+            steps = [f"# {'  ' * (depth + 1)}{begin[each]}" for each in step]
+            yield from steps
+            yield from _yaml(part, depth + 1 + len(steps), entry=entry or bool(step))
+
+
+def _parts(field: FieldInfo) -> Iterator[tuple[type[Part], Place]]:
+    """The parts inside a field, and the step to them: none, NAME, or [] for those of a list."""
+    annotation = field.annotation
+    if _is_part(annotation):
+        yield annotation, ()  # type: ignore[misc]
+        return
+    for inner in (annotation, *get_args(annotation)):
+        for each in get_args(inner):
+            if _is_part(each):
+                yield each, (NAME,) if getattr(inner, "__origin__", None) is dict else ("[]",)
+                return
+
+
+def _is_part(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Part)
+
+
+def _field(place: Place) -> FieldInfo:
+    model: type[Part] = Settings
+    for name in _named(place)[:-1]:
+        if name != NAME:
+            ((model, _),) = _parts(model.model_fields[name])
+    return model.model_fields[place[-1]]
+
+
+def _named(place: Place) -> Place:
+    return (*place[:2], NAME, *place[3:]) if place[:2] == ("models", "providers") else place
+
+
+def _default(field: FieldInfo) -> str:
+    """In YAML; nothing for a field that has to be given, or that is unset."""
+    value = field.get_default()
+    if field.is_required() or value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def _values(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" if each else '`""`' for each in schema["enum"])
+    if schema.get("format") == "date":
+        return "date"
+    kinds = {"string": "text", "array": "list", "object": "mapping", "boolean": "true, false"}
+    bounds = {"exclusiveMinimum": ">", "minimum": "≥", "maximum": "≤"}
+    kind = str(schema.get("type"))
+    told = [f"{sign} {schema[bound]:g}" for bound, sign in bounds.items() if bound in schema]
+    return " ".join([kinds.get(kind, kind), *told])
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    told = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in told)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(markdown(), encoding="utf-8")

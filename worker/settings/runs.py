@@ -1,0 +1,78 @@
+"""`limits:`, `retention:`, `worker:`: what runs may use, how long they are kept, who runs them."""
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from worker.settings.base import Part
+
+
+class LimitSettings(Part):
+    """`limits:`: of one run, one thread, one project."""
+
+    max_iterations: int = Field(
+        default=50, ge=1, le=1000, description="Model calls of one run; a workflow may set less."
+    )
+    context_tokens: int = Field(
+        default=200_000,
+        ge=1000,
+        description="Tokens of one prompt; the model's window, if that is smaller.",
+    )
+    wall_clock: float = Field(default=900.0, gt=0, description="Seconds of one run.")
+    cost_usd: float = Field(default=2.0, gt=0, description="Dollars of one run.")
+    turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
+    project_concurrency: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Failures of one project that all workers together look into at a time; 0: "
+        "half of one worker's threads.",
+    )
+    project_cost_usd_per_day: float = Field(
+        default=0.0,
+        ge=0,
+        description="Dollars that one project may cost in a day (UTC); 0: no cap.",
+    )
+
+    def of_a_run(self) -> dict[str, Any]:
+        """The fields of `core.limits.Limits`."""
+        return self.model_dump(
+            include={"max_iterations", "context_tokens", "wall_clock", "cost_usd"}
+        )
+
+
+class RetentionSettings(Part):
+    """`retention:`."""
+
+    days: float = Field(
+        default=90.0,
+        ge=0,
+        le=36_500,
+        description="Days after which `sandpiper sweep` removes a session; 0: never.",
+    )
+
+
+class WorkerSettings(Part):
+    """`worker:`, in seconds."""
+
+    grace: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds that runs have after SIGTERM to end between two steps and be handed "
+        "over. What kills the process has to wait longer.",
+    )
+    heartbeat: float = Field(
+        default=8.0, gt=0, description="Seconds between two signs of life of a worker."
+    )
+    lease: float = Field(
+        default=30.0,
+        gt=0,
+        description="Seconds without a sign of life after which a worker is taken for dead, and "
+        "its runs over. At least three heartbeats.",
+    )
+
+    @model_validator(mode="after")
+    def _beats(self) -> "WorkerSettings":
+        if self.lease < 3 * self.heartbeat:
+            raise ValueError("expected a lease of at least three heartbeats")
+        return self

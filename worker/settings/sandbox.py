@@ -1,0 +1,42 @@
+"""`sandbox:`: what commands run in, and how much one sandbox may use."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from worker.settings.base import Part
+
+_SIZE = r"^\d+[bkmg]?$"
+
+
+class SandboxSettings(Part):
+    """`sandbox:`. Sizes as the engine reads them ("2g")."""
+
+    driver: Literal["docker", "bubblewrap"] = Field(
+        default="docker", description="`bubblewrap` where no engine can run."
+    )
+    pool: int = Field(
+        default=0, ge=0, le=32, description="Sandboxes that are kept started ahead of need."
+    )
+    image: str = Field(
+        default="sandpiper-sandbox:latest",
+        description="What containers are made of; pin a digest in production. `bubblewrap` has the "
+        "machine's own tools.",
+    )
+    runtime: str = Field(
+        default="runc", description="The engine's runtime; `runsc` where gVisor is installed."
+    )
+    memory: str = Field(
+        default="2g", pattern=_SIZE, description="Memory of one sandbox: bytes, or with k, m, g."
+    )
+    cpus: float = Field(default=1.0, gt=0, description="Processors of one sandbox.")
+    pids: int = Field(default=256, ge=16, description="Processes of one sandbox.")
+    shared_limits: bool = Field(
+        default=False,
+        description="Take an engine that cannot limit single sandboxes (rootless in a pod); the "
+        "engine's own limits hold for all of them together.",
+    )
+    disk: str = Field(default="2g", pattern=_SIZE, description="Size of the files of one sandbox.")
+    exec_timeout: float = Field(
+        default=120.0, gt=0, le=3600, description="Seconds that one command may take."
+    )

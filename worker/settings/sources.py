@@ -1,0 +1,64 @@
+"""`sources:`: what may be read besides the merge request's own project."""
+
+from pydantic import Field
+
+from worker.settings.base import URL, Part, Secret
+
+
+class TenantSettings(Part):
+    """One entry of `sources.konflux.projects:`."""
+
+    namespace: str = Field(
+        pattern=r"^[a-z0-9][-a-z0-9]{0,62}$", description="Where the project's pipelines run."
+    )
+    repository: str = Field(
+        default="",
+        pattern=r"^[a-z0-9A-Z]?[-._a-z0-9A-Z]{0,62}$",
+        description="The name of its Repository object.",
+    )
+
+
+class KonfluxSettings(Part):
+    """`sources.konflux:`. Off without `url`."""
+
+    url: str = Field(default="", pattern=URL, description="The Kubernetes API; empty: off.")
+    archive_url: str = Field(
+        default="", pattern=URL, description="KubeArchive's API, if there is one."
+    )
+    ca_file: str = Field(default="", description="Certificates to trust instead of the usual ones.")
+    projects: dict[str, TenantSettings] = Field(
+        default={}, description="Where each project's pipelines run, by its path in GitLab."
+    )
+    token: Secret = Field(default="", description="Reads pipeline runs and logs of Konflux.")
+
+
+class TestingFarmSettings(Part):
+    """`sources.testing_farm:`. Off without `repositories`."""
+
+    url: str = Field(
+        default="https://api.testing-farm.io", pattern=URL, min_length=1, description="Its API."
+    )
+    results_url: str = Field(
+        default="https://artifacts.dev.testing-farm.io",
+        pattern=URL,
+        min_length=1,
+        description="Where its results are.",
+    )
+    repositories: dict[str, tuple[str, ...]] = Field(
+        default={},
+        description="Globs of the git URLs that a project's requests test, by its path in GitLab; "
+        "none: off.",
+    )
+    token: Secret = Field(default="", description="Reads requests of Testing Farm.")
+
+
+class SourceSettings(Part):
+    """`sources:`."""
+
+    also_read: tuple[str, ...] = Field(
+        default=(),
+        description="Globs of the projects that every session may read besides its own; their "
+        "jobs are shown where they run downstream.",
+    )
+    konflux: KonfluxSettings = KonfluxSettings()
+    testing_farm: TestingFarmSettings = TestingFarmSettings()

@@ -1,0 +1,64 @@
+"""The whole of the settings."""
+
+from pydantic import Field, field_validator
+
+from worker.settings.base import Part, secrets
+from worker.settings.gitlab import GitLabSettings
+from worker.settings.models import ModelSettings
+from worker.settings.notes import KnownSettings, NoteSettings
+from worker.settings.pages import PageSettings
+from worker.settings.runs import LimitSettings, RetentionSettings, WorkerSettings
+from worker.settings.sandbox import SandboxSettings
+from worker.settings.sources import SourceSettings
+from worker.settings.telemetry import LogSettings, MetricsSettings, TraceSettings
+
+
+class Settings(Part):
+    """Everything an operator can set."""
+
+    gitlab: GitLabSettings = GitLabSettings()
+    broker: str = Field(
+        default="memory://",
+        description="The queue: `memory://` inside `serve`, `redis://…`, `rediss://…`, `amqp://…` "
+        "or `amqps://…`.",
+    )
+    store: str = Field(
+        default="file:///var/lib/sandpiper",
+        description="Where sessions are kept: `file:///folder` or `s3://bucket/prefix`.",
+    )
+    s3_endpoint: str = Field(
+        default="", exclude=True, description="Another S3 server than Amazon's."
+    )
+    sandbox: SandboxSettings = SandboxSettings()
+    models: ModelSettings = ModelSettings()
+    limits: LimitSettings = LimitSettings()
+    retention: RetentionSettings = RetentionSettings()
+    note: NoteSettings = NoteSettings()
+    worker: WorkerSettings = WorkerSettings()
+    known: KnownSettings = KnownSettings()
+    sources: SourceSettings = SourceSettings()
+    pages: PageSettings = PageSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
+    traces: TraceSettings = TraceSettings()
+    workflows: str = Field(
+        default="", description="A folder of workflow files; empty: the bundled ones."
+    )
+
+    @field_validator("broker")
+    @classmethod
+    def _known_broker(cls, value: str) -> str:
+        if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
+            raise ValueError("expected memory://, redis://… or amqp://…")
+        return value
+
+    @field_validator("store")
+    @classmethod
+    def _known_store(cls, value: str) -> str:
+        if value.partition("://")[0] not in {"file", "s3"}:
+            raise ValueError("expected file:///folder or s3://bucket/prefix")
+        return value
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret in use, for redaction."""
+        return tuple(dict.fromkeys(filter(None, secrets(self))))

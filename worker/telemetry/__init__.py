@@ -1,0 +1,1 @@
+"""Metrics and traces: what the work tells of itself. See `parts`."""

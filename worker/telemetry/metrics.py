@@ -1,0 +1,181 @@
+"""Every metric of Sandpiper, by name, and the page that Prometheus reads.
+
+Labels have few values: what strangers write (projects, branches, tools a model invents) is none of
+them. `webhooks` counts what came to the door, `triggers` what became of the work.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from worker.errors import ConfigError
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_WAIT = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
+_RUN = (1, 2.5, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800)
+_CALL = (0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_ITERATIONS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 50, 100)
+
+
+class Metrics:
+    """One registry for one process; safe to share by threads."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        about = Info("sandpiper_build", "What is running.", registry=self.registry)
+        about.info({"version": version("sandpiper")})
+        self._work()
+        self._model()
+        self._parts()
+        self._notes()
+
+    def page(self) -> bytes:
+        """What Prometheus reads, as `CONTENT_TYPE`."""
+        return generate_latest(self.registry)
+
+    def serve(self, port: int, host: str = "0.0.0.0") -> Callable[[], None]:
+        """Answer on a port, in a thread; a function that stops it. Raises ConfigError."""
+        try:
+            server, thread = start_http_server(port, host, self.registry)
+        except OSError as error:
+            raise ConfigError(f"metrics.port: {port} cannot be opened: {error}") from error
+
+        def stop() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join(5)
+
+        return stop
+
+    def _work(self) -> None:
+        self.webhooks = self._counter(
+            "sandpiper_webhooks",
+            "Requests at the door: accepted, ignored, rejected (not ours), unavailable (no queue).",
+            "kind",
+            "outcome",
+        )
+        self.triggers = self._counter(
+            "sandpiper_triggers",
+            "Triggers a worker was done with: done, partial, failed, told, settled, counted, "
+            "skipped; held, retried, handed_over, parked, error.",
+            "kind",
+            "outcome",
+        )
+        self.queued = self._histogram(
+            "sandpiper_queue_wait_seconds", "From the queue's door to a worker.", _WAIT, "kind"
+        )
+        self.journal = self._gauge(
+            "sandpiper_journal_entries", "Triggers in the journal, as last seen.", "state"
+        )
+        self.oldest = self._gauge(
+            "sandpiper_journal_oldest_seconds", "Age of the oldest trigger that is not done."
+        )
+        self.running = self._gauge(
+            "sandpiper_sessions_running", "Triggers that this process is working on."
+        )
+
+    def _model(self) -> None:
+        self.calls = self._histogram(
+            "sandpiper_model_call_seconds", "One iteration's wait, retries included.", _CALL,
+            "model", "outcome",
+        )  # fmt: skip
+        self.tokens = self._counter(
+            "sandpiper_model_tokens", "fresh, cached and written input, and output.",
+            "model", "kind",
+        )  # fmt: skip
+        self.cost = self._counter("sandpiper_model_cost_usd", "Dollars, as far as known.", "model")
+        self.provider_errors = self._counter(
+            "sandpiper_provider_errors", "Attempts that a provider failed.", "provider", "kind"
+        )
+        self.provider_retries = self._counter(
+            "sandpiper_provider_retries", "Attempts that were made again.", "provider"
+        )
+        self.circuits = self._gauge(
+            "sandpiper_provider_circuit", "0 closed, 1 letting one request through, 2 open.",
+            "provider",
+        )  # fmt: skip
+        self.fallbacks = self._counter(
+            "sandpiper_model_fallbacks", "Turns that another model took over.", "model"
+        )
+
+    def _parts(self) -> None:
+        self.sandbox_starts = self._histogram(
+            "sandpiper_sandbox_start_seconds", "Starts: fresh, restored (with files), adopted.",
+            _FAST, "kind",
+        )  # fmt: skip
+        self.sandbox_failures = self._counter(
+            "sandpiper_sandbox_start_failures", "Sandboxes that did not start.", "kind"
+        )
+        self.sandbox_kills = self._counter(
+            "sandpiper_sandbox_kills",
+            "Commands ended by force (timeout, memory) and containers that died (lost).",
+            "reason",
+        )
+        self.store_calls = self._histogram(
+            "sandpiper_store_seconds", "The session store.", _FAST, "operation"
+        )
+        self.store_errors = self._counter(
+            "sandpiper_store_errors", "transient: worth another try.", "operation", "kind"
+        )
+        self.forge_calls = self._histogram(
+            "sandpiper_gitlab_write_seconds", "Writing to GitLab.", _FAST, "operation"
+        )
+        self.forge_errors = self._counter(
+            "sandpiper_gitlab_write_errors", "By status class, none for no answer.",
+            "operation", "status",
+        )  # fmt: skip
+        self.tools = self._histogram(
+            "sandpiper_tool_seconds", "Tool calls of the model.", _FAST, "tool", "outcome"
+        )
+
+    def _notes(self) -> None:
+        self.to_placeholder = self._histogram(
+            "sandpiper_placeholder_seconds", "From the queue's door to the first sign.", _WAIT
+        )
+        self.to_note = self._histogram(
+            "sandpiper_note_seconds", "From the queue's door to the result.", _RUN
+        )
+        self.iterations = self._histogram(
+            "sandpiper_run_iterations", "Model calls of a turn.", _ITERATIONS, "outcome"
+        )
+        self.notes = self._counter(
+            "sandpiper_notes", "By verdict (or answer, failure) and by whom: model, rule, known.",
+            "verdict", "origin",
+        )  # fmt: skip
+        self.redactions = self._counter(
+            "sandpiper_redactions", "Secrets taken out of what a turn has read.", "kind"
+        )
+        self.reactions = self._counter(
+            "sandpiper_reactions", "up and down on our notes, given and withdrawn.",
+            "reaction", "change",
+        )  # fmt: skip
+        self.after = self._counter(
+            "sandpiper_pipelines_after", "What became of analysed pipelines.", "became"
+        )
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, registry=self.registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, about: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(name, about, labels, buckets=buckets, registry=self.registry)

@@ -1,0 +1,95 @@
+"""All that watches one process, put around the parts of a job."""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from worker.core.ports import Model
+from worker.core.progress import Event
+from worker.deps import Deps
+from worker.errors import ConfigError, ModelError
+from worker.sessions.objects import Objects
+from worker.telemetry.counting import watcher
+from worker.telemetry.metrics import Metrics
+from worker.telemetry.wrapped import (
+    CountedDriver,
+    CountedForge,
+    CountedKit,
+    CountedModel,
+    CountedObjects,
+)
+
+if TYPE_CHECKING:
+    from worker.telemetry.traces import Traces
+
+
+_CIRCUITS = ("closed", "probing", "open")
+
+
+class Telemetry:
+    """Metrics, and traces where there are any. `tools` are the names that are told apart."""
+
+    def __init__(self, tools: Collection[str], traces: "Traces | None" = None) -> None:
+        self.metrics = Metrics()
+        self._count = watcher(self.metrics, time.monotonic, frozenset(tools))
+        self._traces = traces
+
+    def watch(self, event: Event) -> None:
+        """See core.progress.Watcher."""
+        self._count(event)
+        if self._traces:
+            self._traces.watch(event)
+
+    def webhook(self, kind: str, outcome: str) -> None:
+        """A request came to the door."""
+        self.metrics.webhooks.labels(kind, outcome).inc()
+
+    def attempt(self, model: str, error: ModelError, again: bool) -> None:
+        """A provider failed an attempt; `again` says that there will be another."""
+        provider = model.partition("/")[0]
+        self.metrics.provider_errors.labels(provider, error.kind).inc()
+        if again:
+            self.metrics.provider_retries.labels(provider).inc()
+
+    def circuit(self, provider: str, circuit: str) -> None:
+        """A provider's circuit breaker turned: "closed", "probing" or "open"."""
+        self.metrics.circuits.labels(provider).set(_CIRCUITS.index(circuit))
+
+    def objects(self, objects: Objects) -> Objects:
+        """A store's objects, timed."""
+        return CountedObjects(objects, self.metrics)
+
+    def around(self, deps: Deps) -> Deps:
+        """The parts of a job, each counted."""
+        choices = {name: self._made(make) for name, make in deps.choices.items()}
+        return replace(
+            deps,
+            forge=CountedForge(deps.forge, self.metrics),
+            sandboxes=CountedDriver(deps.sandboxes, self.metrics),
+            model=self._made(deps.model),
+            choices=choices,
+            kit=lambda subject, workflow: CountedKit(deps.kit(subject, workflow), self.metrics),
+        )
+
+    def _made(self, make: Callable[[], Model]) -> Callable[[], Model]:
+        def made() -> Model:
+            model = make()
+            traced = self._traces.model(model) if self._traces else model
+            return CountedModel(traced, self.metrics)
+
+        return made
+
+
+def tracing(endpoint: str, tools: Collection[str]) -> "Traces | None":
+    """Traces to a collector, or None for "". Raises ConfigError without OpenTelemetry."""
+    if not endpoint:
+        return None
+    try:
+        from worker.telemetry.traces import Traces, exporting
+    except ImportError as error:
+        raise ConfigError(
+            f"traces.endpoint ($OTEL_EXPORTER_OTLP_ENDPOINT) needs OpenTelemetry ({error.name} is "
+            "not there): pip install 'sandpiper[otel]'"
+        ) from error
+    return Traces(exporting(endpoint), frozenset(tools))

@@ -1,0 +1,219 @@
+"""What the work tells of itself, as OpenTelemetry spans: run → iteration → chat and tools.
+
+Names and attributes follow the GenAI semantic conventions (gen-ai-spans, gen-ai-agent-spans). No
+span holds a word of what anybody wrote: ids, names, counts and times only. Nothing but
+`parts` imports this, and only where traces are wanted: OpenTelemetry is an extra.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from worker.core.ports import Model, Reply, Request
+from worker.core.progress import Asking, Begun, Event, Left, ToolRan, TurnEnded
+from worker.core.triggers import trigger_id
+from worker.errors import ModelError
+
+_PROVIDERS = {
+    "gemini": "gcp.gemini",
+    "gemini-vertex": "gcp.vertex_ai",
+    "anthropic-vertex": "gcp.vertex_ai",
+}
+"""Our providers by the conventions' names, where those differ."""
+
+_BAD = ("failed", "parked", "error")
+_AGENT = "sandpiper"
+
+
+@dataclass(slots=True)
+class _Open:
+    """The spans that are open in a thread."""
+
+    run: Span
+    iteration: Span | None = None
+
+    def inner(self) -> Span:
+        return self.iteration or self.run
+
+    def next(self, span: Span | None) -> None:
+        if self.iteration is not None:
+            self.iteration.end()
+        self.iteration = span
+
+
+_open: ContextVar[_Open | None] = ContextVar("sandpiper_spans", default=None)
+
+
+def exporting(endpoint: str) -> TracerProvider:
+    """Spans go to the OTLP/HTTP collector at this base URL, in batches, from a thread."""
+    about = {"service.name": _AGENT, "service.version": version("sandpiper")}
+    provider = TracerProvider(resource=Resource.create(about))
+    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=10)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+class Traces:
+    """A watcher and a model's wrapper that make spans. `tools` are the names that are shown."""
+
+    def __init__(self, provider: TracerProvider, tools: Collection[str]) -> None:
+        self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
+        self._tools = tools
+
+    def watch(self, event: Event) -> None:
+        """See core.progress.Watcher."""
+        now = _open.get()
+        match event:
+            case Begun(trigger):
+                span = self._tracer.start_span(
+                    f"invoke_agent {_AGENT}",
+                    attributes={
+                        "gen_ai.operation.name": "invoke_agent",
+                        "gen_ai.agent.name": _AGENT,
+                        "sandpiper.trigger.kind": trigger.kind,
+                        "sandpiper.trigger.id": trigger_id(trigger),
+                    },
+                )
+                _open.set(_Open(span))
+            case Asking(iteration) if now:
+                attributes = {"sandpiper.iteration": iteration}
+                now.next(self._under(now.run, f"iteration {iteration}", attributes))
+            case ToolRan() if now:
+                self._ran(event, now)
+            case TurnEnded() if now:
+                now.next(None)
+                _told(now.run, event)
+            case Left(_, outcome) if now:
+                now.next(None)
+                now.run.set_attribute("sandpiper.outcome", outcome)
+                if outcome in _BAD:
+                    now.run.set_status(Status(StatusCode.ERROR, outcome))
+                now.run.end()
+                _open.set(None)
+            case _:
+                pass
+
+    def model(self, model: Model) -> "TracedModel":
+        """`model`, with a span for each call."""
+        return TracedModel(model, self)
+
+    def chat(self, model: Model, request: Request) -> Reply:
+        """One call of the model in a span of its own."""
+        provider, _, name = model.name.partition("/")
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": name,
+            "gen_ai.conversation.id": request.session,
+        }
+        now = _open.get()
+        parent = now.inner() if now else trace.INVALID_SPAN
+        span = self._under(parent, f"chat {name}", attributes, SpanKind.CLIENT)
+        try:
+            reply = model.reply(request)
+            _used(span, model.name.partition("/")[2], reply)
+        except ModelError as error:
+            span.set_attribute("error.type", error.kind)
+            span.set_status(Status(StatusCode.ERROR))
+            raise
+        finally:
+            span.end()
+        return reply
+
+    def _ran(self, event: ToolRan, now: _Open) -> None:
+        """The event comes when the tool has ended."""
+        name = event.call.name if event.call.name in self._tools else "other"
+        ended = time.time_ns()
+        attributes: dict[str, str | int] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "sandpiper.tool.bytes": event.size,
+        }
+        began = ended - int(event.seconds * 1e9)
+        span = self._under(now.inner(), f"execute_tool {name}", attributes, start=began)
+        if event.is_error:
+            span.set_attribute("error.type", "tool")
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(ended)
+
+    def _under(
+        self,
+        parent: Span,
+        name: str,
+        attributes: Mapping[str, str | int],
+        kind: SpanKind = SpanKind.INTERNAL,
+        start: int | None = None,
+    ) -> Span:
+        context = trace.set_span_in_context(parent)
+        return self._tracer.start_span(
+            name, context, kind=kind, attributes=attributes, start_time=start
+        )
+
+
+class TracedModel:
+    """See core.ports.Model."""
+
+    def __init__(self, model: Model, traces: Traces) -> None:
+        self._model, self._traces = model, traces
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int:
+        """See Model."""
+        return self._model.context_tokens
+
+    @property
+    def binds_thinking(self) -> bool:
+        """See Model."""
+        return self._model.binds_thinking
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """See Model."""
+        return self._model.keeps_cache_without_tools
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        return self._traces.chat(self._model, request)
+
+
+def _used(span: Span, model: str, reply: Reply) -> None:
+    usage = reply.usage
+    span.set_attributes(
+        {
+            "gen_ai.response.model": model,
+            "gen_ai.response.finish_reasons": [reply.stop.value],
+            "gen_ai.usage.input_tokens": usage.input,
+            "gen_ai.usage.output_tokens": usage.output,
+            "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+        }
+    )
+    if reply.cost_usd is not None:
+        span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
+
+
+def _told(span: Span, event: TurnEnded) -> None:
+    span.set_attributes({"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status})
+    if context := event.context:
+        span.set_attributes(
+            {
+                "gen_ai.conversation.id": context.session_id,
+                "gen_ai.request.model": context.model.partition("/")[2],
+                "sandpiper.project_id": context.subject.project_id,
+                "sandpiper.iterations": context.spent.iterations,
+            }
+        )

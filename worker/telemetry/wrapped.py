@@ -1,0 +1,362 @@
+"""The parts of a job as they are, but timed and counted. Each satisfies its part's Protocol."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from prometheus_client import Histogram
+
+from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
+from worker.core.aftermath import load_after
+from worker.core.context import NoteRef, Subject
+from worker.core.gitlab import Forge, OwnNote, Position, Votes
+from worker.core.identity import Marker
+from worker.core.messages import ToolSpec
+from worker.core.ports import Captures, FailedJob, Model, Reply, Request, Toolbox
+from worker.core.survey import Survey
+from worker.deps import Kit
+from worker.errors import ForgeError, StoreError
+from worker.sessions.objects import Objects, Stored
+from worker.telemetry.metrics import Metrics
+
+_AFTER = "/after.json"
+_KILLED = 137
+
+
+@contextmanager
+def _timed(histogram: Histogram, *labels: str) -> Iterator[None]:
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        histogram.labels(*labels).observe(time.monotonic() - started)
+
+
+class CountedModel:
+    """See core.ports.Model."""
+
+    def __init__(self, model: Model, metrics: Metrics) -> None:
+        self._model, self._metrics = model, metrics
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int:
+        """See Model."""
+        return self._model.context_tokens
+
+    @property
+    def binds_thinking(self) -> bool:
+        """See Model."""
+        return self._model.binds_thinking
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """See Model."""
+        return self._model.keeps_cache_without_tools
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        started, outcome = time.monotonic(), "failed"
+        try:
+            reply = self._model.reply(request)
+            outcome = "answered"
+        finally:
+            seconds = time.monotonic() - started
+            self._metrics.calls.labels(self.name, outcome).observe(seconds)
+        self._spent(reply)
+        return reply
+
+    def _spent(self, reply: Reply) -> None:
+        usage, name = reply.usage, self.name
+        for kind, tokens in (
+            ("fresh", usage.uncached),
+            ("cached", usage.cache_read),
+            ("written", usage.cache_write),
+            ("output", usage.output),
+        ):
+            self._metrics.tokens.labels(name, kind).inc(tokens)
+        if reply.cost_usd is not None:
+            self._metrics.cost.labels(name).inc(reply.cost_usd)
+
+
+class CountedDriver:
+    """See sandbox.base.Driver."""
+
+    def __init__(self, driver: Driver, metrics: Metrics) -> None:
+        self._driver, self._metrics = driver, metrics
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        """See Driver."""
+        with self._starting("fresh" if archive is None else "restored"):
+            return self._driver.start(session, archive)
+
+    def adopt(self, session: str) -> Sandbox | None:
+        """See Driver. To find none is no start."""
+        started = time.monotonic()
+        adopted = self._driver.adopt(session)
+        if adopted is not None:
+            seconds = time.monotonic() - started
+            self._metrics.sandbox_starts.labels("adopted").observe(seconds)
+        return adopted
+
+    @contextmanager
+    def _starting(self, kind: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        except SandboxError:
+            self._metrics.sandbox_failures.labels(kind).inc()
+            raise
+        self._metrics.sandbox_starts.labels(kind).observe(time.monotonic() - started)
+
+
+class CountedSandbox:
+    """See sandbox.base.Sandbox."""
+
+    def __init__(self, sandbox: Sandbox, metrics: Metrics) -> None:
+        self._sandbox, self._metrics = sandbox, metrics
+
+    def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
+        """See Sandbox. `sandbox_exec` says "for want of memory" of the same exit code."""
+        with self._alive():
+            done = self._sandbox.exec(command, timeout=timeout, number=number, cwd=cwd)
+        if done.timed_out:
+            self._metrics.sandbox_kills.labels("timeout").inc()
+        elif done.exit_code == _KILLED:
+            self._metrics.sandbox_kills.labels("memory").inc()
+        return done
+
+    def put(self, path: str, content: Iterable[bytes]) -> int:
+        """See Sandbox."""
+        with self._alive():
+            return self._sandbox.put(path, content)
+
+    def get(self, path: str, *, limit: int) -> bytes:
+        """See Sandbox."""
+        with self._alive():
+            return self._sandbox.get(path, limit=limit)
+
+    def export(self) -> Iterator[bytes]:
+        """See Sandbox."""
+        return self._sandbox.export()
+
+    def close(self) -> None:
+        """See Sandbox."""
+        self._sandbox.close()
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        try:
+            yield
+        except SandboxGone:
+            self._metrics.sandbox_kills.labels("lost").inc()
+            raise
+
+
+class CountedKit:
+    """See deps.Kit; its toolbox works in a CountedSandbox."""
+
+    def __init__(self, kit: Kit, metrics: Metrics) -> None:
+        self._kit, self._metrics = kit, metrics
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """See Kit."""
+        return self._kit.specs
+
+    @property
+    def notes(self) -> str:
+        """See Kit."""
+        return self._kit.notes
+
+    @property
+    def captures(self) -> Captures:
+        """See Kit."""
+        return self._kit.captures
+
+    def failures(self) -> tuple[FailedJob, ...]:
+        """See Kit."""
+        return self._kit.failures()
+
+    def survey(self) -> Survey:
+        """See Kit."""
+        return self._kit.survey()
+
+    def redactions(self) -> Mapping[str, int]:
+        """See Kit."""
+        return self._kit.redactions()
+
+    def open(self, sandbox: Sandbox) -> Toolbox:
+        """See Kit."""
+        return self._kit.open(CountedSandbox(sandbox, self._metrics))
+
+
+class CountedObjects:
+    """See sessions.objects.Objects. `names` and `open` are timed until they begin to give."""
+
+    def __init__(self, objects: Objects, metrics: Metrics) -> None:
+        self._objects, self._metrics = objects, metrics
+
+    def exists(self, name: str) -> bool:
+        """See Objects."""
+        with self._told("exists"):
+            return self._objects.exists(name)
+
+    def modified(self, name: str) -> float | None:
+        """See Objects."""
+        with self._told("exists"):
+            return self._objects.modified(name)
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        """See Objects."""
+        with self._told("read"):
+            return self._objects.read(name, limit)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See Objects. What became of a pipeline is created once, and counted here for that."""
+        with self._told("create"):
+            created = self._objects.create(name, content)
+        if created and name.endswith(_AFTER):
+            self._metrics.after.labels(_became(content)).inc()
+        return created
+
+    def replace(self, name: str, content: bytes, version: str) -> bool:
+        """See Objects."""
+        with self._told("replace"):
+            return self._objects.replace(name, content, version)
+
+    def write(self, name: str, content: bytes) -> None:
+        """See Objects."""
+        with self._told("write"):
+            self._objects.write(name, content)
+
+    def upload(self, name: str, chunks: Iterable[bytes]) -> int:
+        """See Objects."""
+        with self._told("upload"):
+            return self._objects.upload(name, chunks)
+
+    def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
+        """See Objects."""
+        with self._told("open"):
+            return self._objects.open(name)
+
+    def delete(self, name: str, version: str | None = None) -> None:
+        """See Objects."""
+        with self._told("delete"):
+            self._objects.delete(name, version)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See Objects."""
+        names = self._objects.names(prefix)
+        with self._told("list"):
+            first = next(names, None)
+        if first is not None:
+            yield first
+            yield from names
+
+    def place(self, name: str) -> str:
+        """See Objects."""
+        return self._objects.place(name)
+
+    @contextmanager
+    def _told(self, operation: str) -> Iterator[None]:
+        try:
+            with _timed(self._metrics.store_calls, operation):
+                yield
+        except StoreError as error:
+            kind = "transient" if error.transient else "final"
+            self._metrics.store_errors.labels(operation, kind).inc()
+            raise
+
+
+def _became(content: bytes) -> str:
+    after = load_after(content)
+    return after.became if after else "other"
+
+
+class CountedForge:
+    """See core.gitlab.Forge. What only reads is not counted, but for its errors."""
+
+    def __init__(self, forge: Forge, metrics: Metrics) -> None:
+        self._forge, self._metrics = forge, metrics
+
+    def me(self) -> int:
+        """See Forge."""
+        return self._forge.me()
+
+    def handle(self) -> str:
+        """See Forge."""
+        return self._forge.handle()
+
+    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+        """See Forge."""
+        return self._forge.find(subject, marker, discussion_id)
+
+    def own(self, subject: Subject) -> Iterator[OwnNote]:
+        """See Forge."""
+        return self._forge.own(subject)
+
+    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+        """See Forge."""
+        return self._forge.votes(project_id, mr_iid, note_id)
+
+    def post(
+        self,
+        subject: Subject,
+        body: str,
+        discussion_id: str,
+        *,
+        thread: bool = False,
+        at: Position | None = None,
+    ) -> NoteRef:
+        """See Forge."""
+        with self._told("post"):
+            return self._forge.post(subject, body, discussion_id, thread=thread, at=at)
+
+    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+        """See Forge. `hurried` edits are counted apart: they may fail."""
+        with self._told("progress" if hurried else "edit"):
+            self._forge.edit(subject, note, body, hurried=hurried)
+
+    def resolve(self, subject: Subject, note: NoteRef) -> None:
+        """See Forge."""
+        with self._told("resolve"):
+            self._forge.resolve(subject, note)
+
+    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """See Forge."""
+        with self._told("react"):
+            self._forge.acknowledge(project_id, mr_iid, note_id)
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """See Forge."""
+        with self._told("react"):
+            self._forge.forget(project_id, mr_iid, note_id)
+
+    @contextmanager
+    def _told(self, operation: str) -> Iterator[None]:
+        try:
+            with _timed(self._metrics.forge_calls, operation):
+                yield
+        except ForgeError as error:
+            status = f"{error.status // 100}xx" if error.status else "none"
+            self._metrics.forge_errors.labels(operation, status).inc()
+            raise
+
+
+if TYPE_CHECKING:
+
+    def _conforms(
+        model: CountedModel,
+        driver: CountedDriver,
+        sandbox: CountedSandbox,
+        kit: CountedKit,
+        objects: CountedObjects,
+        forge: CountedForge,
+    ) -> tuple[Model, Driver, Sandbox, Kit, Objects, Forge]:
+        return model, driver, sandbox, kit, objects, forge

@@ -1,35 +1,69 @@
 """Celery: one generic task that takes a trigger. `celery -A worker.app worker` finds `app` here."""
 
 import logging
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from celery import Celery, Task
-from celery.signals import setup_logging
+from celery.bootsteps import StartStopStep
+from celery.exceptions import Reject
+from celery.signals import setup_logging, worker_shutting_down
 from celery.worker import state
 from kombu.exceptions import OperationalError
 
-from worker import job
 from worker.core.progress import Watcher, unwatched
-from worker.core.triggers import Trigger, from_message, to_message, trigger_id
+from worker.core.triggers import Trigger, from_message, trigger_id
 from worker.deps import Deps
 from worker.errors import QueueError, SandpiperError
+from worker.publisher import QUEUED_AT, Publisher
 from worker.settings import Settings
+from worker.shift import Shift
 
 log = logging.getLogger("sandpiper.queue")
 
 TASK = "sandpiper.run"
-MAX_RETRIES = 60
-LONGEST_WAIT = 60
-STOP_SECONDS = 30.0
+TRANSPORTS = {
+    "memory": "worker.memory_queue:Transport",
+    "redis": "worker.redis_queue:Transport",
+    "rediss": "worker.redis_queue:Transport",
+}
+"""Where kombu's own way of a broker loses or delays messages."""
+
+AGAIN = 3
+"""Seconds until a message is taken again whose trigger the store could not keep."""
 
 
-def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatched) -> Celery:
-    """The Celery app. `deps` is called once, in the first job that needs it."""
-    app = Celery("sandpiper", broker=_address(settings.broker), set_as_current=False)
+class Sandpiper(Celery):  # type: ignore[misc]
+    """Celery with what is ours: the shift that its workers work."""
+
+    shift: Shift
+
+
+class _Shift(StartStopStep):  # type: ignore[misc]
+    """The shift as a part of Celery's worker: stopped after the consumer, before the pool."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, parent: Any) -> None:
+        parent.app.shift.begin(parent.concurrency or 1)
+
+    def stop(self, parent: Any) -> None:
+        parent.app.shift.stop()
+
+    terminate = stop
+
+
+def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatched) -> Sandpiper:
+    """The Celery app. `deps` is called once, when the worker starts or a job needs it."""
+    alone = settings.broker.startswith("memory://")
+    app = Sandpiper("sandpiper", broker=_address(settings.broker), set_as_current=False)
     app.conf.update(
+        broker_transport=TRANSPORTS.get(settings.broker.partition("://")[0]),
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
@@ -42,20 +76,16 @@ def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatch
         broker_transport_options=_transport(settings),
     )
     setup_logging.connect(_keep_our_logging, weak=False)
-    _add_task(app, _once(deps), watch)
+    patience = settings.worker.lease * 4 / 3
+    app.shift = Shift(deps, Publisher(app, TASK), watch, alone=alone, patience=patience)
+    app.steps["worker"].add(_Shift)
+    _add_task(app)
     return app
 
 
-def enqueuer(app: Celery) -> Callable[[Trigger], None]:
+def enqueuer(app: Sandpiper) -> Callable[[Trigger], None]:
     """A function that puts a trigger on the queue. It raises QueueError."""
-
-    def enqueue(trigger: Trigger) -> None:
-        try:
-            app.send_task(TASK, args=[to_message(trigger)])
-        except (OperationalError, OSError) as error:
-            raise QueueError(f"the broker does not answer: {error}", transient=True) from error
-
-    return enqueue
+    return app.shift.accept
 
 
 def readiness(app: Celery) -> Callable[[], str | None]:
@@ -73,22 +103,61 @@ def readiness(app: Celery) -> Callable[[], str | None]:
     return ready
 
 
-def run_worker(app: Celery, concurrency: int) -> None:
-    """A worker process, until SIGTERM. Threads: a session mostly waits on the model."""
-    app.worker_main(
-        [
-            "worker",
-            "--pool=threads",
-            f"--concurrency={concurrency}",
-            "--without-gossip",
-            "--without-mingle",
-        ]
-    )
+def workers(app: Celery, seconds: float = 3.0) -> list[str]:
+    """The names of the workers that answer through the broker within so many seconds."""
+    try:
+        return sorted(app.control.inspect(timeout=seconds).ping() or {})
+    except (OperationalError, OSError) as error:
+        raise QueueError(f"the broker does not answer: {error}", transient=True) from error
+
+
+def run_worker(app: Sandpiper, concurrency: int, grace: float) -> None:
+    """A worker process, until SIGTERM. Threads: a session mostly waits on the model.
+
+    SIGTERM ends every run between two steps and hands it over. What takes longer than `grace`
+    seconds is left where it is, as it is after a second SIGTERM.
+    """
+
+    def closing(**_: object) -> None:
+        app.shift.stop()
+        signal.signal(signal.SIGTERM, lambda *_: leave(app))
+        ending = threading.Timer(grace, leave, [app])
+        ending.daemon = True
+        ending.start()
+
+    worker_shutting_down.connect(closing, weak=False)
+    try:
+        app.worker_main(
+            [
+                "worker",
+                "--pool=threads",
+                f"--concurrency={concurrency}",
+                "--without-gossip",
+                "--without-mingle",
+            ]
+        )
+    finally:
+        app.shift.end()
+
+
+def leave(app: Sandpiper) -> None:
+    """End this process now; others go on with what it has."""
+    log.error("the runs did not end in time: they are left to other workers")
+    app.shift.end()
+    os._exit(1)
 
 
 @contextmanager
-def embedded(app: Celery, concurrency: int) -> Iterator[None]:
-    """A worker in a thread of this process, for `memory://`."""
+def embedded(
+    app: Sandpiper, concurrency: int, grace: float = 30.0, late: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """A worker in a thread of this process, for `memory://`.
+
+    At the end of the block its runs end between two steps; those that take longer than `grace`
+    seconds are left where they are, and `late` is called.
+    """
+    # The pool's threads look for their task in the default app; a worker's own process sets it too.
+    app.set_default()
     worker = app.WorkController(
         pool="threads",
         concurrency=concurrency,
@@ -103,9 +172,13 @@ def embedded(app: Celery, concurrency: int) -> Iterator[None]:
     try:
         yield
     finally:
+        app.shift.stop()
         state.should_stop = 0
-        thread.join(STOP_SECONDS)
+        thread.join(grace)
         state.should_stop = None
+        app.shift.end()
+        if thread.is_alive():
+            late()
 
 
 def _address(broker: str) -> str:
@@ -116,21 +189,26 @@ def _address(broker: str) -> str:
 def _transport(settings: Settings) -> dict[str, Any]:
     scheme = settings.broker.partition("://")[0]
     if scheme == "memory":
-        return {"polling_interval": 0.02}
+        return {}
+    if scheme.startswith("amqp"):
+        # A message counts as queued when the broker has it, not when it was sent.
+        return {"confirm_publish": True}
     if scheme.startswith("redis"):
-        # Redis hands a message out again when it is older than this, finished or not
-        # (wire-misc 2.2): longer than any run may take.
-        longest = settings.limits.wall_clock + job.CLAIM_MARGIN
+        # Redis hands a message out again when it is older than the time-out, finished or not
+        # (wire-misc 2.2). What is begun is safe in the journal, and the copy is dropped; the short
+        # time is for the moment between taking a message and noting it.
         return {
-            "visibility_timeout": max(3600, int(2 * longest)),
+            "visibility_timeout": max(1, int(settings.worker.lease)),
+            "unacked_restore_interval": settings.worker.heartbeat,
+            "unacked_restore_throttle": 1,
             "socket_connect_timeout": 5,
             "socket_timeout": 30,
         }
     return {}
 
 
-def _add_task(app: Celery, deps: Callable[[], Deps], watch: Watcher) -> None:
-    @app.task(name=TASK, bind=True, max_retries=MAX_RETRIES)  # type: ignore[untyped-decorator]
+def _add_task(app: "Sandpiper") -> None:
+    @app.task(name=TASK, bind=True, shared=False)  # type: ignore[untyped-decorator]
     def run(self: Task, message: dict[str, Any]) -> None:
         try:
             trigger = from_message(message)
@@ -138,43 +216,30 @@ def _add_task(app: Celery, deps: Callable[[], Deps], watch: Watcher) -> None:
             log.exception("a message that is no trigger was dropped")
             return
         try:
-            _run(trigger, deps(), watch)
+            app.shift.work(trigger, _queued_at(self.request))
         except SandpiperError as error:
-            if not error.transient:
-                log.error("trigger %s failed: %s", trigger_id(trigger), error)
-                return
-            wait = min(2 ** (self.request.retries + 1), LONGEST_WAIT)
-            log.warning("trigger %s again in %d s: %s", trigger_id(trigger), wait, error)
-            raise self.retry(exc=error, countdown=wait) from error
+            # It could not even be noted that it is begun, so the broker keeps it: the message goes
+            # back unacknowledged. A copy for later would be lost with a broker that is away too.
+            log.warning("trigger %s again in %d s: %s", trigger_id(trigger), AGAIN, error)
+            time.sleep(AGAIN)
+            raise Reject(str(error), requeue=True) from error
 
 
-def _run(trigger: Trigger, deps: Deps, watch: Watcher) -> None:
-    ended = job.run(trigger, deps, watch)
-    if isinstance(ended, job.Skipped):
-        log.info("trigger %s skipped: %s", trigger_id(trigger), ended.reason)
-
-
-def _once(make: Callable[[], Deps]) -> Callable[[], Deps]:
-    made: list[Deps] = []
-    lock = threading.Lock()
-
-    def get() -> Deps:
-        with lock:
-            if not made:
-                made.append(make())
-            return made[0]
-
-    return get
+def _queued_at(request: Any) -> float | None:
+    """What the publisher has written, if it did: the headers of a message are its attributes."""
+    said = getattr(request, QUEUED_AT, None)
+    return float(said) if isinstance(said, int | float) else None
 
 
 def _keep_our_logging(**_: object) -> None:
     """Connected to `setup_logging`, so that Celery leaves the root logger alone."""
 
 
-def __getattr__(name: str) -> Celery:
+def __getattr__(name: str) -> Sandpiper:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from worker import wiring
 
     settings = wiring.start(None)
-    return build(settings, lambda: wiring.deps(settings))
+    watched = wiring.telemetry(settings)
+    return build(settings, lambda: wiring.deps(settings, watched=watched), watched.watch)

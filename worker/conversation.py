@@ -5,20 +5,22 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from secrets import token_hex
 
-from worker.core import history, prompts
+from worker import living, salvage, survey
+from worker.core import history, prompts, recent
 from worker.core.context import Context, NoteRef, Outcome, Status, Subject
 from worker.core.identity import session_id
 from worker.core.limits import Spent
 from worker.core.messages import User
-from worker.core.ports import Claim, SessionKey
+from worker.core.ports import SessionKey
 from worker.core.progress import Asking, Event, TurnEnded, Watcher, unwatched
 from worker.core.triggers import Replied, trigger_id
 from worker.deps import Deps
-from worker.errors import SandpiperError, StoreError
+from worker.errors import LeaseLost, SandpiperError, StoreError, TurnTaken
+from worker.leases import Lease
+from worker.log import bound
 from worker.playbook import Workflow
-from worker.turn import Turn, take
+from worker.turn import Turn, take, unaffordable
 
 log = logging.getLogger("sandpiper.job")
 
@@ -94,45 +96,96 @@ def analyse(
     reply: Replied | None = None,
     internal: bool = False,
     superseded: Callable[[], str] = lambda: "",
+    unasked: bool = False,
 ) -> Ended:
     """The first turn of a session.
 
     `reply` is the comment that asked for it, if one did. The note goes to the merge request, or if
     the comment was `internal`, to its thread. `superseded` is asked now and then while it runs; a
-    reason ends it.
+    reason ends it. `unasked` says that nobody has asked for it: what is known may answer.
     """
     key = key_of(subject, workflow, deps, internal=internal)
     with claimed(key, 0, key.session_id, deps) as taken:
-        if taken:
+        if isinstance(taken, Skipped):
             return taken
-        context = _unfinished(key, 0, deps) or _fresh(key.session_id, subject, workflow, deps)
+        unfinished = _unfinished(key, 0, deps)
+        context = unfinished or _fresh(key.session_id, subject, workflow, deps)
         if reply and not context.answered:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered=(reply.note_id,), note=note)
         watched = _stoppable(watch, key, 0, deps, superseded)
-        return _finish(Turn(key, context, files_of=None), deps, watched)
+        begun = unfinished is not None
+        turn = Turn(key, context, None, taken, begun, unasked=unasked, private=internal)
+        if unasked and not begun and (reason := unaffordable(turn, deps)):
+            return Skipped(reason)
+        return _finish(turn, deps, watched)
 
 
 def answer(
-    key: SessionKey, text: str, deps: Deps, watch: Watcher = unwatched, reply: Replied | None = None
+    key: SessionKey,
+    text: str,
+    deps: Deps,
+    watch: Watcher = unwatched,
+    reply: Replied | None = None,
+    *,
+    first_look: bool = False,
 ) -> Ended:
-    """The next turn of a stored session: somebody asks back."""
+    """The next turn of a stored session: somebody asks back.
+
+    `first_look` says that no model has looked into the failure yet, and now one shall.
+    """
     latest = deps.store.latest(key)
     if latest is None:
-        if deps.store.holder(key, 0, deps.clock.now()):
+        if deps.leases.holder(key, 0):
             raise Busy(f"session {key.session_id} is still at its first turn")
         return Skipped(f"session {key.session_id} has no stored turn to continue")
+    if reply and deps.journal.before(reply):
+        raise Busy(f"session {key.session_id} has an older question to answer first")
     asked_by = trigger_id(reply) if reply else f"terminal:{deps.owner}"
     with claimed(key, latest + 1, asked_by, deps) as taken:
-        if taken:
+        if isinstance(taken, Skipped):
             return taken
-        stored = load(key, latest, deps)
+        stored = salvage.newest(key, latest, deps) or _anew(key, latest, deps)
+        if isinstance(stored, str):
+            return Skipped(stored)
         if reply and reply.note_id in stored.answered:
             return Skipped(f"note {reply.note_id} is answered already")
-        said = _continuation(text, stored, key, deps)
-        context = _unfinished(key, latest + 1, deps) or _resumed(stored, said, reply, deps)
+        unfinished = _begun(key, latest + 1, reply, deps)
+        stored = _looked_into(stored, first_look)
+        said = _continuation(text, stored, key, deps) if unfinished is None else ""
+        context = unfinished or _resumed(stored, said, reply, deps)
         watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
-        return _finish(Turn(key, context, files_of=latest), deps, watched)
+        private = _is_internal(key, stored, deps)
+        turn = Turn(key, context, latest, taken, unfinished is not None, private=private)
+        return _finish(turn, deps, watched)
+
+
+def _begun(key: SessionKey, turn: int, reply: Replied | None, deps: Deps) -> Context | None:
+    """The unfinished turn if it is about the same question; another's is not gone on with."""
+    unfinished = _unfinished(key, turn, deps) if reply else None
+    return unfinished if unfinished and reply and reply.note_id in unfinished.answered else None
+
+
+def _anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
+    """A session of which nothing can be read any more begins again, on what GitLab says now."""
+    subject = deps.desk.find(str(key.project_id), key.mr_iid, None)
+    if isinstance(subject, str):
+        return subject
+    workflow = deps.playbook.for_trigger("command:analyze")
+    fresh = _fresh(key.session_id, subject, workflow, deps)
+    return replace(fresh, turn=latest, lost=(salvage.NOTHING,))
+
+
+def _looked_into(stored: Context, first_look: bool) -> Context:
+    """The session before a turn: by whom its failure will have been looked into after it."""
+    if first_look:
+        return replace(stored, found_by=survey.ASKED)
+    return replace(stored, found_by="") if stored.found_by == survey.ASKED else stored
+
+
+def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
+    workflow = deps.playbook.get(stored.workflow)
+    return key == key_of(stored.subject, workflow, deps, internal=True)
 
 
 def forget(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
@@ -145,7 +198,7 @@ def forget(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
         return False
     with claimed(key, latest + 1, on_behalf_of, deps) as taken:
         stored = load(key, latest, deps)
-        if taken or is_forgotten(stored):
+        if isinstance(taken, Skipped) or is_forgotten(stored):
             return False
         deps.store.commit(key, latest + 1, history.dump(_emptied(stored, deps)))
         deps.store.erase(key, latest + 1)
@@ -155,11 +208,7 @@ def forget(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
 
 def load(key: SessionKey, turn: int, deps: Deps) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
-    try:
-        return history.load(deps.store.read_context(key, turn))
-    except history.HistoryError as error:
-        where = deps.store.location(key, turn)
-        raise StoreError(f"{where}: {error}") from error
+    return salvage.load(key, turn, deps)
 
 
 def is_forgotten(context: Context) -> bool:
@@ -194,7 +243,7 @@ def _stoppable(
     def watched(event: Event) -> None:
         nonlocal checked
         if isinstance(event, Asking):
-            reason = deps.store.stopped(key, turn)
+            reason = salvage.stopped(key, turn, deps)
             if not reason and deps.clock.monotonic() - checked >= CHECK_SECONDS:
                 checked, reason = deps.clock.monotonic(), superseded()
             if reason:
@@ -205,34 +254,27 @@ def _stoppable(
 
 
 @contextmanager
-def claimed(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Skipped | None]:
-    """Hold the turn; yields None, or the reason why there is nothing to do. Raises Busy.
+def claimed(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Lease | Skipped]:
+    """Hold the turn; yields the lease, or the reason why there is nothing to do. Raises Busy.
 
     `trigger` says on behalf of what: the same one twice is the same work.
     """
-    now = deps.clock.now()
-    # Two threads of one worker may have been handed the same trigger: each claims for itself.
-    owner = f"{deps.owner}/{token_hex(4)}"
-    claim = Claim(owner, trigger, now + deps.limits.wall_clock + CLAIM_MARGIN)
-    latest = deps.store.latest(key)
-    if latest is not None and latest >= turn:
-        yield Skipped(f"turn {turn} of session {key.session_id} is done already")
+    if done := _done(key, turn, deps):
+        deps.store.tidy(key, turn)
+        yield done
         return
-    holder = deps.store.claim(key, turn, claim, now)
-    if holder is not None and holder.trigger_id != trigger:
-        raise Busy(f"session {key.session_id} is at work on something else")
-    if holder is not None:
-        name = f"turn {turn} of session {key.session_id}"
-        yield Skipped(f"{name} is being worked on already", at_work=True)
-        return
-    try:
-        yield _done_meanwhile(key, turn, deps)
-    finally:
-        deps.store.release(key, turn, claim)
+    with bound(session=key.session_id), deps.leases.claimed(key, turn, trigger) as held:
+        if isinstance(held, Lease):
+            # Its last holder may just have committed.
+            yield _done(key, turn, deps) or held
+        elif held.trigger_id != trigger:
+            raise Busy(f"session {key.session_id} is at work on something else")
+        else:
+            name = f"turn {turn} of session {key.session_id}"
+            yield Skipped(f"{name} is being worked on already", at_work=True)
 
 
-def _done_meanwhile(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
-    """The check repeated under the claim: its last holder may just have committed."""
+def _done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
     latest = deps.store.latest(key)
     done = latest is not None and latest >= turn
     return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
@@ -244,7 +286,11 @@ def _unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     if data is None:
         return None
     try:
-        return history.load(data)
+        found = history.load(data)
+        if found.rested and not found.spent.iterations:
+            # It has waited for a model that was down, which is no part of its time.
+            return replace(found, spent=replace(found.spent, started_at=deps.clock.now()))
+        return found
     except history.HistoryError as error:
         log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
         return None
@@ -285,6 +331,9 @@ def _resumed(stored: Context, said: str, reply: Replied | None, deps: Deps) -> C
         answered=stored.answered + ((reply.note_id,) if reply else ()),
         outcome=None,
         gave_way="",
+        said="",
+        verdict="",
+        seconds=0.0,
     )
     return context.add(User(said))
 
@@ -293,9 +342,14 @@ def _continuation(text: str, stored: Context, key: SessionKey, deps: Deps) -> st
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     return prompts.continuation(
         text,
+        first_look=stored.found_by == survey.ASKED,
         files=_has_files(key, stored.turn, deps),
         seconds=deps.clock.now() - stored.spent.started_at,
-        changes=[*deleted, *(deps.redact(line) for line in deps.desk.since(stored.subject))],
+        changes=[
+            *deleted,
+            *stored.lost,
+            *(deps.redact(line) for line in deps.desk.since(stored.subject)),
+        ],
     )
 
 
@@ -307,13 +361,34 @@ def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:
         return True
 
 
+def _listed(context: Context, deps: Deps) -> None:
+    """Put the turn on the operators' list. A turn does not fail for that."""
+    if deps.recent is None:
+        return
+    subject, row = context.subject, recent.row(context)
+    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
+    try:
+        deps.recent.put(key, context.turn, row.started, recent.dump(row))
+    except StoreError as error:
+        log.warning("session %s: not listed: %s", context.session_id, error)
+
+
 def _finish(turn: Turn, deps: Deps, watch: Watcher) -> Finished:
+    _listed(turn.context, deps)
     taken = take(turn, deps, watch)
     context, number = taken.context, taken.context.turn
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
-    deps.store.commit(turn.key, number, history.dump(context))
+    turn.lease.check()
+    try:
+        data = history.dump(context)
+        turn.lease.patiently(lambda: deps.store.commit(turn.key, number, data))
+    except TurnTaken as error:
+        raise LeaseLost(str(error)) from error
+    _listed(context, deps)
+    if number == 0:
+        living.supersede(context, deps)
     location = deps.store.location(turn.key, number)
-    watch(TurnEnded(number, outcome, taken.body, location))
+    watch(TurnEnded(number, outcome, taken.body, location, context))
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )

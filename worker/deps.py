@@ -5,19 +5,25 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.base import Driver, Sandbox
+from worker.budget import Budget
 from worker.core.context import Subject
+from worker.core.gitlab import Desk, Forge
+from worker.core.known import Settings as KnownSettings
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
 from worker.core.ports import (
+    Captures,
     Clock,
-    Desk,
     FailedJob,
-    Forge,
-    LogLines,
+    KnownFailures,
     Model,
+    RecentTurns,
     SessionStore,
     Toolbox,
 )
+from worker.core.survey import Survey
+from worker.journal import Journal
+from worker.leases import Leases
 from worker.playbook import Playbook, Workflow
 
 
@@ -35,12 +41,20 @@ class Kit(Protocol):
         ...
 
     @property
-    def lines(self) -> LogLines:
-        """Captured logs, to prove quotes by."""
+    def captures(self) -> Captures:
+        """What the sources give, to prove quotes by."""
         ...
 
     def failures(self) -> tuple[FailedJob, ...]:
         """What can be told of the failure without a model. Raises nothing."""
+        ...
+
+    def survey(self) -> Survey:
+        """The failing jobs by cause, read before the model is asked. Raises nothing."""
+        ...
+
+    def redactions(self) -> Mapping[str, int]:
+        """How many secrets of each kind were taken out of what was read so far."""
         ...
 
     def open(self, sandbox: Sandbox) -> Toolbox:
@@ -49,12 +63,31 @@ class Kit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NoteOptions:
+    """How findings are told.
+
+    `thread` begins a resolvable thread, `suggestions` puts fixes on the diff's lines. `progress` is
+    the least seconds between two edits of a running turn's note, 0 for none.
+    """
+
+    thread: bool = False
+    suggestions: bool = True
+    progress: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
 class Deps:
     """The parts of a job.
 
-    `owner` names this worker in claims. `salt` sets dry-run sessions apart. `hosts` are the hosts
+    `owner` names this process. `gives_up` is why the trigger is not to be worked on any more, but
+    told of: its runs have died. `patient` says that the run may wait for a model that is down.
+    `salt` sets dry-run sessions apart. `hosts` are the hosts
     a note may link to. `choices` are the models that a comment may ask for, by their names;
     `turns_per_day` is how often one thread is answered in a day.
+    `project_concurrency` is how many failures of one project are looked into at a time, 0 for half
+    of a worker's threads. `budget` is what projects may cost in a day.
+    `debounce` is how many seconds a failure rests before it is looked at. `recent` lists turns for
+    the operators; `page` gives a session's page as a URL, "" where there is none.
     """
 
     desk: Desk
@@ -70,9 +103,21 @@ class Deps:
     gitlab_url: str
     hosts: frozenset[str]
     owner: str
+    leases: Leases
+    journal: Journal
     salt: str = ""
+    patient: bool = False
+    gives_up: str = ""
     choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     turns_per_day: int = 20
+    project_concurrency: int = 0
+    budget: Budget | None = None
+    debounce: float = 0.0
+    note: NoteOptions = NoteOptions()
+    known: KnownFailures | None = None
+    known_settings: KnownSettings = field(default_factory=KnownSettings)
+    recent: RecentTurns | None = None
+    page: Callable[[str], str] = lambda session_id: ""
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""

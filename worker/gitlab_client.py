@@ -4,6 +4,7 @@ Used by `sources` with the read token and by `forge` with the write token; holds
 """
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -64,12 +65,24 @@ class Connections:
 
 
 def _bound_wait(response: requests.Response, **_: Any) -> None:
-    """Rewrite what python-gitlab sleeps by: it obeys any number, and fails on a date."""
+    """Rewrite what python-gitlab sleeps by: it obeys any number, and fails on a date.
+
+    `RateLimit-Reset` is a time in epoch seconds.
+    """
     wait = response.headers.pop("Retry-After", None)
-    response.headers.pop("RateLimit-Reset", None)
+    reset = response.headers.pop("RateLimit-Reset", None)
     if wait is not None:
-        seconds = int(wait) if wait.isdecimal() else MAX_WAIT
-        response.headers["Retry-After"] = str(min(seconds, MAX_WAIT))
+        seconds = int(wait) if _is_number(wait) else MAX_WAIT
+    elif reset is not None and response.status_code == 429 and _is_number(reset):
+        seconds = max(0, math.ceil(int(reset) - time.time()))
+    else:
+        return
+    response.headers["Retry-After"] = str(min(seconds, MAX_WAIT))
+
+
+def _is_number(text: str) -> bool:
+    """Whether a header is a number that int() reads in no time."""
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 class TooMuch(requests.RequestException):
@@ -144,7 +157,7 @@ def _status(error: GitlabError, status: int, what: str, token: str) -> Failure:
 
 def _forbidden(said: str, token: str, variable: str) -> str:
     if "insufficient_scope" in said:
-        scope = "api" if token == "write" else "read_api"
+        scope = "read_api" if token == "read" else "api"
         return f"{variable} has not the scope it needs ({scope})"
     return f"the {token} token's user has too little access to the project: {said}"
 

@@ -13,18 +13,19 @@ helps. This one request may exceed `max_iterations`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from worker.core import prompts
+from worker.core import prompts, recheck
 from worker.core.absorb import absorb, halt
 from worker.core.breakpoints import Plan, plan
-from worker.core.context import Context
+from worker.core.context import Context, Outcome
 from worker.core.decide import Act, Ask, Stop, decide
+from worker.core.finding import Unproven
 from worker.core.limits import Limits
-from worker.core.messages import ToolCall, count_groups, count_results
+from worker.core.messages import ToolCall, User, count_groups, count_results, unanswered
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
 from worker.core.progress import Answered, Asking, ToolRan, Watcher
 from worker.core.repair import close_calls
 from worker.core.repeats import HINT
-from worker.errors import ModelError, SandboxLost
+from worker.errors import CIRCUIT_OPEN, ModelError, Postponed, SandboxLost
 
 FINAL_GRACE = 120.0
 """Seconds past the wall-clock limit that the final answer may take."""
@@ -32,17 +33,24 @@ FINAL_GRACE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one run is driven with."""
+    """What one run is driven with. `unproven` gives an answer's quotes that are not there.
+
+    `patient` runs end in Postponed while no provider is asked, others in the reason.
+    `news` gives what the model has to know besides, once; it stays in the history.
+    """
 
     model: Model
     toolbox: Toolbox
     clock: Clock
     checkpoint: Callable[[Context], None]
     watch: Watcher
+    unproven: Callable[[str], tuple[Unproven, ...]] = lambda answer: ()
+    news: Callable[[], str] = lambda: ""
+    patient: bool = False
 
 
 def drive(context: Context, limits: Limits, parts: Parts) -> Context:
-    """Run `context` to its outcome. Raises only what `checkpoint` raises."""
+    """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
     while True:
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
@@ -52,11 +60,25 @@ def drive(context: Context, limits: Limits, parts: Parts) -> Context:
             case Act(calls):
                 context = _act(context, calls, parts)
             case Stop(outcome):
-                return replace(context, outcome=outcome)
+                failed = _failed(context, outcome, limits, parts)
+                if not failed:
+                    return replace(context, outcome=recheck.settled(context, outcome))
+                context = recheck.asked(context, failed)
         parts.checkpoint(context)
 
 
+def _failed(
+    context: Context, outcome: Outcome, limits: Limits, parts: Parts
+) -> tuple[Unproven, ...]:
+    """The quotes that the model may repair, once."""
+    if not recheck.may_repair(context, outcome, limits, parts.clock.now()):
+        return ()
+    return parts.unproven(outcome.text)
+
+
 def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
+    if said := parts.news():
+        context = context.add(User(said))
     notice = prompts.notice(ask)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
@@ -78,10 +100,15 @@ def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     try:
         reply = parts.model.reply(request)
     except ModelError as error:
+        if parts.patient and error.kind == CIRCUIT_OPEN:
+            raise Postponed(str(error)) from error
         return halt(context, str(error))
-    parts.watch(_answered(reply, limits, parts.clock.monotonic() - started))
+    seconds = parts.clock.monotonic() - started
+    parts.watch(_answered(reply, limits, seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
-    return replace(absorb(context, ask, reply, parts.model.name, kept), cache=marked.cache)
+    name = parts.model.name
+    after = absorb(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
+    return replace(after, cache=marked.cache)
 
 
 def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
@@ -93,6 +120,9 @@ def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
             shown = len(ran.result.content.encode(errors="replace"))
             call = by_id[ran.result.call_id]
             parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))
+            # What may not run twice is kept at once; what only reads, with the rest.
+            if not parts.toolbox.repeatable(call) and unanswered(context.messages):
+                parts.checkpoint(context)
     except SandboxLost as error:
         return halt(context, f"the sandbox was lost: {error}")
     return context

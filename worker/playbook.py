@@ -43,6 +43,10 @@ class Playbook:
     def __init__(self, workflows: Iterable[Workflow]) -> None:
         self._by_name: Mapping[str, Workflow] = {one.name: one for one in workflows}
 
+    def workflows(self) -> Iterable[Workflow]:
+        """All of them, in the order of their files' names."""
+        return self._by_name.values()
+
     def get(self, name: str) -> Workflow:
         """The workflow of this name. Raises ConfigError with the names there are."""
         if name not in self._by_name:

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from worker import conversation
+from worker import conversation, retention, survey
 from worker.conversation import Ended, Skipped
 from worker.core import commands, history
 from worker.core.commands import Asked, Command
 from worker.core.context import Context, Status, Subject
+from worker.core.gitlab import ThreadNote
 from worker.core.identity import Marker, find_marker, session_id
-from worker.core.ports import SessionKey, ThreadNote
+from worker.core.ports import SessionKey
 from worker.core.progress import Watcher
 from worker.core.triggers import Replied, trigger_id
 from worker.deps import Deps
@@ -32,6 +33,7 @@ SAID = 999_999
 """The "turn" in the marker of a note that is no turn: a plain answer to a command."""
 
 _AGAIN = "Look at the failure again: the last attempt to explain it did not succeed."
+_INDEED = "Look into the failure."
 _OTHER_MODEL = (
     "Look at the failure again with fresh eyes, and say where you come to another conclusion."
 )
@@ -144,7 +146,7 @@ def _current(heard: _Heard, deps: Deps) -> SessionKey | str:
     if isinstance(subject, str):
         return subject
     key = _key(heard, subject, deps)
-    begun = deps.store.latest(key) is not None or deps.store.holder(key, 0, deps.clock.now())
+    begun = deps.store.latest(key) is not None or deps.leases.holder(key, 0)
     return key if begun else _NOT_YET.format(subject.pipeline_id)
 
 
@@ -164,7 +166,7 @@ def _analyze(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     key = _key(heard, subject, deps)
     latest = deps.store.latest(key)
     if latest is None:
-        if deps.store.holder(key, 0, deps.clock.now()):
+        if deps.leases.holder(key, 0):
             return _say(heard, f"Pipeline {subject.pipeline_id} is being looked at now.", deps)
         workflow = deps.playbook.for_trigger("command:analyze")
         return conversation.analyse(
@@ -173,6 +175,8 @@ def _analyze(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     stored = conversation.load(key, latest, deps)
     if heard.note.note_id in stored.answered:
         return Skipped(f"note {heard.note.note_id} is answered already")
+    if stored.found_by in (survey.RULE, survey.KNOWN):
+        return conversation.answer(key, _INDEED, deps, watch, heard.trigger, first_look=True)
     if _failed(stored):
         return conversation.answer(key, _AGAIN, deps, watch, heard.trigger)
     return _say(heard, f"{_looked_at(stored)} Reply there to ask more.", deps)
@@ -195,7 +199,7 @@ def _status(heard: _Heard, deps: Deps) -> str:
         return f"Nothing is running. {key}"
     latest = deps.store.latest(key)
     turn = 0 if latest is None else latest + 1
-    if deps.store.holder(key, turn, deps.clock.now()):
+    if deps.leases.holder(key, turn):
         return _progress(key, turn, deps)
     if latest is None:
         return "Nothing is running."
@@ -218,7 +222,7 @@ def _stop(heard: _Heard, deps: Deps) -> str:
     for key in _sessions(heard, deps):
         latest = deps.store.latest(key)
         turn = 0 if latest is None else latest + 1
-        if deps.store.holder(key, turn, deps.clock.now()):
+        if deps.leases.holder(key, turn):
             deps.store.stop(key, turn, STOPPED)
             stopped += 1
     return "Stopping after the present step." if stopped else "Nothing is running."
@@ -227,6 +231,9 @@ def _stop(heard: _Heard, deps: Deps) -> str:
 def _forget(heard: _Heard, deps: Deps) -> str:
     name = trigger_id(heard.trigger)
     done = sum(conversation.forget(key, name, deps) for key in _sessions(heard, deps))
+    project, iid = heard.trigger.project_id, heard.trigger.mr_iid
+    done += survey.forget(project, iid, deps)
+    done += retention.forget(project, iid, deps, heard.trigger)
     if not done:
         return "Nothing is stored of this merge request."
     return "Deleted: what was said, and every file. The notes stay until somebody deletes them."
@@ -284,7 +291,7 @@ def _say(heard: _Heard, text: str, deps: Deps) -> Told | Skipped:
     )
     marker = Marker(hashlib.sha256(f"said\n{name}".encode()).hexdigest()[:20], SAID)
     with conversation.claimed(_lock(heard, deps), 0, name, deps) as taken:
-        if taken:
+        if isinstance(taken, Skipped):
             return taken
         if deps.forge.find(place, marker, trigger.discussion_id):
             return Skipped(f"note {trigger.note_id} is answered already")

@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 
 from worker.conversation import key_of
 from worker.core.context import Subject
-from worker.core.triggers import PipelineFailed
+from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
 
@@ -48,6 +49,20 @@ def sweep(
             return
 
 
+def parked(deps: Deps) -> Iterator[str]:
+    """A line for each trigger that could not be brought to an end. Raises StoreError."""
+    for noted in deps.journal.parked():
+        entry = noted.entry
+        at = datetime.fromtimestamp(entry.accepted_at, UTC).strftime("%Y-%m-%d %H:%M")
+        yield f"{trigger_id(entry.trigger)}  {at}Z  {_described(entry.trigger)}: {entry.reason}"
+
+
+def _described(trigger: Trigger) -> str:
+    if isinstance(trigger, Replied | Reacted):
+        return f"note {trigger.note_id} on {trigger.project_id}!{trigger.mr_iid}"
+    return f"pipeline {trigger.pipeline_id} of project {trigger.project_id}"
+
+
 def _left_alone(found: PipelineFailed, deps: Deps) -> str:
     """Why there is nothing to begin: a session, or the desk's reason."""
     place = Subject(
@@ -58,7 +73,7 @@ def _left_alone(found: PipelineFailed, deps: Deps) -> str:
     key = key_of(place, deps.playbook.for_trigger("pipeline_failed"), deps)
     if deps.store.latest(key) is not None:
         return "it has its session"
-    if deps.store.holder(key, 0, deps.clock.now()):
+    if deps.leases.holder(key, 0):
         return "it is being looked at"
     try:
         subject = deps.desk.subject(found)

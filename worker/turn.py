@@ -1,34 +1,57 @@
 """One turn of a session: the placeholder, the sandbox, the loop, the note, the files."""
 
 import logging
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sandbox.base import Sandbox, SandboxError
-from sandbox.soon import start_soon
-from worker.core import finding, history
+from sandbox.base import SandboxError
+from worker import suggesting, survey
+from worker.core import finding, gaps, history, recheck, redacted
 from worker.core.absorb import halt
 from worker.core.context import Context, NoteRef, Outcome, Status
 from worker.core.decide import conclude
 from worker.core.identity import Marker
+from worker.core.messages import ToolCall, count_results
 from worker.core.ports import SessionKey
-from worker.core.progress import Stage, Watcher
-from worker.core.repair import close_calls, unavailable
+from worker.core.progress import Milestone, Stage, Watcher
+from worker.core.repair import close_calls, lost_calls, unavailable
 from worker.deps import Deps, Kit
-from worker.errors import SandpiperError
+from worker.errors import (
+    ForgeError,
+    HandedOver,
+    Interrupted,
+    LeaseLost,
+    Postponed,
+    SandpiperError,
+    StoreError,
+    TurnTaken,
+)
 from worker.forge import note
+from worker.forge.known import known_failure
+from worker.leases import Lease
 from worker.loop import Parts, drive
+from worker.ticker import ticking
+from worker.workspace import Workspace, discard
 
 log = logging.getLogger("sandpiper.turn")
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn about to be taken. `files_of` is the turn whose sandbox files are restored."""
+    """A turn about to be taken, under a lease. `files_of` is the turn whose files are restored.
+
+    `begun` says that its context is another run's, which ended in the middle.
+    `unasked` says that nobody has asked for it, so that what is known may answer; `private` that
+    its note is internal, and nothing of it may be kept for others.
+    """
 
     key: SessionKey
     context: Context
     files_of: int | None
+    lease: Lease
+    begun: bool = False
+    unasked: bool = False
+    private: bool = False
 
     @property
     def marker(self) -> Marker:
@@ -52,12 +75,88 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     started = deps.clock.monotonic()
     context = _announced(turn, deps, watch)
     kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
-    context = _investigated(replace(turn, context=context), kit, deps, watch)
-    body = _body(turn.marker, context, kit, deps, deps.clock.monotonic() - started)
-    posted = context.note or NoteRef(0)
-    deps.forge.edit(context.subject, posted, body)
-    watch(Stage(f"note posted: {posted.url or posted.note_id}"))
-    return Taken(context, body)
+    if deps.gives_up:
+        discard(turn.key.session_id, deps)
+        context = close_calls(_ended(context, deps.gives_up), deps.gives_up)
+    else:
+        context = _surveyed(replace(turn, context=context), kit, deps, watch)
+        context = _afforded(context, deps)
+    if not context.outcome:
+        with ticking(turn.marker, context, deps, watch) as ticked:
+            context = _investigated(replace(turn, context=context), kit, deps, ticked)
+    context = _counted(context, kit)
+    found = _finding(context, kit, deps)
+    seconds = deps.clock.monotonic() - started
+    body = _body(turn.marker, context, found, kit, deps, seconds)
+    turn.lease.confirm()
+    context = _published(context, body, deps, watch)
+    _charged(context, deps)
+    if found and not turn.private:
+        survey.remember(context, found, deps)
+    verdict = found.verdict if found else ""
+    return Taken(replace(context, said=body, verdict=verdict, seconds=seconds), body)
+
+
+def unaffordable(turn: Turn, deps: Deps) -> str:
+    """Why a turn that nobody has asked for is not taken, or "": the project's budget is used up,
+    the merge request was told so today, and nothing is known that would answer for a model.
+
+    Raises StoreError.
+    """
+    context, subject = turn.context, turn.context.subject
+    reason = _used_up(context, deps)
+    if not reason or not deps.budget or not deps.budget.told(subject.project_id, subject.mr_iid):
+        return ""
+    kit = deps.kit(subject, deps.playbook.get(context.workflow))
+    looked = survey.surveyed(context, kit, deps)
+    return "" if survey.answered(looked, deps, by_known=turn.unasked) else reason
+
+
+def _used_up(context: Context, deps: Deps) -> str:
+    """Why no model may be asked; a run that has asked one goes on. Raises StoreError."""
+    if not deps.budget or context.spent.iterations:
+        return ""
+    return deps.budget.used_up(context.subject.project_id)
+
+
+def _afforded(context: Context, deps: Deps) -> Context:
+    """The context, with its outcome if it needs a model that its project cannot pay for today."""
+    if context.outcome or not (reason := _used_up(context, deps)):
+        return context
+    return _ended(context, reason)
+
+
+def _charged(context: Context, deps: Deps) -> None:
+    """Count what the turn has cost, or that it was told there was nothing left."""
+    if not deps.budget:
+        return
+    project, iid = context.subject.project_id, context.subject.mr_iid
+    reason = context.outcome.reason if context.outcome else ""
+    if reason and reason == _used_up(context, deps):
+        deps.budget.tell(project, iid)
+    cost = context.spent.cost_usd or 0.0
+    deps.budget.spend(project, context.session_id, context.turn, cost)
+
+
+def _counted(context: Context, kit: Kit) -> Context:
+    """The context with how much was redacted of what the turn has read."""
+    found = redacted.counts(kit.redactions())
+    if found:
+        log.info("session %s: redacted %s", context.session_id, redacted.words(found))
+    return replace(context, redacted=found)
+
+
+def _surveyed(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
+    """The context with what the host knows of the failure; with its outcome, if that is enough."""
+    context = turn.context
+    try:
+        context = survey.surveyed(context, kit, deps)
+    except Exception:  # it saves work, so whatever is wrong with it must not cost the analysis
+        log.exception("session %s: no survey", turn.key.session_id)
+    if context.survey is not turn.context.survey:
+        _Last(turn, deps).checkpoint(context)
+        watch(Stage(f"surveyed: {len(context.survey.groups if context.survey else ())} causes"))
+    return survey.answered(context, deps, by_known=turn.unasked) or context
 
 
 def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:
@@ -67,25 +166,88 @@ def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:
     posted = deps.forge.find(context.subject, turn.marker, thread)
     if posted is None:
         body = note.placeholder(turn.marker, context.subject, resumed=context.turn > 0)
-        posted = deps.forge.post(context.subject, body, thread)
-        watch(Stage(f"placeholder posted: {posted.url or posted.note_id}"))
+        turn.lease.confirm()
+        posted = _post(context, body, deps)
+        told = f"placeholder posted: {posted.url or posted.note_id}"
+        watch(Stage(told, Milestone.PLACEHOLDER))
     return replace(context, note=posted)
 
 
-def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
-    """Run the loop in a sandbox and store its files; ends in an outcome whatever happens."""
-    last = _Last(turn, deps)
+def _post(context: Context, body: str, deps: Deps) -> NoteRef:
+    thread = context.note.discussion_id if context.note else ""
+    begins = deps.note.thread and context.turn == 0 and not thread
+    return deps.forge.post(context.subject, body, thread, thread=begins)
+
+
+def _published(context: Context, body: str, deps: Deps, watch: Watcher) -> Context:
+    """The result in place of the placeholder, or anew if somebody has deleted that.
+
+    Where GitLab takes no note any more (403, 404) the outcome says so, and the work is kept: to
+    begin again would end in the same refusal. Raises transient ForgeErrors.
+    """
+    posted = context.note or NoteRef(0)
     try:
-        with closing(_sandbox(turn, deps, watch)) as sandbox:
-            context = _driven(last, kit, sandbox, deps, watch)
-            _save_files(turn, sandbox, deps, watch)
-    except (SandboxError, SandpiperError) as error:
-        log.warning("session %s: %s", turn.key.session_id, error)
-        context = _ended(last.context, deps.redact(str(error)))
-    except Exception as error:  # seed 001, end 6: an unexpected error keeps what was found
-        log.exception("session %s: unexpected error", turn.key.session_id)
-        context = _ended(last.context, f"an internal error ({type(error).__name__})")
+        try:
+            deps.forge.edit(context.subject, posted, body)
+        except ForgeError as error:
+            if error.status != 404:
+                raise
+            log.info("note %d was deleted: the result is posted anew", posted.note_id)
+            posted = _post(context, body, deps)
+    except ForgeError as error:
+        if error.status not in (403, 404):
+            raise
+        log.warning("session %s: %s", context.session_id, error)
+        return _unpublished(context, f"the note could not be posted: {error}")
+    watch(Stage(f"note posted: {posted.url or posted.note_id}", Milestone.NOTE))
+    return replace(context, note=posted)
+
+
+def _unpublished(context: Context, reason: str) -> Context:
+    text = context.outcome.text if context.outcome else ""
+    return replace(context, outcome=Outcome(Status.FAILED, text, reason))
+
+
+def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
+    """Run the loop in a sandbox and store its files; ends in an outcome whatever happens.
+
+    Raises Interrupted where another run goes on, with the sandbox's files if this worker ends.
+    """
+    last, work = _Last(turn, deps), _workspace(turn, deps, watch)
+    try:
+        context = _concluded(last, kit, work, deps, watch)
+        turn.lease.confirm()
+        work.save(turn.lease.patiently)
+    except (HandedOver, Postponed):
+        work.save()
+        work.close()
+        raise
+    except (LeaseLost, TurnTaken) as error:
+        # The sandbox may be another run's by now: it is not ours to end.
+        raise LeaseLost(str(error)) from error
+    except StoreError:
+        work.close()
+        raise
+    work.close()
+    context = replace(context, lost=(*context.lost, *work.lost))
     return close_calls(context, "the turn ended first")
+
+
+def _concluded(last: "_Last", kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:
+    """The context with its outcome; what an error ends is kept. Raises Interrupted."""
+    try:
+        return _driven(last, kit, work, deps, watch)
+    except Postponed:
+        last.rest()
+        raise
+    except Interrupted:
+        raise
+    except (SandboxError, SandpiperError) as error:
+        log.warning("session %s: %s", last.context.session_id, error)
+        return _ended(last.context, deps.redact(str(error)))
+    except Exception as error:  # seed 001, end 6: an unexpected error keeps what was found
+        log.exception("session %s: unexpected error", last.context.session_id)
+        return _ended(last.context, f"an internal error ({type(error).__name__})")
 
 
 class _Last:
@@ -94,31 +256,73 @@ class _Last:
     def __init__(self, turn: Turn, deps: Deps) -> None:
         self.context = turn.context
         self._key, self._store, self._dumper = turn.key, deps.store, history.Dumper()
+        self._lease, self.begun = turn.lease, turn.begun
 
     def checkpoint(self, context: Context) -> None:
+        """Keep the context, and end here if this worker does. Raises Interrupted, StoreError."""
         self.context = context
-        self._store.checkpoint(self._key, context.turn, self._dumper.dump(context))
+        try:
+            self._lease.check()
+            self._store.checkpoint(self._key, context.turn, self._dumper.dump(context))
+        except StoreError as error:
+            if not error.transient:
+                raise
+            # A store that is away for a while costs no run: a later step is kept again.
+            log.warning("session %s: step not kept: %s", context.session_id, error)
+            return
+        try:
+            self._lease.pause()
+        except HandedOver:
+            self.rest()
+            raise
+
+    def rest(self) -> None:
+        """Keep that the next run has nothing to repair: no open call has begun."""
+        rested = self._dumper.dump(replace(self.context, rested=True))
+        self._store.checkpoint(self._key, self.context.turn, rested)
+
+    def resumed(self, repeatable: Callable[[ToolCall], bool]) -> None:
+        """Go on from another run's context. What it may have begun is not begun again; that is
+        kept before anything else, for this run may die too."""
+        found = self.context
+        context = replace(found, rested=False)
+        if not found.rested:
+            context = lost_calls(context, repeatable)
+        if found.rested or context.messages != found.messages:
+            self.checkpoint(context)
+        self.context = context
 
 
-def _sandbox(turn: Turn, deps: Deps, watch: Watcher) -> Sandbox:
+def _workspace(turn: Turn, deps: Deps, watch: Watcher) -> Workspace:
     """A sandbox that starts while the model is asked for the first time."""
-    stored = None
-    if turn.files_of is not None:
-        stored = deps.store.open_files(turn.key, turn.files_of)
-    watch(Stage("sandbox starting" + (", its files are restored" if stored else "")))
-    return start_soon(deps.sandboxes, turn.key.session_id, stored)
+    context = turn.context
+    return Workspace(
+        turn.key,
+        context.turn,
+        turn.files_of,
+        deps,
+        watch,
+        begun=turn.begun or turn.lease.taken_over,
+        worked=count_results(context.messages[context.turn_start :]) > 0,
+    )
 
 
-def _driven(last: _Last, kit: Kit, sandbox: Sandbox, deps: Deps, watch: Watcher) -> Context:
+def _driven(last: _Last, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:
     model = deps.model()
     first = model.name
+    toolbox = kit.open(work.sandbox)
     last.context = replace(last.context, model=first)
+    if last.begun:
+        last.resumed(toolbox.repeatable)
     parts = Parts(
         model=model,
-        toolbox=kit.open(sandbox),
+        toolbox=toolbox,
         clock=deps.clock,
         checkpoint=last.checkpoint,
         watch=watch,
+        news=work.news,
+        patient=deps.patient,
+        unproven=lambda answer: finding.failures(finding.parse(deps.redact(answer)), kit.captures),
     )
     ended = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
     gave_way = first if model.name != first else ""
@@ -126,23 +330,34 @@ def _driven(last: _Last, kit: Kit, sandbox: Sandbox, deps: Deps, watch: Watcher)
     return last.context
 
 
-def _save_files(turn: Turn, sandbox: Sandbox, deps: Deps, watch: Watcher) -> None:
-    """Store the sandbox's files; without them the note still stands and a reply goes on."""
-    try:
-        size = deps.store.write_files(turn.key, turn.context.turn, sandbox.export())
-    except SandboxError as error:
-        log.warning("session %s: files not kept: %s", turn.key.session_id, error)
-    else:
-        watch(Stage(f"sandbox files stored: {size} bytes"))
-
-
 def _ended(context: Context, reason: str) -> Context:
     if context.outcome:
         return context
-    return replace(context, outcome=conclude(halt(context, reason)))
+    outcome = conclude(halt(context, reason))
+    text = recheck.first_answer(context) or outcome.text
+    return replace(context, outcome=replace(outcome, text=text))
 
 
-def _body(marker: Marker, context: Context, kit: Kit, deps: Deps, seconds: float) -> str:
+def _finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | None:
+    """What the turn has found, if it was to find something and did."""
+    outcome = context.outcome
+    if outcome is None or outcome.status is Status.FAILED:
+        return None
+    if context.turn > 0 and context.found_by != survey.ASKED:
+        return None
+    proven = recheck.finding(context, outcome, kit.captures, deps.redact)
+    told = gaps.filled(survey.backed(proven, context), context)
+    return survey.settled(survey.listed(told, context.survey), context.survey)
+
+
+def _body(
+    marker: Marker,
+    context: Context,
+    found: finding.Finding | None,
+    kit: Kit,
+    deps: Deps,
+    seconds: float,
+) -> str:
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     footer = note.Footer(
         model=context.model,
@@ -150,14 +365,21 @@ def _body(marker: Marker, context: Context, kit: Kit, deps: Deps, seconds: float
         usage=context.spent.usage,
         cost_usd=context.spent.cost_usd,
         seconds=seconds,
-        missing=unavailable(context),
+        missing=(*context.lost, *gaps.untold(unavailable(context), found)),
         gave_way=context.gave_way,
+        found_by=context.found_by if context.turn == 0 else "",
+        redacted=context.redacted,
+        page=deps.page(context.session_id),
     )
+    if deps.gives_up:
+        return note.failure(marker, context.subject, outcome.reason, footer, ())
     if outcome.status is Status.FAILED:
-        jobs = kit.failures() if context.turn == 0 else ()
+        jobs = survey.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
         return note.failure(marker, context.subject, outcome.reason, footer, jobs)
-    text = deps.redact(outcome.text)
-    if context.turn > 0:
-        return note.answer(marker, context.subject, text, outcome, footer, deps.hosts)
-    proven = finding.prove(finding.parse(text), kit.lines)
-    return note.finding(marker, context.subject, proven, outcome, footer, deps.hosts)
+    if found is None:
+        said = finding.said(deps.redact(outcome.text), kit.captures)
+        return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
+    if footer.found_by == survey.KNOWN and context.survey:
+        return known_failure(marker, found, context.survey.groups, footer, deps.hosts)
+    told, fixes = suggesting.offered(context, found, deps)
+    return note.finding(marker, context.subject, told, outcome, footer, deps.hosts, fixes)

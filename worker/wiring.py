@@ -20,25 +20,37 @@ from sandbox.soon import POOL_LIFETIME, Pool
 from sandbox.spec import ContainerSpec
 from worker import log, playbook
 from worker import settings as settings_module
+from worker.budget import Budget
+from worker.clock import SystemClock
 from worker.conversation import CLAIM_MARGIN
+from worker.core.gitlab import Forge
+from worker.core.known import Settings as KnownSettings
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
-from worker.core.ports import FailedJob, Forge, LogLines, Source, Toolbox
+from worker.core.ports import Captures, FailedJob, Source, Toolbox
 from worker.core.redact import Redactor
+from worker.core.survey import Survey
 from worker.core.triggers import Trigger
-from worker.deps import Deps, Kit
+from worker.deps import Deps, Kit, NoteOptions
 from worker.errors import ConfigError, ForgeError, SandpiperError
+from worker.forge.checked import CheckedForge
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import GitLabForge
+from worker.journal import Journal
+from worker.leases import Leases
+from worker.models import breaker
 from worker.models.base import Dialect
+from worker.models.catalogue import Catalogue
 from worker.models.catalogue_entries import extended
-from worker.models.client import HttpModel
+from worker.models.client import HttpModel, Told, untold
 from worker.models.fallback import FallbackModel
 from worker.models.table import build
+from worker.pages.parts import Published
 from worker.playbook import Workflow
 from worker.sessions.store import Store
-from worker.sessions.table import open_store
+from worker.sessions.table import guarded, open_store
 from worker.settings import ACCESS_LEVELS, ProviderSettings, Settings
+from worker.sources.captured import Captured
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 from worker.sources.failures import failed_jobs
@@ -46,28 +58,15 @@ from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.plugins import installed
 from worker.sources.policy import Policy
 from worker.sources.reader import Reader
+from worker.sources.survey import survey
 from worker.sources.table import Rows, bind, joined, notes
 from worker.sources.testing_farm import open_testing_farm
+from worker.telemetry.parts import Telemetry, tracing
 from worker.tools.base import Bench
+from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, offered
 from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
-
-
-class SystemClock:
-    """The machine's time. Satisfies core.ports.Clock."""
-
-    def now(self) -> float:
-        """Epoch seconds."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +91,21 @@ class _Kit:
         return notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
 
     @property
-    def lines(self) -> LogLines:
-        """The logs the sources have read."""
-        return self.reader.logs
+    def captures(self) -> Captures:
+        """What the sources give, to prove quotes by."""
+        return Captured(self.reader, self.sources)
 
     def failures(self) -> tuple[FailedJob, ...]:
         """The failed jobs and what their logs show."""
         return failed_jobs(self.reader)
+
+    def survey(self) -> Survey:
+        """The failing jobs by cause."""
+        return survey(self.reader)
+
+    def redactions(self) -> Mapping[str, int]:
+        """What the reader has taken out."""
+        return self.reader.redact.counts
 
     def open(self, sandbox: Sandbox) -> Toolbox:
         """The toolbox over a running sandbox."""
@@ -118,7 +125,8 @@ def start(config: str | None, *, model: str | None = None, quiet: bool = False) 
 
 def use(settings: Settings, *, quiet: bool = False) -> None:
     """Set logging up so that no secret of `settings` is ever written."""
-    log.configure(Redactor(settings.secrets()).text, quiet=quiet)
+    chosen, redact = settings.log, Redactor(settings.secrets()).text
+    log.configure(redact, quiet=quiet, form=chosen.format, level=chosen.level)
 
 
 def require_secret(settings: Settings) -> None:
@@ -142,23 +150,36 @@ def require_worker(settings: Settings) -> None:
         each.close()
     store(settings).probe()
     try:
-        _driver(settings).check()
+        driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
 
 
 def store(settings: Settings) -> Store:
-    """The session store. Raises ConfigError or StoreError."""
-    return open_store(settings.store, settings.s3_endpoint or None)
+    """The session store. Raises ConfigError or StoreError.
+
+    Where S3 is an imitation that ignores conditional writes, a Redis broker makes up for it.
+    """
+    opened = open_store(settings.store, settings.s3_endpoint or None)
+    imitation = settings.store.startswith("s3://") and settings.s3_endpoint
+    if not imitation or not settings.broker.startswith("redis"):
+        return opened
+    return opened if opened.honours_conditions() else guarded(opened, settings.broker)
 
 
-def models(settings: Settings) -> list[HttpModel]:
+def telemetry(settings: Settings) -> Telemetry:
+    """What watches one process: metrics, and traces where they are wanted. Raises ConfigError."""
+    names = tool_names(settings)
+    return Telemetry(names, tracing(settings.traces.endpoint, names))
+
+
+def models(settings: Settings, told: Told = untold) -> list[HttpModel]:
     """The configured model and those to fall back to, in order. Raises ConfigError."""
     chosen = settings.models
-    return [_model(name, settings) for name in (chosen.default, *chosen.fallback)]
+    return [_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
 
 
-def _model(name: str, settings: Settings) -> HttpModel:
+def _model(name: str, settings: Settings, told: Told) -> HttpModel:
     provider = settings.models.provider(name.partition("/")[0])
     return build(
         name,
@@ -168,13 +189,15 @@ def _model(name: str, settings: Settings) -> HttpModel:
         project=provider.project,
         location=provider.location,
         dialect=_dialect(provider),
-        catalogue=extended(
-            {
-                model: entry.model_dump(exclude_unset=True)
-                for model, entry in settings.models.catalogue.items()
-            }
-        ),
+        catalogue=catalogue(settings),
+        told=told,
     )
+
+
+def catalogue(settings: Settings) -> Catalogue:
+    """What is known of models, the operator's word included. Raises ConfigError."""
+    entries = settings.models.catalogue.items()
+    return extended({model: entry.model_dump(exclude_unset=True) for model, entry in entries})
 
 
 def _dialect(provider: ProviderSettings) -> Dialect | None:
@@ -188,17 +211,29 @@ def _dialect(provider: ProviderSettings) -> Dialect | None:
     return Dialect(**stated) if stated else None
 
 
-def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps:
-    """The parts of a job. Raises ConfigError or StoreError."""
+def deps(
+    settings: Settings,
+    forge: Forge | None = None,
+    salt: str = "",
+    watched: Telemetry | None = None,
+) -> Deps:
+    """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
     gitlab = settings.gitlab
     redactor = Redactor(settings.secrets())
     client = ReadClient(gitlab.url, gitlab.read_token)
-    all_models = models(settings)
-    writer = forge or GitLabForge(gitlab.url, gitlab.write_token)
+    asked = models(settings, watched.attempt if watched else untold)
+    heard = watched.circuit if watched else breaker.unheard
+    all_models = breaker.guarded(asked, SystemClock(), heard)
+    pages = published(settings)
+    hosts = frozenset({urlsplit(gitlab.url).netloc, *pages.hosts})
+    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts)
     seen = settings.sources.also_read
     opened = partial(Reader.open, client, also=seen, own=partial(_own, writer))
     rows = sources(settings)
-    return Deps(
+    kept = store(settings)
+    kept = Store(watched.objects(kept.records)) if watched else kept
+    held = _leases(settings, kept)
+    made = Deps(
         desk=GitLabDesk(
             client,
             gitlab.url,
@@ -207,23 +242,53 @@ def deps(settings: Settings, forge: Forge | None = None, salt: str = "") -> Deps
             _policy(settings),
         ),
         forge=writer,
-        store=store(settings),
+        store=kept,
         sandboxes=_sandboxes(settings),
         model=lambda: FallbackModel(all_models),
         kit=lambda subject, workflow: _kit(
             settings, opened(subject, redactor.data), rows, redactor, workflow
         ),
         playbook=playbook.load(settings.workflows),
-        limits=Limits(**settings.limits.model_dump(exclude={"turns_per_day"})),
+        limits=_limits(settings),
         clock=SystemClock(),
         redact=redactor.text,
         gitlab_url=gitlab.url,
-        hosts=frozenset({urlsplit(gitlab.url).netloc}),
+        hosts=hosts,
         owner=f"{socket.gethostname()}:{os.getpid()}",
+        leases=held,
+        journal=Journal(kept.records, held, SystemClock()),
         salt=salt,
         choices={model.name: partial(FallbackModel, [model]) for model in all_models},
         turns_per_day=settings.limits.turns_per_day,
+        project_concurrency=settings.limits.project_concurrency,
+        budget=Budget(kept.records, SystemClock(), settings.limits.project_cost_usd_per_day),
+        debounce=gitlab.debounce,
+        note=NoteOptions(**settings.note.model_dump()),
+        known=None if salt else kept.known,
+        known_settings=KnownSettings(**settings.known.model_dump()),
+        recent=None if salt else kept.recent,
+        page=pages.linker(),
     )
+    return watched.around(made) if watched else made
+
+
+def _leases(settings: Settings, kept: Store) -> Leases:
+    chosen = settings.worker
+    host = socket.gethostname()
+    held = Leases(kept, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
+    atexit.register(held.resign)
+    return held
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(**settings.limits.of_a_run())
+
+
+def published(settings: Settings) -> Published:
+    """The pages of what is stored."""
+    pages = settings.pages
+    secret = pages.secret or settings.gitlab.webhook_secret
+    return Published(pages.url, pages.days, secret, pages.operator_token, time.time)
 
 
 def dry(settings: Settings) -> Deps:
@@ -235,14 +300,21 @@ def door(
     settings: Settings,
     enqueue: Callable[[Trigger], None],
     ready: Callable[[], str | None] = lambda: None,
+    watched: Telemetry | None = None,
 ) -> Starlette:
     """The webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
     issuer = gitlab.ci_issuer or gitlab.url
     tokens = TokenReader(GitLabKeys(gitlab.url), issuer, gitlab.ci_audience, time.time)
-    return http.build(
-        gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready, tokens=tokens
+    built = http.build(
+        *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
+        tokens=tokens,
+        told=watched.webhook if watched else lambda kind, outcome: None,
+        page=watched.metrics.page if watched and settings.metrics.enabled else None,
     )
+    pages = published(settings).routes(partial(store, settings), _limits(settings))
+    built.router.routes.extend(pages)
+    return built
 
 
 def reap(settings: Settings) -> list[str]:
@@ -266,7 +338,8 @@ def _policy(settings: Settings) -> Policy:
     )
 
 
-def _driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
+def driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
+    """What starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
         spec = ContainerSpec(
@@ -275,6 +348,7 @@ def _driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
             memory=chosen.memory,
             cpus=chosen.cpus,
             pids=chosen.pids,
+            shared_limits=chosen.shared_limits,
             disk=chosen.disk,
         )
     except ValueError as error:
@@ -284,10 +358,10 @@ def _driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
 
 def _sandboxes(settings: Settings) -> Driver:
     """The driver, behind a pool if one is wanted; what waits in it ends with this process."""
-    driver = _driver(settings)
+    chosen = driver(settings)
     if not settings.sandbox.pool:
-        return driver
-    pool = Pool(driver, settings.sandbox.pool)
+        return chosen
+    pool = Pool(chosen, settings.sandbox.pool)
     atexit.register(pool.close)
     pool.fill()
     return pool
@@ -312,6 +386,11 @@ def sources(settings: Settings) -> Rows:
         open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
         installed(),
     )
+
+
+def tool_names(settings: Settings) -> tuple[str, ...]:
+    """Every tool and source that a workflow may name. Raises ConfigError."""
+    return (*(tool.name for tool in TOOLS), *(row.name for row in sources(settings)))
 
 
 def _own(forge: Forge) -> frozenset[int]:

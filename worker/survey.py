@@ -1,0 +1,313 @@
+"""Before the model: what the host finds out by itself, and what it can answer without one.
+
+The survey goes into the session's first message, once. Where rules or earlier findings explain all
+of it, no model is asked and no sandbox is started. What an analysis found is kept for the next one.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from worker.core import known, survey, verdict
+from worker.core.context import Context, Outcome, Status
+from worker.core.finding import CLAIMS, Finding, Verdict
+from worker.core.finding import backed as proof_needed
+from worker.core.known import Known
+from worker.core.messages import Assistant, User
+from worker.core.ports import FailedJob
+from worker.core.survey import Failing, Group, Hit, Ruled, Survey
+from worker.core.verdict import Ruling
+from worker.deps import Deps, Kit
+from worker.errors import StoreError
+
+log = logging.getLogger("sandpiper.survey")
+
+MOST_KEPT = 6
+"""Errors of one pipeline that are looked up and kept."""
+
+RULE, KNOWN, ASKED = "rule", "known", "asked"
+"""How a finding was made, if not by a model at once: see `Context.found_by`."""
+
+
+def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
+    """`context` with the survey in its first message, unless it has begun without or has one."""
+    if context.turn or context.survey is not None or len(context.messages) != 1:
+        return context
+    made = _with_hits(kit.survey(), context, deps)
+    first = context.messages[0]
+    text = survey.told(made)
+    if text and isinstance(first, User):
+        context = replace(context, messages=(User(f"{first.text}\n\n{deps.redact(text)}"),))
+    return replace(context, survey=made)
+
+
+def answered(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
+    """`context` with its outcome if no model is needed, else None.
+
+    `by_known` says that an earlier finding may answer: not where somebody has asked for a look.
+    """
+    made = context.survey
+    if made is None or context.turn or len(context.messages) != 1 or not made.groups:
+        return None
+    if rulings := _rulings(made):
+        return _concluded(context, RULE, _by_rules(made, rulings))
+    now = deps.clock.now()
+    hits = known.answer(made, context.subject.project, now, deps.known_settings)
+    if by_known and hits:
+        return _concluded(context, KNOWN, _by_hits(made, hits))
+    return None
+
+
+def _concluded(context: Context, found_by: str, text: str) -> Context:
+    made = context.add(Assistant(text))
+    return replace(made, found_by=found_by, outcome=Outcome(Status.DONE, text))
+
+
+# ------------------------------------------------------------------------------------- by rules
+
+
+def _rulings(made: Survey) -> tuple[Ruled, ...]:
+    """What rules say of all groups, if they are certain of each, else nothing."""
+    sure = tuple(group.ruled for group in made.groups if group.ruled and group.ruled.certain)
+    contradicted = any(
+        group.hard and group.ruled and group.hard != group.ruled.verdict for group in made.groups
+    )
+    complete = made.whole or all(group.ruled and not group.jobs for group in made.groups)
+    return sure if len(sure) == len(made.groups) and complete and not contradicted else ()
+
+
+def _by_rules(made: Survey, rulings: tuple[Ruled, ...]) -> str:
+    quotes = [
+        f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
+        for group, ruled in zip(made.groups, rulings, strict=True)
+        if group.jobs and ruled.line
+    ]
+    names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
+    return _sections(
+        verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
+        failed="; ".join(group.failed for group in made.groups),
+        cause=" ".join(dict.fromkeys(ruled.cause for ruled in rulings)),
+        evidence="\n".join(quotes),
+        to_do=" ".join(dict.fromkeys(ruled.to_do for ruled in rulings)),
+        details=f"Recognised by rule: {names}.",
+    )
+
+
+# ------------------------------------------------------------------------- by what is known
+
+
+def _by_hits(made: Survey, hits: tuple[Hit, ...]) -> str:
+    return _sections(
+        verdict=hits[0].verdict,
+        failed="; ".join(group.failed for group in made.groups),
+        cause=" ".join(dict.fromkeys(hit.cause for hit in hits)),
+        evidence="",
+        to_do=" ".join(dict.fromkeys(hit.to_do for hit in hits)),
+        details="A known failure, as it was found in earlier pipelines; no model was asked and "
+        "nothing was looked into this time.",
+    )
+
+
+def _sections(
+    *, verdict: str, failed: str, cause: str, evidence: str, to_do: str, details: str
+) -> str:
+    """An answer in the workflow's form: read like a model's, and by the model that resumes it.
+
+    No job's name may pass for one of its headings.
+    """
+    parts = {
+        "Verdict": verdict,
+        "Failed": failed,
+        "Cause": cause,
+        "Evidence": evidence,
+        "What to do": to_do,
+        "Details": details,
+    }
+    told = {title: re.sub(r"^#", r"\\#", text) for title, text in parts.items() if text}
+    return "\n\n".join(f"## {title}\n{text}" for title, text in told.items()) + "\n"
+
+
+def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
+    """The survey with what is known of its errors. A store that fails costs only that."""
+    if deps.known is None:
+        return made
+    subject = context.subject
+    hits: dict[str, Hit] = {}
+    try:
+        for key in known.keys(made.groups)[:MOST_KEPT]:
+            data = deps.known.read(subject.project_id, key)
+            entry = known.load(data, key) if data else None
+            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha)):
+                hits[key] = hit
+    except StoreError as error:
+        log.warning("session %s: known failures not read: %s", context.session_id, error)
+    groups = tuple(replace(group, hit=hits.get(group.key)) for group in made.groups)
+    return replace(made, groups=groups)
+
+
+def remember(context: Context, finding: Finding, deps: Deps) -> None:
+    """Keep what was found for each error of the pipeline. Raises nothing: the note is posted.
+
+    An answer from what is known is a sighting, not a finding.
+    """
+    made, outcome = context.survey, context.outcome
+    if deps.known is None or made is None or outcome is None or outcome.status is not Status.DONE:
+        return
+    if context.found_by == RULE:
+        return
+    subject, now = context.subject, deps.clock.now()
+    looked = context.found_by != KNOWN
+    url = context.note.url if context.note else ""
+    found = known.found(
+        finding.verdict,
+        deps.redact(finding.cause),
+        deps.redact(finding.to_do),
+        url,
+        subject.mr_iid,
+        now,
+    )
+    try:
+        for group in _kept(made):
+            job = group.jobs[0]
+            where = known.sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
+            of_it = replace(found, job_url=known.web(job.url)) if _of(group, finding) else None
+            kept = partial(_with, group.key, where, of_it if looked else None)
+            deps.known.change(subject.project_id, group.key, kept)
+    except StoreError as error:
+        log.warning("session %s: known failures not kept: %s", context.session_id, error)
+
+
+def _with(
+    key: str, where: known.Sighting, found: known.Finding | None, data: bytes | None
+) -> bytes:
+    entry = known.load(data, key) if data else None
+    return known.dump(known.seen(entry, key, where, found))
+
+
+def _kept(made: Survey) -> Iterator[Group]:
+    wanted = known.keys(made.groups)[:MOST_KEPT]
+    return (group for group in made.groups if group.key in wanted and group.jobs)
+
+
+def _of(group: Group, finding: Finding) -> bool:
+    """Whether what the model found holds for the group: nothing of it is kept that the record
+    contradicts."""
+    judged = finding.judged
+    if finding.verdict not in CLAIMS or (judged and judged.because):
+        return False
+    model = judged.model if judged else finding.verdict
+    return not group.ruling or group.ruling.settled(model) is finding.verdict
+
+
+def ended(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:
+    """Keep of each error of an analysed pipeline how it was mended: one of `known.ENDED`.
+
+    Raises nothing; doing it twice changes nothing.
+    """
+    if deps.known is None or context.survey is None or context.found_by == RULE:
+        return
+    where = context.subject
+    try:
+        for group in _kept(context.survey):
+            made = partial(_ended, group.key, where.pipeline_id, became, pipeline_id)
+            deps.known.change(where.project_id, group.key, made)
+    except StoreError as error:
+        log.warning("session %s: its end is not kept: %s", context.session_id, error)
+
+
+def _ended(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes | None:
+    entry = known.load(data, key) if data else None
+    return known.dump(known.ended(entry, of, became, by)) if entry else data
+
+
+def forget(project_id: int, mr_iid: int, deps: Deps) -> int:
+    """Take a merge request's sightings and words out of what is known. Raises StoreError."""
+    if deps.known is None:
+        return 0
+    touched = 0
+    for key in deps.known.keys(project_id):
+        data = deps.known.read(project_id, key)
+        entry = known.load(data, key) if data else None
+        if entry and _refers(entry, mr_iid):
+            deps.known.change(project_id, key, partial(_without, key, mr_iid))
+            touched += 1
+    return touched
+
+
+def _refers(entry: Known, mr_iid: int) -> bool:
+    seen = any(each.mr_iid == mr_iid for each in entry.sightings)
+    return seen or (entry.finding is not None and entry.finding.mr_iid == mr_iid)
+
+
+def _without(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
+    entry = known.load(data, key) if data else None
+    left = known.without(entry, mr_iid) if entry else None
+    return known.dump(left) if left else None
+
+
+# ----------------------------------------------------------------------------------- in the note
+
+
+def failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
+    """The groups for a note without a finding: what stands for each, with what is known of it."""
+    groups = made.groups if made else ()
+    return tuple(_told(group, group.jobs[0]) for group in groups[:5] if group.jobs)
+
+
+def _told(group: Group, job: Failing) -> FailedJob:
+    reason = group.ruled.cause if group.ruled else job.reason
+    if group.hard and group.ruling and not group.ruled:
+        return FailedJob(job.job_id, group.failed, group.ruling.told()[0], job.url, job.excerpt)
+    if group.hit and not group.ruled:
+        reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
+    return FailedJob(job.job_id, group.failed, reason, job.url, job.excerpt)
+
+
+def settled(finding: Finding, made: Survey | None) -> Finding:
+    """`finding` with the verdict that GitLab's record leaves of the model's."""
+    if made is None or not any(group.ruling for group in made.groups):
+        return finding
+    rulings = [group.ruling or _unruled(group.failed) for group in made.groups]
+    if not made.whole:  # what was not seen is the model's to say
+        rulings.append(_unruled("other jobs"))
+    judged = verdict.final(rulings, finding.verdict)
+    return replace(
+        finding,
+        verdict=judged.verdict,
+        judged=judged,
+        rulings=tuple(rulings),
+        doubt=finding.doubt if judged.verdict is finding.verdict else "",
+    )
+
+
+def backed(finding: Finding, context: Context) -> Finding:
+    """`finding`, whose verdict needs a quote; where the host answers or its rules agree, none."""
+    if context.found_by in (RULE, KNOWN):
+        return finding
+    groups = context.survey.groups if context.survey else ()
+    return proof_needed(finding, [group.ruled.verdict if group.ruled else "" for group in groups])
+
+
+def _unruled(name: str) -> Ruling:
+    return Ruling(name, (), None, (), ())
+
+
+def listed(finding: Finding, made: Survey | None) -> Finding:
+    """`finding` whose details list the failing jobs by cause, where one cause has several."""
+    if made is None or not any(len(group.jobs) > 1 for group in made.groups):
+        return finding
+    lines = ["**Failing jobs by cause**", "", *map(_line, made.groups)]
+    return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
+
+
+def _line(group: Group) -> str:
+    jobs = ", ".join(_linked(job) for job in group.jobs)
+    return f"- {group.failed}: {jobs}" if jobs else f"- {group.failed}"
+
+
+def _linked(job: Failing) -> str:
+    name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
+    label = f"{job.job_id} {name.replace('[', '(').replace(']', ')')}".strip()
+    return f"[{label}]({job.url})" if job.url else label

@@ -1,0 +1,127 @@
+"""The chart under the real helm: rendering it, and looking at what comes out."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.image import ROOT
+
+CHART = ROOT / "helm/sandpiper"
+KUBERNETES = "1.34.0"
+BUILD_SECONDS = 840.0
+
+Values = dict[str, Any]
+Manifest = dict[str, Any]
+
+
+@cache
+def helm() -> str:
+    """The helm to use. `make test` builds one behind the first tests; without it tests skip."""
+    named = os.environ.get("SANDPIPER_TEST_HELM") or shutil.which("helm")
+    if not named:
+        pytest.skip("no helm: install Helm 3, or a Go toolchain for `make test` to build it with")
+    pid = Path(f"{named}.building")
+    until = time.monotonic() + BUILD_SECONDS
+    while not Path(named).is_file():
+        if not pid.is_file() or time.monotonic() > until:
+            pytest.fail(f"helm was not built, see {named}.log")
+        time.sleep(0.2)
+    return named
+
+
+def run(
+    command: str, values: Values, *more: str, chart: Path = CHART
+) -> subprocess.CompletedProcess[str]:
+    """`helm COMMAND …` over the chart with `values`."""
+    return subprocess.run(
+        [helm(), *command.split(), str(chart), "--values", "-", *more],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@cache
+def _rendered(values: str, release: str) -> tuple[Manifest, ...]:
+    done = run(
+        f"template {release}", json.loads(values), "--kube-version", KUBERNETES, "-n", "team"
+    )
+    assert done.returncode == 0, done.stderr
+    return tuple(each for each in yaml.safe_load_all(done.stdout) if each)
+
+
+def render(values: Values, release: str = "r") -> tuple[Manifest, ...]:
+    """The manifests."""
+    return _rendered(json.dumps(values, sort_keys=True), release)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod, or the template of one: `owner` is the manifest it is in."""
+
+    owner: Manifest
+    labels: dict[str, str]
+    spec: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """kind/name of the owner."""
+        return f"{self.owner['kind']}/{self.owner['metadata']['name']}"
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        """All of them, init containers first."""
+        return [*self.spec.get("initContainers", ()), *self.spec["containers"]]
+
+
+def pods(manifests: tuple[Manifest, ...]) -> Iterator[Pod]:
+    """Every pod that the manifests would make."""
+    for each in manifests:
+        if each["kind"] == "Pod":
+            yield Pod(each, each["metadata"]["labels"], each["spec"])
+            continue
+        spec = each.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec and "spec" in spec["template"]:
+            template = spec["template"]
+            yield Pod(each, template["metadata"]["labels"], template["spec"])
+
+
+def pod(manifests: tuple[Manifest, ...], component: str) -> Pod:
+    """The one pod of a component."""
+    (found,) = (
+        each for each in pods(manifests) if each.labels["app.kubernetes.io/component"] == component
+    )
+    return found
+
+
+def of_kind(manifests: tuple[Manifest, ...], kind: str) -> list[Manifest]:
+    """The manifests of one kind."""
+    return [each for each in manifests if each["kind"] == kind]
+
+
+def selects(selector: Manifest, labels: dict[str, str]) -> bool:
+    """Whether a LabelSelector takes these labels."""
+    for rule in selector.get("matchExpressions", ()):
+        assert rule["operator"] == "In"
+        if labels.get(rule["key"]) not in rule["values"]:
+            return False
+    wanted: dict[str, str] = selector.get("matchLabels", {})
+    return wanted.items() <= labels.items()
+
+
+def environment(container: dict[str, Any]) -> dict[str, str]:
+    """What a container's variables say in plain text."""
+    return {each["name"]: each["value"] for each in container.get("env", ()) if "value" in each}

@@ -1,0 +1,69 @@
+"""The chart's value `config` is sandpiper.yaml: its schema is made from the settings.
+
+`python -m tests.deploy.config_schema` writes it into helm/sandpiper/values.schema.json.
+"""
+
+import json
+from typing import Any
+
+from tests.deploy.chart import CHART
+from worker.settings import Settings
+from worker.settings.environment import SECRETS
+
+FILE = CHART / "values.schema.json"
+OWN = ("broker", "store", "workflows")
+"""Values of the chart itself, which says so where they stand in `config`."""
+
+_KEPT = {
+    *("type", "properties", "items", "additionalProperties", "enum", "anyOf", "required"),
+    *("minimum", "maximum", "exclusiveMinimum", "pattern", "minLength"),
+}
+_HIDDEN = {place[-1] for place in SECRETS} | {"s3_endpoint"}
+
+
+def schema() -> dict[str, Any]:
+    """Of `config`, without references, defaults and descriptions, and without secrets."""
+    whole = Settings.model_json_schema()
+    made: dict[str, Any] = _plain(whole, whole["$defs"])
+    made["properties"].update({name: {} for name in OWN})
+    return made
+
+
+def current() -> dict[str, Any]:
+    """What the chart has."""
+    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))["properties"]["config"]
+    return found
+
+
+def _plain(node: Any, known: dict[str, Any]) -> Any:
+    if "$ref" in node:
+        return _plain(known[node["$ref"].rpartition("/")[2]], known)
+    made: dict[str, Any] = {}
+    for name, value in node.items():
+        if name == "properties":
+            fields = {key: each for key, each in value.items() if key not in _HIDDEN}
+            made[name] = {key: _plain(each, known) for key, each in fields.items()}
+        elif name == "anyOf":
+            made[name] = [_plain(each, known) for each in value]
+        elif name in ("items", "additionalProperties") and isinstance(value, dict):
+            made[name] = _plain(value, known)
+        elif name in _KEPT:
+            made[name] = value
+    return made
+
+
+def _written() -> str:
+    """The file with the schema of today; one line for each section."""
+    text = FILE.read_text("utf-8")
+    begin = text.index('"config": ') + len('"config": ')
+    _, end = json.JSONDecoder().raw_decode(text, begin)
+    made = schema()
+    sections = made.pop("properties").items()
+    lines = [f"      {json.dumps(name)}: {json.dumps(each)}" for name, each in sections]
+    head = json.dumps(made)[:-1]
+    told = f'{head}, "properties": {{\n' + ",\n".join(lines) + "\n    }}"
+    return text[:begin] + told + text[end:]
+
+
+if __name__ == "__main__":
+    FILE.write_text(_written(), encoding="utf-8")

@@ -1,0 +1,169 @@
+"""What the chart gives to a container is what the product reads."""
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.deploy import config_schema
+from tests.deploy.chart import CHART, KUBERNETES, Values, environment, of_kind, pod, render, run
+from tests.deploy.matrix import BASE, MATRIX
+from worker import settings
+from worker.settings import Settings, reference
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def loaded(values: Values, component: str, folder: Path) -> Settings:
+    """The settings that a container of the component would read; each secret is its own name."""
+    manifests = render(values)
+    (config,) = (
+        each for each in of_kind(manifests, "ConfigMap") if "sandpiper.yaml" in each["data"]
+    )
+    file = folder / "sandpiper.yaml"
+    file.write_text(config["data"]["sandpiper.yaml"])
+    (container,) = pod(manifests, component).spec["containers"]
+    given = environment(container)
+    assert given["SANDPIPER_CONFIG"] == "/etc/sandpiper/sandpiper.yaml"
+    for variable in [name for name in given if name.endswith("_FILE")]:
+        (folder / variable).write_text(variable)
+        given[variable] = str(folder / variable)
+    return settings.load(str(file), given)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_the_rendered_file_is_one_that_sandpiper_takes(name: str, tmp_path: Path) -> None:
+    values = MATRIX[name]
+    component = "worker" if "worker" not in values else "receiver"
+    if values.get("worker", {}).get("enabled") is False:
+        component = "receiver"
+    if values.get("receiver", {}).get("enabled") is False:
+        component = "analyze" if "job" in values else "worker"
+    read = loaded(values, component, tmp_path)
+    assert read.store == values["store"]["url"]
+    if "config" in values:
+        assert read.gitlab.url == values["config"]["gitlab"]["url"]
+    if values.get("redis"):
+        name = values.get("fullnameOverride", "r-sandpiper")
+        assert read.broker == f"redis://{name}-redis:6379/0"
+
+
+def test_a_worker_has_its_tokens_and_its_key(tmp_path: Path) -> None:
+    read = loaded(BASE, "worker", tmp_path)
+    assert read.gitlab.read_token == "GITLAB_READ_TOKEN_FILE"
+    assert read.gitlab.write_token == "GITLAB_WRITE_TOKEN_FILE"
+    assert read.models.provider("anthropic").key == "ANTHROPIC_API_KEY_FILE"
+
+
+def test_limits_are_shared_only_where_the_engine_has_none_to_give(tmp_path: Path) -> None:
+    assert loaded(BASE, "worker", tmp_path).sandbox.shared_limits
+    assert not loaded(MATRIX["dind"], "worker", tmp_path).sandbox.shared_limits
+    assert not loaded(MATRIX["an engine outside"], "worker", tmp_path).sandbox.shared_limits
+
+
+def test_the_sidecar_pulls_the_image_that_sandboxes_are_made_of() -> None:
+    (image,) = (
+        environment(each)["IMAGE"]
+        for each in pod(render(MATRIX["everything"]), "worker").containers
+        if each["name"] == "sandbox-image"
+    )
+    assert image == "registry.example.com/sandbox:1"
+
+
+# What is wrong → the words that say so.
+REFUSED: list[tuple[Values, str]] = [
+    ({"secrets": {}}, "secrets.existingSecret: name a Secret"),
+    ({"worker": {"concurency": 3}}, "'concurency' not allowed"),
+    ({"worker": {"replicas": "two"}}, "/worker/replicas"),
+    ({"worker": {"resources": {"limits": {"memory": "1Gi"}}, "concurrency": 0}}, "/concurrency"),
+    ({"store": {"url": ""}}, "store.url: expected s3://"),
+    ({"store": {"url": "gs://bucket"}}, "/store/url"),
+    ({"store": {"url": "file:///var/lib/sandpiper"}}, "store.persistence.enabled"),
+    (
+        {"store": {"url": "file:///srv", "persistence": {"enabled": True}}},
+        "has to be file:///var/lib/sandpiper",
+    ),
+    ({"redis": {"enabled": False}}, "exactly one of redis.enabled, broker.url"),
+    ({"broker": {"url": "redis://other:6379/0"}}, "exactly one of redis.enabled, broker.url"),
+    ({"broker": {"url": "redis://:password@host:6379/0"}}, "/broker/url"),
+    ({"config": {"broker": "redis://x"}}, "config.broker: set the value `broker`"),
+    ({"config": "gitlab:"}, "/config"),
+    (
+        {"config": {"gitlab": {"projcts": []}}},
+        "at '/config/gitlab': additional properties 'projcts'",
+    ),
+    ({"config": {"gitlab": {"read_token": "glpat-x"}}}, "'read_token' not allowed"),
+    ({"config": {"limits": {"cost_usd": -1}}}, "/config/limits/cost_usd"),
+    ({"config": {"models": {"providers": {"x": {"urll": "y"}}}}}, "/config/models/providers/x"),
+    ({"networkPolicy": {"enabled": False}}, "this Redis has no password"),
+    ({"engine": {"mode": "socket"}}, "/engine/mode"),
+    ({"engine": {"mode": "external"}}, "engine.external.host: expected tcp://"),
+    (
+        {"engine": {"mode": "external", "external": {"host": "tcp://engine:2375"}}},
+        "engine.external.tlsSecret: whoever reaches an engine without TLS is root",
+    ),
+    ({"config": {"pages": {"url": "https://s"}}}, "secrets.receiver: config.pages.url needs"),
+    ({"config": {"metrics": {"enabled": False}}}, "nothing answers there"),
+    ({"webhooks": {"fix": True}}, "the webhooks need an address"),
+    ({"job": {"enabled": True}}, "job.mergeRequest: expected a URL"),
+    ({"job": {"enabled": True, "mergeRequest": "project 7"}}, "/job/mergeRequest"),
+    ({"receiver": {"ingress": {"enabled": True}}}, "receiver.ingress.host: expected"),
+    ({"sweep": {"schedule": "hourly"}}, "/sweep/schedule"),
+    ({"autoscaling": {"minReplicas": 5, "maxReplicas": 2}}, "more than autoscaling.maxReplicas"),
+    ({"autoscaling": {"kind": "vpa"}}, "/autoscaling/kind"),
+    (
+        {"autoscaling": {"kind": "keda", "keda": {"trigger": "rabbitmq"}}},
+        "autoscaling.keda.authentication",
+    ),
+    ({"image": {"digest": "latest"}}, "/image/digest"),
+    ({"env": {"lower": "x"}}, "lower"),
+    ({"networkPolicy": {"gitlab": {"cidrs": ["gitlab.example.com"]}}}, "/networkPolicy/gitlab"),
+    ({"metrics": {"port": 99999}}, "/metrics/port"),
+]
+
+
+def test_the_chart_takes_the_settings_there_are() -> None:
+    assert config_schema.current() == config_schema.schema(), (
+        "run python -m tests.deploy.config_schema"
+    )
+
+
+def test_every_setting_at_its_default_is_taken(tmp_path: Path) -> None:
+    config = yaml.safe_load(reference.example())
+    own = {name: config.pop(name) for name in config_schema.OWN}
+    read = loaded({**BASE, "config": config}, "worker", tmp_path).model_dump()
+    told = Settings.model_validate(config).model_dump()
+    assert own.keys() <= told.keys()
+    changed = {name for name in told if read[name] != told[name]}
+    # The chart's own, and what a secret brings along: shared_limits, the port, the key's provider.
+    assert changed <= {*own, "sandbox", "metrics", "models"}
+
+
+def test_wrong_values_are_refused_and_said_what_is_wrong() -> None:
+    for wrong, words in REFUSED:
+        done = run("template r", {**BASE, **wrong}, "--kube-version", "1.34.0")
+        assert done.returncode != 0, f"{wrong} was taken"
+        assert words in done.stderr, f"{wrong}: {done.stderr}"
+
+
+def test_the_readme_s_values_make_what_it_says(tmp_path: Path) -> None:
+    readme = (CHART / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
+    values = yaml.safe_load(textwrap.dedent(block))
+    for component in ("receiver", "worker"):
+        pages = loaded(values, component, tmp_path).pages
+        assert (pages.url, pages.secret) == (
+            f"https://{values['receiver']['ingress']['host']}",
+            "SANDPIPER_PAGE_SECRET_FILE",
+        )
+    kinds = {each["kind"] for each in render(values)}
+    assert {"Deployment", "StatefulSet", "Ingress", "CronJob", "NetworkPolicy"} <= kinds
+    flags = re.findall(r"--set (\S+)", readme)
+    options = [word for flag in flags for word in ("--set", flag)]
+    done = run("template try", values, *options, "--kube-version", KUBERNETES)
+    assert done.returncode == 0, done.stderr
+    made = {each["kind"] for each in yaml.safe_load_all(done.stdout) if each}
+    assert "Job" in made
+    assert not made & {"Deployment", "StatefulSet", "CronJob", "Ingress"}

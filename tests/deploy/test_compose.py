@@ -1,0 +1,132 @@
+"""compose.yaml, by the Compose specification's own schema and by what we promise of it."""
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.deploy.image import ROOT
+from worker import settings
+from worker.settings import Settings
+
+SCHEMA = "github.com/compose-spec/compose-go/v2@v2.9.0"
+OURS = ("receiver", "worker", "sweep", "doctor")
+PRIVILEGED = {"engine"}
+
+
+@cache
+def compose() -> dict[str, Any]:
+    """The file, with its anchors resolved."""
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    return loaded
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The specification's schema: a file of a Go module."""
+    if shutil.which("go") is None:
+        pytest.skip("no Go toolchain to get the Compose specification's schema with")
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", SCHEMA],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"the Compose specification's schema cannot be had: {done.stderr[-200:]}")
+    folder = Path(json.loads(done.stdout)["Dir"])
+    found: dict[str, Any] = json.loads((folder / "schema/compose-spec.json").read_text("utf-8"))
+    return found
+
+
+def test_the_file_is_as_the_specification_wants_it() -> None:
+    jsonschema.Draft7Validator(schema()).validate(compose())
+
+
+def test_a_planted_key_is_refused() -> None:
+    wrong = {**compose(), "services": {"receiver": {"imag": "x"}}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(schema()).validate(wrong)
+
+
+@pytest.mark.parametrize("name", compose()["services"])
+def test_every_service_is_confined_and_has_limits(name: str) -> None:
+    service = compose()["services"][name]
+    assert {"mem_limit", "cpus", "pids_limit", "stop_grace_period"} <= set(service)
+    assert ":" in service["image"]
+    assert not service["image"].endswith(":latest")
+    assert not any(each.startswith("/") for each in service.get("volumes", ()))
+    if name in PRIVILEGED:
+        return
+    assert "privileged" not in service
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_only_the_receiver_is_published_and_only_on_loopback() -> None:
+    published = {
+        name: service["ports"]
+        for name, service in compose()["services"].items()
+        if "ports" in service
+    }
+    assert published == {"receiver": ["127.0.0.1:8080:8080"]}
+
+
+def test_queue_store_and_engine_are_out_of_each_other_s_reach() -> None:
+    services, networks = compose()["services"], compose()["networks"]
+    assert services["redis"]["networks"] == ["queue"]
+    assert services["s3"]["networks"] == ["store"]
+    assert services["engine"]["networks"] == ["registry"]
+    assert networks["queue"] == networks["store"] == {"internal": True}
+
+
+def test_a_secret_is_a_file_that_is_declared() -> None:
+    declared = compose()["secrets"]
+    for service in compose()["services"].values():
+        assert set(service.get("secrets", ())) <= set(declared)
+        for variable, value in service.get("environment", {}).items():
+            if value.startswith("/run/secrets/"):
+                assert value.removeprefix("/run/secrets/") in service["secrets"], variable
+    assert all(set(each) == {"file"} for each in declared.values())
+
+
+def test_what_is_waited_for_has_a_health_check() -> None:
+    services = compose()["services"]
+    for service in services.values():
+        for other, wait in service.get("depends_on", {}).items():
+            if wait["condition"] == "service_healthy":
+                assert "healthcheck" in services[other], other
+
+
+def test_the_settings_are_ones_that_sandpiper_takes(tmp_path: Path) -> None:
+    file = tmp_path / "sandpiper.yaml"
+    url = "https://sandpiper.example.com"
+    content = compose()["configs"]["sandpiper"]["content"]
+    file.write_text(content.replace("${SANDPIPER_URL:-}", url))
+    for name in OURS:
+        given = dict(compose()["services"][name]["environment"])
+        given["GITLAB_URL"] = "https://gitlab.example.com"
+        assert given["SANDPIPER_PAGE_SECRET_FILE"] == "/run/secrets/page-secret"
+        for variable in [each for each in given if each.endswith("_FILE")]:
+            (tmp_path / variable).write_text(variable)
+            given[variable] = str(tmp_path / variable)
+        read = settings.load(str(file), given)
+        assert read.broker == "redis://redis:6379/0"
+        assert read.s3_endpoint == "http://s3:7070"
+        assert read.sandbox.shared_limits
+        assert read.pages.url == url
+        bucket = read.store.removeprefix("s3://").partition("/")[0]
+        assert f"/data/{bucket}\n" in compose()["services"]["s3"]["command"][0]
+
+
+def test_a_worker_has_its_grace_and_time_to_leave() -> None:
+    seconds = int(compose()["services"]["worker"]["stop_grace_period"].removesuffix("s"))
+    assert seconds == Settings().worker.grace + 30

@@ -1,19 +1,104 @@
-"""A real Redis for tests: `make test` provides one."""
+"""Real brokers for tests: `make test` provides them."""
 
 import os
+import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
+import kombu
 import pytest
 import redis
+
+QUEUE = "celery"
+
+
+@dataclass
+class RedisServer:
+    """A Redis of its own that writes all it is told to a file, so that it may be restarted."""
+
+    folder: Path
+    port: int
+    popen: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers, if it runs."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Run it until it answers, with all that it knew before."""
+        program = shutil.which("redis-server")
+        assert program, "redis-server is not installed: run the tests by `make test`"
+        words = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
+        with (self.folder / "redis.log").open("ab") as log:
+            self.popen = subprocess.Popen(
+                [program, *words, "--appendonly", "yes", "--appendfsync", "always", "--save", ""],
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 20
+        while not self._answers():
+            assert time.monotonic() < deadline, (self.folder / "redis.log").read_text()
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it. SIGKILL loses nothing either: what it has written is the machine's to keep."""
+        if self.popen is not None:
+            self.popen.send_signal(how)
+            self.popen.wait(20)
+            self.popen = None
+
+    def _answers(self) -> bool:
+        with (
+            suppress(redis.RedisError),
+            redis.Redis.from_url(self.url, socket_timeout=2) as client,
+        ):
+            return bool(client.ping())
+        return False
+
+
+@contextmanager
+def running_redis(folder: Path, port: int) -> Iterator[RedisServer]:
+    """A Redis of its own on a free port."""
+    server = RedisServer(folder, port)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop(signal.SIGKILL)
 
 
 @pytest.fixture
 def redis_url() -> Iterator[str]:
     """An empty database of the Redis at SANDPIPER_TEST_REDIS."""
-    url = os.environ.get("SANDPIPER_TEST_REDIS")
-    if not url:
-        pytest.fail("SANDPIPER_TEST_REDIS names no Redis: run the tests by `make test`")
+    url = _named("SANDPIPER_TEST_REDIS")
     with redis.Redis.from_url(url) as client:
         client.flushdb()
         yield url
         client.flushdb()
+
+
+@pytest.fixture
+def rabbit_url() -> Iterator[str]:
+    """The RabbitMQ at SANDPIPER_TEST_RABBIT, without the worker's queue."""
+    url = _named("SANDPIPER_TEST_RABBIT")
+    _without_queue(url)
+    yield url
+    _without_queue(url)
+
+
+def _without_queue(url: str) -> None:
+    with kombu.Connection(url, connect_timeout=5) as connection:
+        connection.default_channel.queue_delete(QUEUE)
+
+
+def _named(variable: str) -> str:
+    url = os.environ.get(variable)
+    if not url:
+        pytest.fail(f"{variable} names no broker: run the tests by `make test`")
+    return url

@@ -1,4 +1,4 @@
-"""Parts that are started once for the whole suite. `make test` provides Docker and Redis."""
+"""Parts that are started once for the whole suite. `make test` provides the services."""
 
 from collections.abc import Iterator
 

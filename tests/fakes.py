@@ -105,6 +105,9 @@ class EchoToolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         return (ToolSpec("look", "Look.", {"type": "object", "properties": {}}),)
 
+    def repeatable(self, call: ToolCall) -> bool:
+        return True
+
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         for number, call in enumerate(calls, first):
             if error := self.fails(call):

@@ -1,6 +1,7 @@
 """A job over the simulated GitLab and a folder store, with a scripted model and no container."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,27 @@ from worker.core.context import Context, Subject
 from worker.core.history import load
 from worker.core.limits import Limits
 from worker.core.messages import ToolSpec
+from worker.core.places import JobLog, Place
 from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
 from worker.core.progress import Asking, Event
-from worker.core.triggers import PipelineFailed, Replied
+from worker.core.survey import Survey
+from worker.core.triggers import PipelineFailed, PipelinePassed, Replied
 from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, failing_merge_request
 from worker.deps import Deps
-from worker.errors import ModelError
+from worker.errors import ModelError, SourceError
 from worker.forge.gitlab import GitLabForge
+from worker.journal import Journal
+from worker.leases import Lease, Leases
 from worker.playbook import Playbook, Workflow
 from worker.sessions.folder import FolderStore
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 
-FINDING = says("## Verdict\nflaky\n\n## Cause\nA race in the test.\n")
+FINDING = says(
+    "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"
+    "## Evidence\n- job 1 line 1: it ran twice\n"
+)
+Ran = job.Result
 START = 1_795_000_000.0
 
 
@@ -34,18 +43,23 @@ class MemoryDriver:
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         return MemorySandbox()
 
+    def adopt(self, session: str) -> Sandbox | None:
+        return None
+
     def check(self) -> None:
         """There is nothing to check."""
 
 
 @dataclass
-class NoLogs:
-    """No line can be proven."""
+class OneLog:
+    """One line can be proven."""
 
-    def line(self, job_id: int, number: int) -> str | None:
-        return None
+    def lines(self, place: Place) -> Sequence[str]:
+        if place != JobLog(1):
+            raise SourceError("there is no such log")
+        return ["it ran twice"]
 
-    def url(self, job_id: int, number: int) -> str:
+    def url(self, place: Place, first: int, last: int) -> str:
         return ""
 
 
@@ -54,8 +68,9 @@ class EchoKit:
     """One tool that echoes."""
 
     toolbox: EchoToolbox = field(default_factory=EchoToolbox)
-    lines: NoLogs = field(default_factory=NoLogs)
+    captures: OneLog = field(default_factory=OneLog)
     notes: str = ""
+    redacted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -63,6 +78,12 @@ class EchoKit:
 
     def failures(self) -> tuple[FailedJob, ...]:
         return ()
+
+    def survey(self) -> Survey:
+        return Survey()
+
+    def redactions(self) -> Mapping[str, int]:
+        return self.redacted
 
     def open(self, sandbox: Sandbox) -> Toolbox:
         return self.toolbox
@@ -84,6 +105,7 @@ class Job:
         self.scene: Scene = failing_merge_request(sim)
         self.store = FolderStore(folder)
         self.clock = HandClock(START)
+        self.leases = Leases(self.store, self.clock)
         self.model = ScriptedModel([])
         self.events: list[Event] = []
         self.on_asking: Callable[[int], None] = lambda iteration: None
@@ -107,6 +129,8 @@ class Job:
             gitlab_url=self.sim.url,
             hosts=frozenset(),
             owner="worker-1",
+            leases=self.leases,
+            journal=Journal(self.store.records, self.leases, self.clock),
         )
         return replace(made, **changes)
 
@@ -114,9 +138,22 @@ class Job:
         """What the model will say from now on."""
         self.model.answers = [*self.model.answers[: len(self.model.requests)], *answers]
 
-    def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> job.Ended | job.Told:
+    def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
         """The job of a failed pipeline's webhook."""
         return job.run(self.trigger(pipeline), self.deps(**changes), self._watch)
+
+    def passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
+        """The job of the webhook of a pipeline that passed."""
+        failed = self.trigger(pipeline)
+        trigger = PipelinePassed(
+            failed.project_id,
+            failed.pipeline_id,
+            failed.sha,
+            failed.ref,
+            failed.mr_iid,
+            failed.mr_project_id,
+        )
+        return job.run(trigger, self.deps(**changes), self._watch)
 
     def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
         """What the door makes of the pipeline's webhook."""
@@ -126,7 +163,7 @@ class Job:
             which.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
         )
 
-    def heard(self, note: Note | None, **changes: Any) -> job.Ended | job.Told:
+    def heard(self, note: Note | None, **changes: Any) -> Ran:
         """The job of a comment's webhook."""
         assert note is not None
         mr = note.merge_request
@@ -140,7 +177,7 @@ class Job:
         assert made is not None
         return made
 
-    def says(self, text: str, thread: str = "", **options: Any) -> job.Ended | job.Told:
+    def says(self, text: str, thread: str = "", **options: Any) -> Ran:
         """The developer writes it, and the job of its webhook runs."""
         return self.heard(self.comment(text, thread, **options))
 
@@ -164,6 +201,13 @@ class Job:
         found = self.desk.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
         assert isinstance(found, Subject)
         return job.key_of(found, WORKFLOW, self.deps())
+
+    @contextmanager
+    def elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:
+        """Another worker is at work on the turn, on behalf of something else."""
+        with Leases(self.store, self.clock).claimed(key, turn, "another trigger") as held:
+            assert isinstance(held, Lease)
+            yield held
 
     def _watch(self, event: Event) -> None:
         self.events.append(event)

@@ -2,8 +2,19 @@
 
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 
-from tests.bench import loop_overhead, preview, prompt_cache, sandbox, start_up
+from tests.bench import (
+    chaos,
+    loop_overhead,
+    many,
+    preview,
+    prompt_cache,
+    queueing,
+    receiver,
+    sandbox,
+    start_up,
+)
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cache": prompt_cache.main,
@@ -11,11 +22,19 @@ BENCHES: dict[str, Callable[[], None]] = {
     "preview": preview.main,
     "start": start_up.main,
     "sandbox": sandbox.main,
+    "receiver": receiver.main,
+    "queue": queueing.main,
+    "many": many.main,
+    "chaos": chaos.main,
 }
 
 
-def main(names: list[str]) -> None:
-    """Run the named benchmarks, or all."""
+def main(words: list[str]) -> None:
+    """Run the named benchmarks, or all; `chaos` alone may have options."""
+    names = list(takewhile(lambda word: not word.startswith("-"), words))
+    if names == ["chaos"]:
+        chaos.main(words[1:])
+        return
     for name in names or BENCHES:
         if name not in BENCHES:
             sys.exit(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")

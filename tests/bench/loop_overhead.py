@@ -24,6 +24,7 @@ import httpx
 
 from tests.bench import server
 from tests.contexts import context
+from worker.clock import SystemClock
 from worker.core.context import Context
 from worker.core.history import Dumper
 from worker.core.limits import Limits, Spent
@@ -34,7 +35,6 @@ from worker.loop import Parts, drive
 from worker.models import table
 from worker.models.client import HttpModel
 from worker.sessions.folder import FolderStore
-from worker.wiring import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
 ITERATIONS = {10: 2.0, 50: 2.0, 200: 1.0}
@@ -61,6 +61,9 @@ def result() -> str:
 class _Toolbox:
     specs: tuple[ToolSpec, ...] = ()
     made: Callable[[], str] = field(default=result)
+
+    def repeatable(self, call: ToolCall) -> bool:
+        return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         for call in calls:

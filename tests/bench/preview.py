@@ -7,19 +7,31 @@ the folder that holds them with their scorer, `score.py`.
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from worker.core import logs
+from worker.core.context import Subject
+from worker.core.redact import Redactor
+from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
+from worker.sources.client import ReadClient
+from worker.sources.reader import Reader
 
 BASELINES = ("tail4k", "grep-last4k", "clean+hybrid-grep+tail")
 SPEED_MB = 64
 """Megabytes of the log that the pass is timed on."""
 
+STREAM_MB = 220
+"""Megabytes of the log that is read from a GitLab."""
+
 
 def main() -> None:
     """Print the scorer's tables of the preview and of its baselines, and what a pass costs."""
     _speed()
+    _stream()
     folder = os.environ.get("LOGS", "")
     if not folder or not (Path(folder) / "score.py").is_file():
         print("preview: no marked logs here (LOGS=folder with score.py); its quality is not scored")
@@ -67,6 +79,71 @@ def _speed() -> None:
     size = count * len(piece) / 1e6
     print("preview: MB/s of cleaning and one pass / of decoding and splitting alone / ratio")
     print(f"  {size / ours:.0f} / {size / floor:.0f} / {ours / floor:.1f}")
+
+
+def _stream() -> None:
+    """A large log from a GitLab: fetched, cleaned, redacted, kept and previewed in one pass."""
+    with GitLabSim() as sim:
+        scene = failing_merge_request(sim)
+        piece = "".join(_line(number) for number in range(14_000)).encode()
+        scene.job.trace = piece * (STREAM_MB * 1_000_000 // len(piece)) + b"widget.c:7: error: no\n"
+        client = ReadClient(sim.url, scene.read_token)
+        path = f"/projects/{scene.project.id}/jobs/{scene.job.id}/trace"
+        floor = _timed(lambda: sum(map(len, client.stream(path, "the log", 1 << 40))))
+        reader = Reader.open(
+            client, _subject(sim, scene), Redactor(["a-secret-of-the-worker"]).data
+        )
+        before = _resident()
+        with _peak() as peak:
+            ours = _timed(lambda: reader.logs.document(scene.job.id))
+        shown = reader.logs.log(scene.job.id).preview(4096)
+        assert "widget.c:7: error: no" in shown
+        size = len(scene.job.trace) / 1e6
+    print("preview: a log from GitLab to the worker: MB / s / MB/s / fetching alone, s / RSS + MB")
+    print(f"  {size:.0f} / {ours:.1f} / {size / ours:.0f} / {floor:.1f} / {peak[0] - before}")
+
+
+def _subject(sim: GitLabSim, scene: Scene) -> Subject:
+    return Subject(
+        gitlab_url=sim.url,
+        project_id=scene.project.id,
+        project=scene.project.path,
+        mr_iid=scene.mr.iid,
+        pipeline_project_id=scene.project.id,
+        pipeline_id=scene.pipeline.id,
+        sha=scene.pipeline.sha,
+        web_url=scene.mr.web_url,
+    )
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.monotonic()
+    work()
+    return time.monotonic() - started
+
+
+def _resident() -> int:
+    """Megabytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 1_000_000
+
+
+@contextmanager
+def _peak() -> Iterator[list[int]]:
+    """The most resident megabytes of this process, looked at fifty times a second."""
+    most, over = [_resident()], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            most[0] = max(most[0], _resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _line(number: int) -> str:

@@ -88,6 +88,9 @@ class Tools:
     size: int
     specs: tuple[ToolSpec, ...] = TOOLS
 
+    def repeatable(self, call: ToolCall) -> bool:
+        return True
+
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         """See Toolbox."""
         self.clock.sleep(WORKING)

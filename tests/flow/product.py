@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import docker
 import httpx
 
+from tests.flow import quotes
 from worker.demo import case, stage
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Note, Receiver
@@ -82,10 +83,10 @@ class Product:
     @contextmanager
     def serve(self, *options: str) -> Iterator["Process"]:
         """`sandpiper serve` on a free port, with the simulated GitLab's webhook pointed at it."""
-        port = _free_port()
+        port = free_port()
         with self.process("serve", "--port", str(port), *options) as process:
             self.url = f"http://127.0.0.1:{port}"
-            process.until(lambda: _healthy(self.url), "serve does not answer")
+            process.until(lambda: healthy(self.url), "serve does not answer")
             self.gitlab.receiver = Receiver(f"{self.url}/webhooks/gitlab", SECRET)
             yield process
 
@@ -127,12 +128,17 @@ def product(
     simulator: Callable[..., AbstractContextManager[Any]] = AnthropicSim,
     key: str = KEY,
 ) -> Iterator[Product]:
-    """The bundled case behind both simulators, and the environment for the product."""
+    """The bundled case behind both simulators, and the environment for the product.
+
+    Ends with a look at every quote in the bot's notes: each stands where it says (law 5).
+    """
     with GitLabSim() as gitlab, simulator(script, key=key) as model:
         scene = stage.build(gitlab, case.load())
         made = Product(gitlab, model, scene, folder)
         made.env = _environment(made, broker)
         yield made
+        for note in made.notes():
+            quotes.check(gitlab, note.body)
 
 
 def containers(session: str) -> list[str]:
@@ -166,14 +172,14 @@ def _command(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name("sandpiper")), *arguments]
 
 
-def _healthy(url: str) -> bool:
+def healthy(url: str) -> bool:
     try:
         return httpx.get(f"{url}/healthz", timeout=2).status_code == httpx.codes.OK
     except httpx.HTTPError:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

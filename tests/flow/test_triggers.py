@@ -100,3 +100,13 @@ def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: 
         with told.process("worker", "--concurrency", "2") as worker:
             worker.until(lambda: told.objects("context.json"), "the analysis was not stored")
         assert len(told.notes()) == 1
+
+
+def test_a_sweep_may_leave_sandboxes_to_the_workers_own_engines(
+    tmp_path: Path, redis_url: str
+) -> None:
+    with product(tmp_path, story.script(), redis_url) as told:
+        told.env["DOCKER_HOST"] = "tcp://127.0.0.1:1"
+        assert told.run("sweep").returncode == 1
+        done = told.run("sweep", "--hours", "1000000", "--keep-sandboxes")
+        assert (done.returncode, "begun" in done.stdout) == (0, True), done.stderr

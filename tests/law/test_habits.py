@@ -12,7 +12,7 @@ Rule = Callable[[ast.AST], bool]
 CATCHES_ALL = {"worker/turn.py"}
 """The one place that may catch everything: it turns it into a note (law 9)."""
 
-READS_ENVIRONMENT = {"worker/settings.py", "sandbox/build.py"}
+READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py"}
 """Settings are read once; the image builder is a program of its own."""
 
 PATCHERS = {("unittest", "mock"), ("pytest_mock",), ("flexmock",)}

@@ -19,19 +19,34 @@ class Room:
 
 PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
-STORY = (*PURE, "worker.deps", "worker.playbook", "sandbox.base", "sandbox.soon")
+STORY = (
+    *(*PURE, "worker.budget", "worker.deps", "worker.leases", "worker.journal"),
+    "worker.playbook",
+    *("sandbox.base", "sandbox.soon"),
+)
 SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
-DESK = (*SERVICE, "worker.app", "worker.sweep")
+DESK = (
+    *(*SERVICE, "worker.app", "worker.retention", "worker.stranded", "worker.sweep"),
+    "worker.telemetry.parts",
+)
 
 ROOMS = {
     "sandbox": Room(outside=("docker", "requests", "urllib3")),
     "sandbox.image": Room(),
     "worker.errors": Room(),
-    "worker.core": Room(("worker.errors",)),
+    # One package that is as pure as `re`, and finds fifty words at once: no I/O, no clock.
+    "worker.core": Room(("worker.errors",), ("ahocorasick_rs",)),
     "worker.arguments": Room(PURE, ("pydantic",)),
+    "worker.clock": Room(),
+    "worker.health": Room(),
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
     "worker.playbook": Room(PURE, ("pydantic", "yaml")),
+    # Around the parts of a job: the Protocols that it decorates, and no adapter.
+    "worker.telemetry": Room(
+        (*PURE, "worker.deps", "worker.sessions.objects", "sandbox.base"),
+        ("opentelemetry", "prometheus_client"),
+    ),
     "worker.gitlab_client": Room(PURE, ("gitlab", "requests")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette")),
@@ -40,26 +55,81 @@ ROOMS = {
     "worker.sources": Room(
         (*FLOOR, "worker.gitlab_client"), ("gitlab", "httpx", "pydantic", "requests")
     ),
-    "worker.forge": Room((*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "requests")),
-    "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3")),
+    "worker.forge": Room(
+        (*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "markdown_it", "requests")
+    ),
+    "worker.pages": Room(
+        (*PURE, "worker.settings.pages"),
+        ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
+    ),
+    "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),
     # The story: it knows the ports and the note's pure text, no adapter.
     "worker.loop": Room(PURE),
-    "worker.deps": Room((*PURE, "worker.playbook", "sandbox.base")),
-    "worker.turn": Room((*STORY, "worker.loop", "worker.forge.note")),
-    "worker.conversation": Room((*STORY, "worker.turn")),
-    "worker.replies": Room((*STORY, "worker.conversation", "worker.forge.neutralise")),
-    "worker.job": Room((*STORY, "worker.conversation", "worker.replies")),
+    "worker.leases": Room(PURE),
+    "worker.journal": Room((*PURE, "worker.leases")),
+    "worker.budget": Room(PURE),
+    "worker.fair": Room((*PURE, "worker.leases", "worker.journal")),
+    "worker.rescue": Room((*PURE, "worker.leases", "worker.journal")),
+    "worker.deps": Room(
+        (
+            *(*PURE, "worker.budget", "worker.leases", "worker.journal", "worker.playbook"),
+            "sandbox.base",
+        )
+    ),
+    "worker.salvage": Room(STORY),
+    "worker.workspace": Room(STORY),
+    "worker.survey": Room(STORY),
+    "worker.turn": Room(
+        (
+            *STORY,
+            *("worker.loop", "worker.forge.known", "worker.forge.note", "worker.ticker"),
+            *("worker.suggesting", "worker.survey", "worker.workspace"),
+        )
+    ),
+    "worker.suggesting": Room((*STORY, "worker.forge.note")),
+    "worker.ticker": Room((*STORY, "worker.forge.note", "worker.forge.progress")),
+    "worker.living": Room((*STORY, "worker.forge.lint", "worker.forge.settled", "worker.survey")),
+    "worker.conversation": Room(
+        (*STORY, "worker.log", "worker.turn", "worker.living", "worker.salvage", "worker.survey")
+    ),
+    "worker.stranded": Room(STORY),
+    "worker.retention": Room((*STORY, "worker.fair")),
+    "worker.replies": Room(
+        (
+            *(*STORY, "worker.conversation", "worker.forge.neutralise", "worker.retention"),
+            "worker.survey",
+        )
+    ),
+    "worker.feedback": Room((*STORY, "worker.log")),
+    "worker.job": Room(
+        (*STORY, "worker.conversation", "worker.feedback", "worker.replies", "worker.living")
+    ),
     "worker.sweep": Room((*STORY, "worker.conversation")),
-    "worker.app": Room(SERVICE, ("celery", "kombu")),
+    "worker.publisher": Room(PURE, ("celery", "kombu")),
+    "worker.memory_queue": Room(outside=("kombu",)),
+    "worker.redis_queue": Room(outside=("kombu", "redis")),
+    "worker.errand": Room((*STORY, "worker.fair", "worker.job", "worker.log")),
+    "worker.shift": Room((*STORY, "worker.errand", "worker.fair", "worker.rescue")),
+    "worker.app": Room((*SERVICE, "worker.publisher", "worker.shift"), ("celery", "kombu")),
     # The one place that names concrete adapters.
     "worker.wiring": Room(
         (
             *(*STORY, *SERVICE, "worker.app", "worker.conversation", "worker.turn", "sandbox"),
-            *("worker.forge", "worker.models", "worker.sessions"),
-            *("worker.sources", "worker.tools", "worker.webhook"),
+            "worker.clock",
+            *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
+            *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),
         ("celery", "starlette"),
     ),
+    # The doctor looks at all parts as it is given them; it asks GitLab by itself, with any token.
+    "worker.doctor": Room(
+        (
+            *(*PURE, "worker.settings", "worker.playbook", "worker.gitlab_client"),
+            *("sandbox.base", "sandbox.about", "sandbox.spec"),
+        ),
+        ("httpx",),
+    ),
+    "worker.cli.doctor": Room((*DESK, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli": Room(DESK, ("click", "rich", "uvicorn")),
     "worker.cli.demo": Room((*DESK, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
@@ -93,8 +163,8 @@ def _allowed(importer: str, target: str) -> bool:
         return True
     if top in ("worker", "sandbox"):
         return inside(target, ROOMS) == own or inside(target, ROOMS[own].house) is not None
-    if own == "worker.core":
-        return top in sys.stdlib_module_names and top not in IMPURE
+    if own == "worker.core" and top in IMPURE:
+        return False
     return top in sys.stdlib_module_names or top in ROOMS[own].outside
 
 

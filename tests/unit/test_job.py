@@ -7,11 +7,10 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, START, Job
+from tests.jobs import FINDING, Job
 from worker import job
 from worker.conversation import CHECK_SECONDS
 from worker.core.context import Status
-from worker.core.ports import Claim
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
 
@@ -71,10 +70,8 @@ def test_a_second_pipeline_is_looked_at_where_the_first_could_not_be(
 def test_a_second_pipeline_waits_for_the_first_to_be_told(at: Job, sim: GitLabSim) -> None:
     first = at.key(at.scene.pipeline)
     again = sim.run_pipeline(at.scene.mr)
-    at.store.claim(first, 0, Claim("other", "t", START + 100), START)
-    with pytest.raises(job.Busy):
+    with at.elsewhere(first), pytest.raises(job.Busy):
         at.failed(again)
-    at.clock.time += 101
     at.answers(FINDING)
     assert isinstance(at.failed(again), job.Finished)
 
@@ -103,7 +100,7 @@ def test_a_run_that_is_superseded_ends_with_a_plain_reason(at: Job, sim: GitLabS
     assert ended.outcome.reason == f"superseded by pipeline {newer.id}"
     assert len(at.model.requests) == 1
     (note,) = at.own()
-    assert f"uperseded by pipeline {newer.id}" in note.body
+    assert f"uperseded by [pipeline {newer.id}](" in note.body
 
 
 def test_gitlab_is_not_asked_at_every_step_whether_the_run_still_matters(

@@ -8,11 +8,10 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
-from tests.jobs import FINDING, START, Job, named
+from tests.jobs import FINDING, Job, named
 from worker import job
 from worker.core.context import Status
 from worker.core.identity import find_marker
-from worker.core.ports import Claim
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
 from worker.replies import SAID
@@ -140,9 +139,7 @@ def test_eyes_are_on_the_note_while_it_is_dealt_with(told: Job) -> None:
 def test_eyes_stay_where_it_is_to_be_tried_again(told: Job) -> None:
     (root,) = told.own()
     note = told.comment("Why?", root.discussion_id)
-    held = Claim("other", "another trigger", START + 100)
-    told.store.claim(told.sessions()[0], 1, held, START)
-    with pytest.raises(job.Busy):
+    with told.elsewhere(told.sessions()[0], 1), pytest.raises(job.Busy):
         told.heard(note)
     assert len(note.awards) == 1
 
@@ -238,8 +235,8 @@ def test_analyze_without_a_failure_says_so(at: Job) -> None:
 
 
 def test_analyze_while_it_is_running_says_so(at: Job) -> None:
-    at.store.claim(at.key(), 0, Claim("other", "t", START + 100), START)
-    assert "is being looked at now" in text(at.says("/sandpiper analyze"))
+    with at.elsewhere(at.key()):
+        assert "is being looked at now" in text(at.says("/sandpiper analyze"))
 
 
 def test_a_question_before_there_is_anything_gets_a_hint(at: Job) -> None:
@@ -354,6 +351,26 @@ def test_an_internal_request_is_answered_internally_by_a_session_of_its_own(told
     assert public.turn == 0
     assert "ACME" not in str(public.messages)
     assert len(told.sessions()) == 2
+
+
+def test_a_public_note_never_links_the_page_of_what_was_said_internally(told: Job) -> None:
+    def page(session: str) -> str:
+        return f"https://s.example/sessions/{session}?sig=1.{'a' * 64}"
+
+    public = told.own()[-1]
+    told.answers(FINDING, says("Outside."), says("Inside."))
+    inside = told.comment("/sandpiper analyze", internal=True)
+    told.heard(inside, page=page)
+    bot = told.scene.bot.username
+    told.heard(told.comment(f"@{bot} why?", public.discussion_id), page=page)
+    told.heard(told.comment(f"@{bot} ACME?", inside.discussion_id, internal=True), page=page)
+    (other,) = (key for key in told.sessions() if key != told.key())
+    ids = (told.key().session_id, other.session_id)
+    linked = [
+        (note.internal, *(f"sessions/{each}" in note.body for each in ids))
+        for note in told.own()[1:]
+    ]
+    assert sorted(linked) == [(False, True, False), (True, False, True), (True, False, True)]
 
 
 def test_an_internal_question_is_not_asked_of_the_public_session(told: Job) -> None:

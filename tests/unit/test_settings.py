@@ -172,3 +172,11 @@ def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         load(str(tmp_path / "nope.yaml"), NOTHING)
     with pytest.raises(ConfigError, match="no such file"):
         load(None, {"SANDPIPER_CONFIG": str(tmp_path / "nope.yaml")})
+
+
+def test_how_a_note_is_told_can_be_set(tmp_path: Path) -> None:
+    text = "note: {thread: true, suggestions: false, progress: 0}\n"
+    loaded = load(write(tmp_path, text), NOTHING).note
+    assert (loaded.thread, loaded.suggestions, loaded.progress) == (True, False, 0)
+    with pytest.raises(ConfigError, match=r"note\.progress"):
+        load(write(tmp_path, "note: {progress: -1}\n"), NOTHING)

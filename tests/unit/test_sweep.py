@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, START, Job
+from tests.jobs import FINDING, Job
 from worker import job
-from worker.core.ports import Claim
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
@@ -54,9 +53,8 @@ def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
 
 
 def test_what_is_at_work_is_left_to_it(at: Job, sweeps: Sweeps) -> None:
-    at.store.claim(at.key(), 0, Claim("other", "t", START + 100), START)
-    assert [each.reason for each in sweeps()] == ["it is being looked at"]
-    at.clock.time += 100
+    with at.elsewhere(at.key()):
+        assert [each.reason for each in sweeps()] == ["it is being looked at"]
     assert sweeps()[0].begun
 
 

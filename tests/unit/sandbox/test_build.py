@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.base import SandboxUnavailable
-from sandbox.build import IMAGE_FOLDER, _follow, image_tag
+from sandbox.build import IMAGE_FOLDER, follow, image_tag
 
 
 def test_the_tag_is_a_hash_of_names_and_contents(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_steps_are_said_and_the_rest_is_not() -> None:
         {"stream": "Get:1 …"},
         {"aux": {"ID": "sha256:1"}},
     ]
-    _follow(lines, "building", said.append)
+    follow(lines, "building", said.append)
     assert said == ["  Step 1/2 : FROM x"]
 
 
@@ -57,4 +57,4 @@ def test_a_failed_build_says_its_last_words() -> None:
     lines = [{"stream": f"line {n}\n"} for n in range(9)] + [{"error": "apt-get failed: 100"}]
     words = "^building: line 6 / line 7 / line 8 / apt-get failed: 100$"
     with pytest.raises(SandboxUnavailable, match=words):
-        _follow(lines, "building")
+        follow(lines, "building")

@@ -8,7 +8,7 @@ from docker import APIClient
 from sandbox.base import SandboxUnavailable
 from sandbox.docker import refuse_unlimited, refuse_warnings
 from sandbox.framed import inside_tmp
-from sandbox.spec import ContainerSpec, parse_size
+from sandbox.spec import ContainerSpec, _host_config, parse_size
 
 MIB = 1 << 20
 
@@ -75,6 +75,18 @@ def test_an_engine_that_cannot_limit_is_refused(key: str, limit: str) -> None:
 
 def test_an_engine_that_can_limit_is_taken() -> None:
     refuse_unlimited(cast(APIClient, Engine()))
+
+
+def test_shared_limits_ask_the_engine_for_none_of_its_own() -> None:
+    api = APIClient(base_url="tcp://127.0.0.1:1", version="1.41")
+    limits = {"Memory", "MemorySwap", "NanoCpus", "PidsLimit"}
+    assert limits <= {key for key, value in _host_config(api, ContainerSpec()).items() if value}
+    shared = _host_config(api, ContainerSpec(shared_limits=True))
+    assert not limits & {key for key, value in shared.items() if value}
+    assert shared["NetworkMode"] == "none"
+    assert shared["CapDrop"] == ["ALL"]
+    assert "size=" in shared["Tmpfs"]["/tmp"]
+    api.close()
 
 
 def test_a_warning_of_the_engine_is_a_refusal() -> None:

@@ -13,8 +13,8 @@ def test_a_claim_survives_its_json(claim: Claim) -> None:
 
 
 def test_a_claim_of_a_newer_version_is_understood() -> None:
-    content = b'{"owner": "a", "trigger_id": "t", "until": 5, "fence": 3}'
-    assert claims.decode(content) == Claim("a", "t", 5.0)
+    content = b'{"owner": "a", "trigger_id": "t", "until": 5, "fence": 3, "x": 0}'
+    assert claims.decode(content) == Claim("a", "t", 5.0, 3)
 
 
 def test_a_holder_is_known_by_owner_and_trigger() -> None:

@@ -1,0 +1,116 @@
+"""A worker on short leases, for tests of faults: half a minute is two seconds here."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.flow.product import Process, Product, containers, product
+from worker import app
+from worker.core.triggers import PipelineFailed
+from worker.demo.gitlab import MergeRequest, Note, Pipeline
+from worker.demo.script import Asked, Call, Say, Script, Scripted
+from worker.errors import StoreError
+from worker.journal import FOLDER
+from worker.sessions.folder import FolderStore
+from worker.sessions.store import Store
+from worker.settings import Settings
+
+HASTE = """\
+worker: {heartbeat: 0.25, lease: 1, grace: 10}
+note: {progress: 0}
+known: {answer: false}
+"""
+COUNT = "echo ran >> /tmp/data/count"
+LINES = "wc -l < /tmp/data/count"
+
+
+def conclude(asked: Asked) -> Say:
+    """How often the command ran, by what it has left behind."""
+    lines = json.loads(asked.results[-1].content).get("stdout", "").strip()
+    return Say(f"## Verdict\nflaky\n\n## Cause\nThe command ran {lines} times.\n")
+
+
+def script(
+    second: Callable[[Asked], Call | Say] = lambda asked: Call(
+        [("sandbox_exec", {"command": LINES})]
+    ),
+    last: Callable[[Asked], Say] = conclude,
+) -> Scripted:
+    """A command that counts, a look at the count, and the answer."""
+    return Scripted([Call([("sandbox_exec", {"command": COUNT})]), second, last])
+
+
+@contextmanager
+def hasty(folder: Path, chosen: Script, broker: str, more: str = "") -> Iterator[Product]:
+    """The bundled case on short leases; `more` are further settings."""
+    with product(folder, chosen, broker) as made:
+        (folder / "sandpiper.yaml").write_text(HASTE + more)
+        yield made
+
+
+@contextmanager
+def at_work(made: Product) -> Iterator[Process]:
+    """A worker process until the end of the block."""
+    with made.process("worker", "--concurrency", "4", "--metrics-port", "0") as running:
+        yield running
+
+
+def fails(made: Product, pipeline: Pipeline | None = None) -> None:
+    """A pipeline's failure is on the queue, as the door would put it there."""
+    which = pipeline or made.scene.pipeline
+    mr = which.mr or made.scene.mr
+    trigger = PipelineFailed(
+        mr.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
+    )
+    settings = Settings(broker=made.env["SANDPIPER_BROKER"])
+    app.enqueuer(app.build(settings, lambda: pytest.fail("the test is no worker")))(trigger)
+
+
+def another(made: Product, number: int) -> Pipeline:
+    """One more failed pipeline, of a merge request of its own."""
+    scene = made.scene
+    mr = made.gitlab.open_merge_request(
+        *(scene.mr.project, scene.author),
+        title=f"Change {number}",
+        branch=f"change-{number}",
+        files={f"file-{number}": b"1"},
+    )
+    pipeline = made.gitlab.run_pipeline(mr)
+    made.gitlab.add_job(pipeline, "test", status="failed", trace=b"it failed\n")
+    return pipeline
+
+
+def own(made: Product, mr: MergeRequest | None = None) -> list[Note]:
+    """The bot's notes on a merge request."""
+    return [note for note in (mr or made.scene.mr).notes() if note.author is made.scene.bot]
+
+
+def folder_store(made: Product) -> Store:
+    """The store of the default settings."""
+    return FolderStore(made.folder / "store")
+
+
+def ended(store: Store, count: int = 1) -> bool:
+    """Whether so many turns are stored, and nothing is left to do."""
+    try:
+        names = list(store.records.names(""))
+    except StoreError:
+        return False  # the test may look at a store that it has taken away
+    stored = [name for name in names if name.endswith("/context.json")]
+    return len(stored) == count and not any(name.startswith(FOLDER) for name in names)
+
+
+def assert_nothing_left(made: Product, store: Store) -> None:
+    """No claim, checkpoint, journal entry, worker or container; nothing the simulators disliked."""
+    left = [
+        name
+        for name in store.records.names("")
+        if name.endswith(("claim.json", "checkpoint.json")) or name.startswith((FOLDER, "workers/"))
+    ]
+    assert left == []
+    assert not any(containers(key.session_id) for key in store.sessions())
+    assert made.gitlab.unexpected == []
+    assert made.model.unexpected == []

@@ -1,0 +1,115 @@
+"""The product with a death in it: `python -m tests.flow.mortal POINT ONCE COMMAND …`.
+
+COMMAND is `serve` or `worker` with its options. The process kills itself with SIGKILL when it comes
+to POINT, the first time only: the file ONCE remembers, for the processes that follow.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sandbox.base import Sandbox
+from worker import wiring
+from worker.cli import serve, worker
+from worker.core.messages import ToolCall
+from worker.core.ports import Ran
+from worker.deps import Deps
+
+
+class Death:
+    """Comes once, at one point."""
+
+    def __init__(self, point: str, once: Path) -> None:
+        self._point, self._once = point, once
+
+    def at(self, point: str) -> None:
+        if point != self._point:
+            return
+        try:
+            self._once.touch(exist_ok=point == "always")
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Around:
+    """A part with deaths before and after some of its methods."""
+
+    def __init__(self, part: Any, death: Death, before: Any = (), after: Any = ()) -> None:
+        self._part, self._death = part, death
+        self._before, self._after = dict(before), dict(after)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if name not in self._before and name not in self._after:
+            return found
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            self._death.at(self._before.get(name, ""))
+            given = found(*arguments, **options)
+            self._death.at(self._after.get(name, ""))
+            return given
+
+        return called
+
+
+class Forge(Around):
+    """The write that matters is the result's, not the progress's."""
+
+    def edit(self, *arguments: Any, **options: Any) -> None:
+        if not options.get("hurried"):
+            self._death.at("before the edit")
+        self._part.edit(*arguments, **options)
+
+
+class Kit(Around):
+    """Tools that are killed after a command has run, before its result is kept."""
+
+    def open(self, sandbox: Sandbox) -> Any:
+        return Toolbox(self._part.open(sandbox), self._death)
+
+
+class Toolbox(Around):
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
+        for ran in self._part.run(calls, first):
+            if ran.result.name == "sandbox_exec":
+                self._death.at("in a command")
+            yield ran
+
+
+def parts(made: Deps, death: Death) -> Deps:
+    """The product's parts, mortal."""
+    return replace(
+        made,
+        desk=Around(made.desk, death, before={"subject": "before the claim", "thread": "always"}),
+        store=Around(
+            made.store,
+            death,
+            before={"read_checkpoint": "after the claim"},
+            after={"commit": "after the commit"},
+        ),
+        forge=Forge(made.forge, death, after={"post": "after the post"}),
+        model=lambda: Around(made.model(), death, after={"reply": "in a model call"}),
+        kit=lambda subject, workflow: Kit(made.kit(subject, workflow), death),
+    )
+
+
+def main(point: str, once: str, command: str, *options: str) -> None:
+    settings = wiring.start(None)
+    death = Death(point, Path(once))
+
+    def make() -> Deps:
+        return parts(wiring.deps(settings), death)
+
+    if command == "serve":
+        serve.run(settings, make, "127.0.0.1", int(options[0]), 2)
+    else:
+        worker.run(settings, make, 2)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,43 @@
+"""A worker that breaks whenever a finding is told: `python -m tests.flow.poisoned`.
+
+What breaks is a bug of ours, no error that anybody has foreseen: a note's text that cannot be
+written. The plain reason that is told instead can.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from worker import wiring
+from worker.cli import worker
+from worker.deps import Deps
+
+
+class Forge:
+    """The product's, but for findings."""
+
+    def __init__(self, forge: Any) -> None:
+        self._forge = forge
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._forge, name)
+
+    def edit(self, subject: Any, note: Any, body: str, **options: Any) -> None:
+        """As the product's, but for findings."""
+        if "The command ran" in body:
+            raise ValueError("this body is poison")
+        self._forge.edit(subject, note, body, **options)
+
+
+def main() -> None:
+    """Work until SIGTERM."""
+    settings = wiring.start(None)
+
+    def make() -> Deps:
+        made = wiring.deps(settings)
+        return replace(made, forge=Forge(made.forge))
+
+    worker.run(settings, make, 2)
+
+
+if __name__ == "__main__":
+    main()

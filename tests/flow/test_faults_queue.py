@@ -1,0 +1,139 @@
+"""A broker that restarts, two workers with one job, clocks that differ, a poisoned trigger."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import RedisServer, running_redis
+from tests.fakes import HandClock, says
+from tests.flow import crew
+from tests.flow.product import Process, free_port
+from tests.jobs import START, Job
+from worker import errand
+from worker.core.ports import Reply, Request
+from worker.core.progress import unwatched
+from worker.core.triggers import Trigger
+from worker.demo.gitlab import GitLabSim
+from worker.journal import MOST_DEATHS, Journal, State
+from worker.leases import Leases
+
+BURST = 6
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own, which keeps what it is told in a file."""
+    place = tmp_path / "redis"
+    place.mkdir()
+    with running_redis(place, free_port()) as server:
+        yield server
+
+
+@pytest.mark.usefixtures("sandbox_image")
+def test_a_broker_that_dies_in_the_middle_of_a_burst_and_comes_back_loses_and_doubles_nothing(
+    tmp_path: Path, broker: RedisServer
+) -> None:
+    with crew.hasty(tmp_path, crew.script(), broker.url) as made:
+        pipelines = [crew.another(made, number) for number in range(BURST)]
+        for pipeline in pipelines[: BURST // 2]:
+            crew.fails(made, pipeline)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: made.model.requests, "nobody has begun")
+            for pipeline in pipelines[BURST // 2 :]:
+                crew.fails(made, pipeline)
+            broker.stop(signal.SIGKILL)
+            worker.until(lambda: len(made.model.answers) >= 3, "the runs need the broker")
+            broker.start()
+            worker.until(lambda: crew.ended(crew.folder_store(made), BURST), "not all ended")
+    for pipeline in pipelines:
+        (note,) = crew.own(made, pipeline.mr)
+        assert "The command ran 1 times." in note.body
+    assert len(made.model.requests) == 3 * BURST
+    crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+@dataclass
+class Held:
+    """A model that answers when it is let."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+    count: int = 0
+    name: str = "test/model"
+    context_tokens: int = 100_000
+    binds_thinking: bool = False
+    keeps_cache_without_tools: bool = True
+
+    def reply(self, request: Request) -> Reply:
+        self.count += 1
+        self.asked.set()
+        assert self.go.wait(30)
+        return says("## Verdict\nflaky\n\n## Cause\nA race.\n")
+
+
+@pytest.mark.parametrize("ahead", [0.0, 3600.0, -3600.0])
+def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
+    tmp_path: Path, ahead: float
+) -> None:
+    with GitLabSim() as sim:
+        at, model = Job(sim, tmp_path), Held()
+        deps = at.deps(model=lambda: model)
+        clock = HandClock(START + ahead)
+        leases = Leases(at.store, clock, "elsewhere")
+        journal = Journal(at.store.records, leases, clock)
+        other = at.deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
+        first = threading.Thread(
+            target=errand.perform, args=(at.trigger(), deps, unwatched, _never)
+        )
+        first.start()
+        assert model.asked.wait(10)
+        # The same message, handed out twice.
+        errand.perform(at.trigger(), other, unwatched, _never)
+        assert leases.bury() == []
+        model.go.set()
+        first.join(30)
+        errand.perform(at.trigger(), other, unwatched, _never)
+        (note,) = at.own()
+        assert "A race." in note.body
+        assert model.count == 1
+        assert list(at.store.records.names("journal/")) == []
+        assert list(at.store.records.names("workers/")) == []
+        assert sim.unexpected == []
+
+
+def _never(trigger: Trigger, seconds: float) -> None:
+    raise AssertionError("nobody has to try again")
+
+
+@pytest.mark.usefixtures("sandbox_image")
+def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
+    tmp_path: Path, redis_url: str
+) -> None:
+    with crew.hasty(tmp_path, crew.script(), redis_url) as made:
+        crew.fails(made)
+        log = (tmp_path / "poisoned.log").open("w")
+        words = [sys.executable, "-m", "tests.flow.poisoned"]
+        env = made.env | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        store = crew.folder_store(made)
+        with log, subprocess.Popen(words, env=env, cwd=tmp_path, stdout=log, stderr=log) as popen:
+            running = Process(popen, tmp_path / "poisoned.log")
+            running.until(lambda: _parked(tmp_path), "it is tried for ever")
+            popen.terminate()
+            popen.wait(20)
+        (note,) = made.notes()
+        assert f"{MOST_DEATHS} workers died" in note.body
+        assert "given up" in made.run("sweep", "--parked").stdout
+        # The answer that was paid for was not asked for again.
+        assert len(made.model.requests) == 3
+        assert not [name for name in store.records.names("") if name.endswith("claim.json")]
+
+
+def _parked(folder: Path) -> bool:
+    entries = (folder / "store" / "journal").rglob("*.json")
+    return any(f'"{State.PARKED}"' in path.read_text() for path in entries)

@@ -1,0 +1,78 @@
+"""Sandboxes and their engine that die under a run: what was lost is said, and nothing stays."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandbox.engine import address
+from tests.flow import crew
+from tests.flow.product import containers
+from tests.flow.proxy import Proxy
+from worker.demo.script import Asked, Call, Say, Scripted
+
+pytestmark = pytest.mark.usefixtures("sandbox_image")
+
+AWAY = 1.0
+"""Seconds for which the engine answers nobody."""
+
+HUNGRY = "x=$(head -c 1G /dev/zero | tr '\\0' a); echo fed"
+
+
+def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
+    tmp_path: Path, redis_url: str
+) -> None:
+    seen: list[str] = []
+
+    def told(asked: Asked) -> Call:
+        seen.append(asked.results[-1].content)
+        return Call([("sandbox_exec", {"command": "cat /tmp/data/kept"})])
+
+    def last(asked: Asked) -> Say:
+        kept = json.loads(asked.results[-1].content)["stdout"].strip()
+        return Say(f"## Verdict\nflaky\n\n## Cause\nThe file says {kept}.\n")
+
+    command = f"echo before > /tmp/data/kept; {HUNGRY}"
+    chosen = Scripted([Call([("sandbox_exec", {"command": command})]), told, last])
+    with crew.hasty(tmp_path, chosen, redis_url, "sandbox: {memory: 96m}\n") as made:
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    assert "for want of memory" in seen[0]
+    (note,) = made.notes()
+    assert "The file says before." in note.body
+    crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+@pytest.fixture
+def engine() -> Iterator[Proxy]:
+    """What stands between the worker and the engine; the test itself talks to the engine."""
+    path = address(None).removeprefix("unix://")
+    with Proxy(path) as proxy:
+        yield proxy
+
+
+def test_an_engine_that_restarts_under_a_run_costs_its_sandbox_and_the_note_says_so(
+    tmp_path: Path, redis_url: str, engine: Proxy
+) -> None:
+    """A restart as its clients see it: the containers die, and for a while nobody answers."""
+
+    def restarts(asked: Asked) -> Call:
+        with closing(docker.from_env()) as client:
+            for key in crew.folder_store(made).sessions():
+                for each in containers(key.session_id):
+                    client.api.kill(each)
+        engine.away(AWAY)
+        return Call([("sandbox_exec", {"command": crew.LINES})])
+
+    with crew.hasty(tmp_path, crew.script(restarts), redis_url) as made:
+        made.env["DOCKER_HOST"] = f"tcp://127.0.0.1:{engine.port}"
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    (note,) = made.notes()
+    assert "sandbox" in note.body
+    crew.assert_nothing_left(made, crew.folder_store(made))

@@ -1,0 +1,74 @@
+"""From the note's link to the page of what has happened, through the product's own processes."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.flow.product import Product, product
+from worker.demo import story
+from worker.demo.gitlab import Note
+
+pytestmark = pytest.mark.usefixtures("sandbox_image")
+
+PUBLIC = "https://sandpiper.example/pages"
+TOKEN = "the-operators-token-0123"
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Product]:
+    with product(tmp_path, story.script(), "memory://") as made:
+        (tmp_path / "sandpiper.yaml").write_text(f"pages: {{url: '{PUBLIC}/'}}\n")
+        made.env["SANDPIPER_OPERATOR_TOKEN"] = TOKEN
+        yield made
+        assert made.gitlab.unexpected == []
+        assert made.model.unexpected == []
+
+
+class _Text(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text, self.links = "", list[str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def linked(note: Note, url: str) -> str:
+    """The page's address in a note, at the process that serves it."""
+    found = re.search(rf"\[Session\]\({PUBLIC}(/sessions/[0-9a-f]{{20}}\?sig=[^)]*)\)", note.body)
+    assert found, note.body
+    return url + found[1]
+
+
+def test_a_note_leads_to_the_page_of_its_session(told: Product) -> None:
+    with told.serve() as serve:
+        told.pipeline_failed()
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        first = told.notes()[0]
+        told.gitlab.comment(told.scene.mr, told.scene.author, story.QUESTION, first.discussion_id)
+        serve.until(lambda: len(told.objects("context.json")) == 2, "the answer was not stored")
+        addresses = [linked(note, told.url) for note in told.notes()]
+        assert len(addresses) == 2
+        answer = httpx.get(addresses[0])
+        assert answer.status_code == 200
+        page = _Text(answer.text)
+        for part in ("Caused by this change", "sandbox_exec", story.QUESTION, "Reply 1", "4 of 50"):
+            assert part in page.text
+        log = next(link for link in page.links if "unit-tests.log&" in link)
+        fetched = httpx.get(f"{told.url}/sessions/{log}")
+        assert fetched.text.startswith("Running with gitlab-runner")
+        assert fetched.text.endswith("ERROR: Job failed: exit code 1\n")
+        assert httpx.get(addresses[0][:-1]).status_code == 404
+        listed = httpx.get(f"{told.url}/sessions", auth=("me", TOKEN))
+        assert "northsound/ferrytimes" in listed.text
+        assert "Caused by this change" in listed.text
+        assert httpx.get(f"{told.url}/sessions").status_code == 401
+        assert TOKEN not in serve.log.read_text()

@@ -1,0 +1,99 @@
+"""The ways to break a patient."""
+
+from dataclasses import dataclass
+
+from tests.unit.doctor.bed import Bed, Break
+from worker.demo.gitlab.webhook_state import delivered
+from worker.doctor.base import Status
+
+FLOW = "---\nname: mine\ndescription: d\ntriggers: [{}]\ntools: [{}]\n---\nLook.\n"
+F, W, U = Status.FAILED, Status.WARNING, Status.UNCHECKED
+READ, WRITE = "GITLAB_READ_TOKEN", "GITLAB_WRITE_TOKEN"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A way to break it: the check that finds it, its line, what that says and advises."""
+
+    what: str
+    broken: Break
+    check: str
+    name: str
+    status: Status
+    found: str
+    advice: str
+
+
+def env(**values: str) -> Break:
+    return lambda bed: bed.env.update(values)
+
+
+def file(**values: object) -> Break:
+    return lambda bed: bed.file.update(values)
+
+
+def token(variable: str, *scopes: str, days: int = 300, bot: bool = True) -> Break:
+    return lambda bed: bed.env.update({variable: bed.token(*scopes, days=days, bot=bot)})
+
+
+def hook(**values: object) -> Break:
+    def change(bed: Bed) -> None:
+        for name, value in values.items():
+            setattr(bed.hook, name, value)
+
+    return change
+
+
+def without(*events: str) -> Break:
+    return lambda bed: bed.hook.events.difference_update(events)
+
+
+def last_delivery(status: str) -> Break:
+    return lambda bed: delivered(bed.hook, status)
+
+
+def set_to(**values: object) -> Break:
+    def change(bed: Bed) -> None:
+        for name, value in values.items():
+            setattr(bed, name, value)
+
+    return change
+
+
+def old(version: str) -> Break:
+    def change(bed: Bed) -> None:
+        bed.gitlab.webhooks.version = version
+
+    return change
+
+
+def revoked(bed: Bed) -> None:
+    bed.gitlab.tokens[bed.scene.write_token].active = False
+
+
+def disabled(bed: Bed) -> None:
+    hook(alert="disabled", deliveries=[])(bed)
+
+
+def unreached(bed: Bed) -> None:
+    bed.url = "http://127.0.0.1:9"
+    hook(url="http://127.0.0.1:9/webhooks/gitlab", deliveries=[])(bed)
+
+
+def elsewhere(bed: Bed) -> None:
+    bed.url = f"{bed.gitlab.url}/api/v4/x"
+
+
+def workflow(text: str) -> Break:
+    def change(bed: Bed) -> None:
+        folder = bed.folder / "flows"
+        folder.mkdir()
+        (folder / "one.md").write_text(text)
+        bed.file["workflows"] = str(folder)
+
+    return change
+
+
+def no_folder(bed: Bed) -> None:
+    (bed.folder / "a-file").write_text("")
+    bed.env["SANDPIPER_STORE"] = f"file://{bed.folder}/a-file/store"

@@ -1,0 +1,33 @@
+"""What the doctor says of a well patient, and of one that is broken in every way."""
+
+import pytest
+
+from tests.unit.doctor import rows_around, rows_gitlab
+from tests.unit.doctor.bed import Bed
+from tests.unit.doctor.breaks import Row
+from worker.doctor.base import Status
+
+GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")
+ROWS = [*rows_gitlab.ROWS, *rows_around.ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+def test_what_is_broken_is_named_with_what_to_do(patient: Bed, row: Row) -> None:
+    if row.what in ("not GitLab", "something else there"):
+        patient.gitlab.unexpected = _Ignored()
+    row.broken(patient)
+    lines = patient.lines(row.check)
+    blamed = [line for line in lines if line.status is row.status and line.name == row.name]
+    assert blamed, lines
+    assert row.found in " / ".join(line.found for line in blamed)
+    assert row.advice in " / ".join(line.advice for line in blamed)
+
+
+class _Ignored(list[str]):
+    def append(self, _: str) -> None:
+        """These rows ask something of GitLab that it does not have."""
+
+
+def test_a_well_patient_is_told_so(patient: Bed) -> None:
+    names = ("settings", "workflows", "versions", *GITLAB, "broker", "store", "disk", "model")
+    assert {line.status for line in patient.lines(*names)} == {Status.GOOD}

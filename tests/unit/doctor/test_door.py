@@ -1,0 +1,60 @@
+"""The doctor at a receiver that is none of ours, or takes what nobody signed."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tests.unit.doctor.bed import Bed
+from worker.demo.loopback import Loopback
+from worker.doctor.base import Status
+
+Answering = Callable[[dict[str, int]], str]
+
+
+@pytest.fixture
+def answering() -> Iterator[Answering]:
+    """Serves statuses by the end of the path; 200 for all others."""
+    running: list[Loopback] = []
+
+    def start(statuses: dict[str, int]) -> str:
+        async def answer(request: Request) -> Response:
+            leaf = request.url.path.rpartition("/")[2]
+            return JSONResponse({"error": "of this kind"}, statuses.get(leaf, 200))
+
+        running.append(Loopback("receiver", answer))
+        return running[0].start()
+
+    yield start
+    for each in running:
+        each.stop()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "name", "found"),
+    [
+        ({"healthz": 404}, "receiver", "is something else than Sandpiper"),
+        ({"readyz": 503}, "receiver", "it is not ready"),
+        ({"gitlab": 200}, "signature", "a forged event was answered with 200, not 401"),
+        ({"gitlab": 401}, "signature", "the receiver runs with another secret"),
+        ({"gitlab": 502}, "signature", "a forged event was answered with 502"),
+    ],
+)
+def test_a_receiver_that_is_not_right_is_said_to_be(
+    patient: Bed, answering: Answering, statuses: dict[str, int], name: str, found: str
+) -> None:
+    patient.url = answering(statuses)
+    lines = [line for line in patient.lines("receiver") if line.status is Status.FAILED]
+    assert name in [line.name for line in lines]
+    assert found in " / ".join(line.found for line in lines)
+
+
+def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
+    patient: Bed, answering: Answering
+) -> None:
+    patient.url = answering({"gitlab": 401})
+    patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_" + "c2FuZHBpcGVy" * 3
+    assert "another secret" in patient.lines("receiver")[-1].found
+    patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_not base64 at all"
+    assert patient.lines("receiver")[-1].status is Status.UNCHECKED

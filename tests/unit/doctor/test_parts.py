@@ -1,0 +1,305 @@
+"""The doctor over a real engine, a real S3 server and a real broker; and its own manners."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import docker
+import pytest
+
+from sandbox.docker import Container, DockerSandbox
+from sandbox.engine import open_engine
+from sandbox.spec import ContainerSpec
+from tests.stores import S3Server
+from tests.unit.doctor.bed import Bed
+from worker import settings as settings_module
+from worker.cli import doctor
+from worker.core.records import Records, Stored
+from worker.doctor.base import Check, Line, Patient, Status, good
+from worker.doctor.examine import examine
+from worker.errors import StoreError
+from worker.sessions.s3 import S3Store
+
+
+def blamed(lines: Iterable[Line]) -> dict[str, str]:
+    return {line.name: f"{line.found} {line.advice}" for line in lines if line.status != "ok"}
+
+
+# --------------------------------------------------------------------------------------- the store
+
+
+@pytest.fixture
+def s3(patient: Bed, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bed:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    patient.env["SANDPIPER_STORE"] = f"s3://{s3_server.bucket()}/sessions"
+    patient.env["AWS_ENDPOINT_URL_S3"] = s3_server.endpoint
+    return patient
+
+
+def test_a_bucket_is_written_read_back_and_left_empty(s3: Bed, s3_server: S3Server) -> None:
+    assert blamed(s3.lines("store", "disk", "store-clock")) == {}
+    bucket = s3.env["SANDPIPER_STORE"].split("/")[2]
+    assert "Contents" not in s3_server.client.list_objects_v2(Bucket=bucket)
+
+
+def test_a_missing_bucket_is_to_be_created(s3: Bed) -> None:
+    s3.env["SANDPIPER_STORE"] = "s3://no-such-bucket-there/x"
+    assert "create the bucket" in blamed(s3.lines("store"))["store"]
+
+
+def test_s3_that_is_down_is_said_to_be(s3: Bed) -> None:
+    s3.env["AWS_ENDPOINT_URL_S3"] = "http://127.0.0.1:9"
+    found = blamed(s3.lines("store", "store-clock"))
+    assert "is the S3 endpoint right, and up?" in found["store"]
+    assert "S3 told no time" in found["store-clock"]
+
+
+def test_s3_that_ignores_conditions_is_refused(s3: Bed, s3_server: S3Server) -> None:
+    def forget(request: Any, **_: Any) -> None:
+        del request.headers["If-None-Match"]
+
+    session = boto3.Session("testing", "testing", region_name="us-east-1")
+    session.events.register("before-sign.s3.PutObject", forget)
+    careless = S3Store(s3_server.bucket(), "", s3_server.endpoint, session=session)
+    s3.parts["store"] = lambda: careless
+    assert "use a store that honours them" in blamed(s3.lines("store"))["store"]
+
+
+def test_s3_whose_clock_is_off_is_said_to_be(s3: Bed) -> None:
+    s3.ahead = 1000.0
+    assert "ahead of S3's" in blamed(s3.lines("store-clock"))["clock of S3"]
+
+
+# ------------------------------------------------------------------------------------- the sandbox
+
+
+@pytest.fixture
+def ready(patient: Bed, sandbox_image: str) -> Bed:
+    patient.file["sandbox"] = {"image": sandbox_image, "memory": "512m"}
+    return patient
+
+
+def test_a_sandbox_is_started_looked_at_and_removed(ready: Bed) -> None:
+    assert blamed(ready.lines("engine", "sandbox")) == {}
+    assert left() == []
+
+
+def test_bubblewrap_is_looked_at_too(patient: Bed) -> None:
+    patient.file["sandbox"] = {"driver": "bubblewrap", "memory": "512m"}
+    assert set(blamed(patient.lines("engine", "sandbox"))) <= {"limits"}
+
+
+def test_no_engine_is_said_with_where_it_was_looked_for(
+    ready: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    found = blamed(ready.lines("engine", "sandbox"))
+    assert "set DOCKER_HOST" in found["engine"]
+    assert "unix:///nowhere.sock" in found["sandbox"]
+
+
+def test_a_missing_image_is_to_be_built(ready: Bed) -> None:
+    ready.file["sandbox"] = {"image": "sandpiper-sandbox:of-no-build"}
+    assert "python -m sandbox.build" in blamed(ready.lines("sandbox"))["sandbox"]
+
+
+def test_a_runtime_that_the_engine_has_not_is_named_with_those_it_has(ready: Bed) -> None:
+    ready.file["sandbox"] = {**ready.file["sandbox"], "runtime": "kata-of-no-place"}
+    found = blamed(ready.lines("engine"))["runtime"]
+    assert "no runtime 'kata-of-no-place'" in found
+    assert "runc" in found
+
+
+class LaxDriver:
+    """Starts a container with next to none of the hardening."""
+
+    def __init__(self, spec: ContainerSpec) -> None:
+        self._spec = spec
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> DockerSandbox:
+        api = open_engine(None)
+        created = api.create_container(
+            image=self._spec.image,
+            entrypoint=["/bin/sh", "-c", "mkdir -p /tmp/_out; chmod 777 /tmp/_out; sleep 60"],
+            command=[],
+            labels={"sandpiper.session": "doctor"},
+            host_config=api.create_host_config(
+                network_mode="host",
+                privileged=True,
+                security_opt=["seccomp=unconfined"],
+                binds=["/usr/share:/mnt:ro", f"{socket_of_engine()}:/run/docker.sock"],
+            ),
+        )
+        api.start(created["Id"])
+        return DockerSandbox(Container(api, created["Id"], self._spec.image), self._spec)
+
+    def adopt(self, session: str) -> None:
+        return None
+
+
+def socket_of_engine() -> str:
+    with open_engine(None) as api:
+        return str(api.base_url).replace("http+docker://localhost", "/var/run/docker.sock")
+
+
+def test_missing_hardening_is_seen_from_inside(ready: Bed, container_spec: ContainerSpec) -> None:
+    ready.parts["driver"] = lambda: LaxDriver(container_spec)
+    lines = ready.lines("sandbox")
+    told = " / ".join(line.found for line in lines if line.status is Status.FAILED)
+    for each in (
+        "there is a network interface",
+        "the root is not mounted read-only",
+        "commands have capabilities",
+        "no_new_privs is off",
+        "there is no seccomp filter",
+        "an engine's socket is there",
+        "a path of the host is mounted at /mnt",
+        "not limited for each sandbox: memory, processes",
+    ):
+        assert each in told
+    assert left() == []
+
+
+def left() -> list[str]:
+    client = docker.from_env()
+    try:
+        found = client.containers.list(all=True, filters={"label": "sandpiper.session=doctor"})
+        return [str(each.id) for each in found]
+    finally:
+        client.close()
+
+
+# -------------------------------------------------------------------------------------- the broker
+
+
+def test_a_broker_without_a_worker_is_no_queue_that_moves(patient: Bed, redis_url: str) -> None:
+    patient.env["SANDPIPER_BROKER"] = redis_url
+    broker, workers = patient.lines("broker", "workers")
+    assert (broker.status, broker.found) == (Status.GOOD, "redis answers")
+    assert (workers.status, "none answers" in workers.found) == (Status.FAILED, True)
+    assert "sandpiper worker" in workers.advice
+
+
+# ------------------------------------------------------------------------------- the doctor itself
+
+
+@contextmanager
+def hanging() -> Iterator[Callable[[Patient], Iterable[Line]]]:
+    """A check that ends only with the block."""
+    end = threading.Event()
+
+    def run(patient: Patient) -> Iterable[Line]:
+        end.wait(30)
+        return ()
+
+    try:
+        yield run
+    finally:
+        end.set()
+
+
+def plain(tmp_path: Path) -> Patient:
+    return doctor.patient(settings_module.load(None, {"SANDPIPER_STORE": f"file://{tmp_path}"}))
+
+
+def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None:
+    def breaks(patient: Patient) -> Iterable[Line]:
+        yield good("b", "so far so good")
+        raise ZeroDivisionError("a mistake of ours")
+
+    def refuses(patient: Patient) -> Iterable[Line]:
+        raise StoreError("the store says no")
+
+    def well(patient: Patient) -> Iterable[Line]:
+        return [good("d", "all is well")]
+
+    begun = time.monotonic()
+    with hanging() as hangs:
+        checks = [
+            Check(name, "A", run)
+            for name, run in {"a": hangs, "b": breaks, "c": refuses, "d": well}.items()
+        ]
+        report = examine(plain(tmp_path), checks, str, limit=0.3)
+        assert time.monotonic() - begun < 10
+    assert [(line.name, line.status) for _, line in report.lines] == [
+        ("a", Status.FAILED),
+        ("b", Status.FAILED),
+        ("c", Status.FAILED),
+        ("d", Status.GOOD),
+    ]
+    assert [line.found for _, line in report.lines] == [
+        "no answer within 0.3 s",
+        "the check itself failed: ZeroDivisionError: a mistake of ours",
+        "the store says no",
+        "all is well",
+    ]
+    assert report.hung
+    assert not report.ok
+
+
+def test_what_is_said_is_one_printable_line_without_secrets(tmp_path: Path) -> None:
+    def hostile(patient: Patient) -> Iterable[Line]:
+        return [good("a", "one\ntwo\x1b[31m SECRET" + "x" * 5000)]
+
+    report = examine(
+        plain(tmp_path), [Check("a", "A", hostile)], lambda text: text.replace("SECRET", "…")
+    )
+    ((_, line),) = report.lines
+    assert line.found.startswith("one two�[31m …x")
+    assert len(line.found) <= 1000
+
+
+@dataclass
+class Forgotten:
+    """Records that are written, and not there afterwards."""
+
+    records: Records
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        return None
+
+    def create(self, name: str, content: bytes) -> bool:
+        return self.records.create(name, content)
+
+    def replace(self, name: str, content: bytes, version: str) -> bool:
+        return self.records.replace(name, content, version)
+
+    def delete(self, name: str) -> None:
+        self.records.delete(name)
+
+    def modified(self, name: str) -> float | None:
+        return self.records.modified(name)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        return self.records.names(prefix)
+
+    def place(self, name: str) -> str:
+        return self.records.place(name)
+
+
+@dataclass
+class Forgetful:
+    """A store whose own probe is content."""
+
+    records: Records
+
+    def probe(self) -> None:
+        """Lets everything pass."""
+
+
+def test_a_probe_that_is_not_read_back_is_found(patient: Bed) -> None:
+    settings = settings_module.load(None, patient.env)
+    kept = doctor.patient(settings).store()
+
+    found = patient.examined(
+        replace(doctor.patient(settings), store=lambda: Forgetful(Forgotten(kept.records))),
+        ["store"],
+    )
+    assert "does not hold what was written" in blamed(found)["store"]

@@ -1,0 +1,116 @@
+"""The doctor and the webhooks: what is looked at, what is written, and that it is written once."""
+
+import pytest
+
+from tests.unit.doctor.bed import EVENTS, URL, Bed, Break
+from tests.unit.doctor.breaks import hook, last_delivery, without
+from worker.demo.gitlab import Access
+from worker.doctor.base import Status
+
+GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")
+
+
+def test_the_webhook_of_a_group_will_do(patient: Bed) -> None:
+    patient.gitlab.webhooks.of.clear()
+    hook = patient.gitlab.webhooks.add_to_group("team", f"{URL}/webhooks/gitlab", *EVENTS)
+    (line,) = patient.lines("webhook")
+    assert (line.status, line.found) == (Status.GOOD, "right for 1 of 1 projects")
+    hook.events.discard("note_events")
+    (line,) = patient.lines("webhook")
+    assert (line.status, "leaves out comments" in line.found) == (Status.FAILED, True)
+
+
+def writes(patient: Bed) -> list[str]:
+    return [
+        f"{seen.method} {seen.path.partition(f'/{patient.scene.project.id}/')[2]}"
+        for seen in patient.gitlab.requests
+        if seen.method != "GET"
+    ]
+
+
+def test_looking_writes_nothing(patient: Bed) -> None:
+    patient.lines(*GITLAB)
+    assert writes(patient) == []
+
+
+def test_fix_makes_the_webhook_and_then_leaves_it_alone(patient: Bed) -> None:
+    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    patient.fix = True
+    for _ in range(2):
+        assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
+        assert writes(patient) == ["POST hooks", "POST hooks/2/test/push_events"]
+    ((made,),) = patient.gitlab.webhooks.of.values()
+    assert made.url == f"{URL}/webhooks/gitlab"
+    assert made.events == {
+        *("pipeline_events", "note_events", "confidential_note_events", "emoji_events"),
+    }
+    assert (made.token, made.signing_token, made.ssl) == ("bed-webhook-secret-0123456789", "", True)
+
+
+def test_fix_sets_a_signing_token_where_the_secret_is_one(patient: Bed) -> None:
+    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_" + "c2FuZHBpcGVy" * 3
+    patient.fix = True
+    assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
+    ((made,),) = patient.gitlab.webhooks.of.values()
+    assert (made.token, made.signing_token) == ("", "whsec_" + "c2FuZHBpcGVy" * 3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        without("pipeline_events", "emoji_events"),
+        hook(ssl=False),
+        hook(token=""),
+        hook(alert="disabled"),
+        last_delivery("401"),
+    ],
+    ids=["events", "verification", "secret", "disabled", "another secret"],
+)
+def test_fix_puts_a_webhook_right_once(patient: Bed, broken: Break) -> None:
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    broken(patient)
+    patient.fix = True
+    assert {line.status for line in patient.lines("webhook")} <= {Status.GOOD, Status.FAILED}
+    before = len(writes(patient))
+    assert writes(patient)[0] == "PUT hooks/1"
+    assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
+    assert len(writes(patient)) == before
+    assert patient.hook.token == "bed-webhook-secret-0123456789"
+
+
+def test_fix_says_that_it_needs_a_maintainer_and_takes_the_token_of_one(patient: Bed) -> None:
+    patient.role(Access.REPORTER)
+    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    patient.fix = True
+    (line,) = patient.lines("webhook")
+    assert (line.status, "GITLAB_SETUP_TOKEN" in line.advice) == (Status.FAILED, True)
+    assert writes(patient) == []
+    boss = patient.gitlab.add_user("boss")
+    patient.gitlab.add_member(patient.scene.project, boss, Access.MAINTAINER)
+    patient.env["GITLAB_SETUP_TOKEN"] = patient.gitlab.add_token("setup", boss, "api")
+    assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
+
+
+def test_a_test_delivery_that_is_refused_means_another_secret(patient: Bed) -> None:
+    patient.hook.deliveries.clear()
+    patient.gitlab.webhooks.post = lambda url, event: (401, "")
+    (blamed,) = [line for line in patient.lines("webhook") if line.status is Status.FAILED]
+    assert "the secrets differ" in blamed.found
+    assert "GITLAB_WEBHOOK_SECRET" in blamed.advice
+
+
+def test_of_many_projects_few_are_tested_and_twenty_looked_at(patient: Bed) -> None:
+    patient.gitlab.webhooks.post = lambda url, event: (200, "")
+    patient.hook.deliveries.clear()
+    for number in range(24):
+        project = patient.gitlab.add_project(f"team/more-{number}")
+        patient.gitlab.add_member(project, patient.scene.bot, Access.MAINTAINER)
+        patient.gitlab.webhooks.add(project, patient.hook.url, *patient.hook.events, token="x")
+    found = {line.name: line.found for line in patient.lines("webhook")}
+    assert found["webhook"] == "right for 20 of 25 projects (looked at 20)"
+    asked = [seen.path for seen in patient.gitlab.requests if "/test/" in seen.path]
+    assert len(asked) == len(set(asked)) == 3

@@ -1,0 +1,129 @@
+"""The operators' list: who sees it, what is in it, and that it stays small."""
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import SUBJECT, context
+from tests.unit.pages.pages import ATTRIBUTES, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
+from worker.core.context import Context, Outcome, Status
+from worker.core.limits import Spent
+from worker.core.ports import Claim
+from worker.pages.overview import ROWS
+
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def turn(number: int = 0, project: str = "aviary/tern", project_id: int = 7) -> Context:
+    """One that began `number` seconds ago."""
+    return context(
+        session_id=f"{number:020x}",
+        subject=replace(SUBJECT, project=project, project_id=project_id),
+        spent=Spent(NOW - number, iterations=3, cost_usd=0.25),
+        outcome=Outcome(Status.DONE, "x"),
+        verdict="flaky",
+        seconds=61.0,
+    )
+
+
+def basic(token: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"me:{token}".encode()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        (BEARER, 200),
+        (basic(TOKEN), 200),
+        (basic(TOKEN + "x"), 401),
+        ({"authorization": f"Bearer {TOKEN[:-1]}"}, 401),
+        ({"authorization": "Bearer "}, 401),
+        ({"authorization": TOKEN}, 401),
+        ({"authorization": "Basic ???"}, 401),
+        ({"authorization": "Basic " + base64.b64encode(b"\xff:\xff").decode()}, 401),
+    ],
+)
+def test_the_list_is_for_who_has_the_token(
+    site: Site, headers: dict[str, str], status: int
+) -> None:
+    answer = site.client.get("/sessions", headers=headers)
+    assert answer.status_code == status
+    assert (site.opened > 0) is (status == 200)
+    if status == 401:
+        assert answer.headers["www-authenticate"].startswith("Basic ")
+
+
+def test_without_a_token_there_is_no_list(tmp_path: Path) -> None:
+    site = Site(tmp_path, token="")
+    for headers in ({}, {"authorization": "Bearer "}, basic("")):
+        assert site.client.get("/sessions", headers=headers).status_code == 404
+
+
+def test_a_row_says_what_a_turn_was_about_and_leads_to_its_page(site: Site) -> None:
+    site.keep(replace(turn(), session_id=KEY.session_id))
+    seen = Seen(site.client.get("/sessions", headers=BEARER).text)
+    text = " ".join(seen.text.split())
+    for part in ("aviary/tern!42", "pipeline 900", "Flaky", "done", "$0.25", "1 min 01 s", "model"):
+        assert part in text
+    page = next(link for link in seen.links if link.startswith("sessions/"))
+    assert site.client.get(f"/{page}").status_code == 200
+    site.now += 25 * 3600
+    assert site.client.get(f"/{page}").status_code == 404
+
+
+def test_a_turn_that_nobody_works_on_any_more_is_interrupted(site: Site) -> None:
+    running = replace(turn(), session_id=KEY.session_id, outcome=None)
+    site.list(running)
+    assert "Interrupted" in site.client.get("/sessions", headers=BEARER).text
+    site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
+    assert "Running" in site.client.get("/sessions", headers=BEARER).text
+
+
+def test_thousands_of_turns_are_read_a_page_at_a_time(site: Site) -> None:
+    for number in range(ROWS * 2 + 3):
+        site.list(turn(number))
+    found: list[str] = []
+    query = "/sessions"
+    sizes = []
+    while query:
+        page = site.client.get(query, headers=BEARER).text
+        links = Seen(page).links
+        rows = [link[9:29] for link in links if link.startswith("sessions/")]
+        sizes.append(len(rows))
+        found += rows
+        query = next((f"/sessions{link}" for link in links if "before=" in link), "")
+    assert sizes == [ROWS, ROWS, 3]
+    assert found == [f"{number:020x}" for number in range(ROWS * 2 + 3)]
+
+
+@pytest.mark.parametrize("query", ["aviary/tern", "aviary/*", "7"])
+def test_the_list_of_one_project(site: Site, query: str) -> None:
+    site.list(turn(1))
+    site.list(turn(2, "other/place", 70))
+    text = site.client.get("/sessions", params={"project": query}, headers=BEARER).text
+    assert "aviary/tern!42" in "".join(Seen(text).text.split("\n"))
+    assert "other/place" not in text
+
+
+def test_hostile_rows_are_shown_as_text_or_not_at_all(site: Site) -> None:
+    site.list(hostile())
+    for number, row in enumerate((b"{}", b"[", b'{"turn": true}', b"[" * 9000, b"\xff")):
+        site.store.recent.put(KEY, number + 1, NOW - number, row)
+    bad = "</code><script>alert(1)</script>"
+    for project in (bad, ""):
+        page = site.client.get("/sessions", params={"project": project}, headers=BEARER).text
+        seen = Seen(page)
+        assert seen.tags <= TAGS
+        assert seen.attributes <= ATTRIBUTES
+    assert page.count("</tr>") == 2
+    for cursor in ("../x", "%00", "9" * 500):
+        answer = site.client.get("/sessions", params={"before": cursor}, headers=BEARER)
+        assert answer.status_code in (200, 404)

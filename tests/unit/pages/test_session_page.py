@@ -1,0 +1,215 @@
+"""What a session's page shows, and to whom."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from tests.contexts import call, context
+from tests.unit.pages.pages import (
+    ATTRIBUTES,
+    HOSTILE,
+    KEY,
+    NOW,
+    OTHER,
+    TAGS,
+    Seen,
+    Site,
+    hostile,
+)
+from worker.core import history
+from worker.core.aftermath import DOWN, UP, Feedback, dump_feedback
+from worker.core.context import CallCost, Context, Outcome, Status
+from worker.core.limits import Limits, Spent
+from worker.core.messages import Assistant, ToolResult, Usage
+from worker.core.ports import Claim
+from worker.pages import view
+from worker.pages.sign import Signer
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def get(site: Site, session: str = KEY.session_id, sig: str | None = None) -> str:
+    answer = site.client.get(f"/sessions/{session}", params={"sig": sig or site.sign(session)})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def told(turn: int = 0) -> Context:
+    """A plain turn of one look and an answer."""
+    return replace(
+        context(
+            *(Assistant("I look.", (call(arguments='{"path": "a.py"}'),)),),
+            *(ToolResult("c1", "look", '{"result": "seen"}'), Assistant("It is the change.")),
+            spent=Spent(NOW - 60, iterations=2, context_tokens=1000, cost_usd=0.5),
+        ),
+        turn=turn,
+        outcome=Outcome(Status.DONE, "It is the change."),
+        calls=(
+            CallCost(turn, "test/model", Usage(10, 20, 30, 4), 0.2, NOW - 50, 3.0, 0),
+            CallCost(turn, "test/model", Usage(5, 60, 0, 4), 0.3, NOW - 40, 4.0, 2),
+        ),
+        verdict="caused by this change",
+        said="**Caused by this change**\n\n<sub>small</sub>",
+        seconds=20.0,
+    )
+
+
+def test_hostile_texts_are_shown_as_texts(site: Site) -> None:
+    site.keep(hostile(), hostile(1), files={"data/<b>.txt": b""})
+    page = get(site)
+    seen = Seen(page)
+    assert seen.tags <= TAGS
+    assert seen.attributes <= ATTRIBUTES
+    assert not [
+        link for link in seen.links if not link.startswith(("https://", "#", KEY.session_id))
+    ]
+    assert "<script>alert(1)</script>" in seen.text
+    assert not set(page) & set("\u202e\u2066\x00\x1b")
+    assert "{{ 7*7 }}" in seen.text
+    assert page.count("<details") == page.count("</details>")
+    assert page.count("<style>") == 1
+
+
+def test_a_huge_session_is_cut_to_a_page(site: Site) -> None:
+    huge = hostile(size=60)
+    many = tuple(each for _ in range(60) for each in huge.messages)
+    site.keep(replace(huge, messages=many, lost=(), said=HOSTILE * 2000))
+    page = get(site)
+    assert len(site.store.read_context(KEY, 0)) > 8_000_000
+    assert len(page) < 9_000_000
+    assert "more characters are not shown" in page
+    assert "longer than a page" in page
+
+
+def test_a_page_may_load_and_run_nothing(site: Site) -> None:
+    site.keep(told())
+    answer = site.client.get(f"/sessions/{KEY.session_id}", params={"sig": site.sign()})
+    policy = answer.headers["content-security-policy"]
+    wanted = ("default-src 'none'", "img-src 'none'", "frame-ancestors 'none'", "base-uri 'none'")
+    assert all(each in policy for each in (*wanted, "form-action 'none'", "style-src 'sha256-"))
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_timeline_says_what_was_asked_came_back_and_took(site: Site) -> None:
+    site.keep(told())
+    text = " ".join(Seen(get(site)).text.split())
+    for part in (
+        *("aviary/tern!42", "Caused by this change", "2 of 50", "thought 3.0 s", "tools 7.0 s"),
+        *("I look.", "look", "path", "a.py", "seen", "It is the change.", "$0.50 of $2.00"),
+    ):
+        assert part in text
+
+
+def test_an_answer_that_could_not_be_used_has_its_place() -> None:
+    usage = Usage(10)
+    calls = (CallCost(0, "m", usage, 0.1, 1.0, 1.0, -1), CallCost(0, "m", usage, 0.1, 3.0, 1.0, 0))
+    stored = view.Stored(context(Assistant("x"), calls=calls))
+    steps = view.page([stored], Limits()).turns[0].steps
+    assert [(step.number, bool(step.note), step.at) for step in steps] == [
+        (1, True, "00:00:01"),
+        (2, False, "00:00:03"),
+    ]
+
+
+def test_calls_of_an_older_version_stand_with_their_answers() -> None:
+    old = (CallCost(0, "m", Usage(11), 0.1), CallCost(0, "m", Usage(22), 0.1))
+    stored = view.Stored(replace(told(), calls=old))
+    steps = view.page([stored], Limits()).turns[0].steps
+    assert [step.tokens for step in steps] == ["11 in · 0 out", "22 in · 0 out"]
+
+
+def test_a_running_turn_is_shown_as_far_as_it_has_come(site: Site) -> None:
+    running = replace(told(), outcome=None, said="", verdict="")
+    site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
+    site.store.checkpoint(KEY, 0, history.dump(running))
+    text = Seen(get(site)).text
+    assert "running" in text
+    assert "I look." in text
+
+
+def test_a_deleted_session_shows_what_stands_for_it(site: Site) -> None:
+    emptied = replace(
+        told(1), messages=(), outcome=Outcome(Status.FAILED, "", "deleted on request")
+    )
+    site.keep(told(), emptied)
+    site.store.erase(KEY, 1)
+    text = Seen(get(site)).text
+    assert "deleted on request" in text
+    assert "I look." not in text
+
+
+def test_the_note_on_the_page_carries_no_signature(site: Site) -> None:
+    link = f"[Session](https://s.example/sessions/{KEY.session_id}?sig=1.{'a' * 64})"
+    site.keep(replace(told(), said=f"text <sub>{link}</sub>"))
+    assert "a" * 64 not in get(site)
+
+
+@pytest.mark.parametrize(
+    ("session", "signature"),
+    [
+        (KEY.session_id, ""),
+        (KEY.session_id, "1"),
+        (KEY.session_id, f"{int(NOW) + 60}.{'0' * 64}"),
+        (KEY.session_id, "expired"),
+        (KEY.session_id, "prolonged"),
+        (KEY.session_id, "another session's"),
+        (KEY.session_id, "another key's"),
+        (KEY.session_id[:10], "its own"),
+        (OTHER, "its own"),
+        ("..%2f..%2fetc", "its own"),
+    ],
+)
+def test_without_its_own_signature_a_page_is_not_there(
+    site: Site, session: str, signature: str
+) -> None:
+    site.keep(told())
+    until = int(NOW) + 60
+    mac = site.sign().partition(".")[2]
+    made = {
+        "expired": site.sign(seconds=-1),
+        "prolonged": f"{until + 1}.{mac}",
+        "another session's": site.sign(OTHER),
+        "another key's": Signer("another-secret-entirely").sign(KEY.session_id, until),
+        "its own": site.sign(session),
+    }.get(signature, signature)
+    answer = site.client.get(f"/sessions/{session}", params={"sig": made})
+    nothing = site.client.get(f"/sessions/{'0' * 20}", params={"sig": "x"})
+    assert (answer.status_code, answer.text) in [(404, nothing.text), (404, "Not Found")]
+    if signature != "its own":
+        assert site.opened == 0
+
+
+def test_without_a_secret_there_are_no_pages(site: Site) -> None:
+    site.keep(told())
+    pages = replace(site.pages, signer=None)
+    with TestClient(Starlette(routes=pages.routes())) as client:
+        answer = client.get(f"/sessions/{KEY.session_id}", params={"sig": site.sign()})
+    assert answer.status_code == 404
+
+
+def test_votes_and_what_became_of_the_pipeline_stand_with_their_turn(site: Site) -> None:
+    site.keep(told(), told(1))
+    votes = Feedback({"a": UP, "b": DOWN, "c": UP})
+    site.store.change_feedback(KEY, 0, lambda _: dump_feedback(votes))
+    site.store.record_after(KEY, 0, b'{"became": "fixed", "pipeline_id": 72, "sha": "9f8e7d6c5b"}')
+    site.store.record_after(KEY, 1, b'{"became": "<b>", "sha": "9f8e7d6c5b"}')
+    text = Seen(get(site)).text
+    assert "reactions: 2 👍, 1 👎; pipeline 72: fixed by a later commit (9f8e7d6c)" in text
+    assert text.count("Afterwards") == 1
+
+
+def test_a_turn_of_endless_steps_is_cut_and_says_so() -> None:
+    answers = tuple(Assistant("x") for _ in range(view.MOST_STEPS + 5))
+    steps = view.page([view.Stored(context(*answers))], Limits()).turns[0].steps
+    assert len(steps) == view.MOST_STEPS + 1
+    assert steps[-1].note == "What came after is not shown."

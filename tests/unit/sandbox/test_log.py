@@ -1,0 +1,250 @@
+"""`log`, the sandbox's reader of job logs, run as the sandbox runs it."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sandbox.image import log_text
+from sandbox.image.log_text import ROOM
+from worker.core.excerpt import Green
+
+ROOT = str(Path(__file__).parents[3])
+SHOWN = 4096
+
+
+def log(*words: str, status: int = 0) -> str:
+    """What `log` prints: on standard output, or where it fails on the other."""
+    start = f"import sys; sys.path.insert(0, {ROOT!r}); from sandbox.image.log import main; "
+    command = [sys.executable, "-ESsB", "-c", start + "sys.exit(main(sys.argv[1:]))", *words]
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    return (done.stderr if status else done.stdout).decode()
+
+
+def lines_of(*words: str) -> list[str]:
+    text = log(*words)
+    assert len(text.encode()) <= SHOWN
+    return text.removesuffix("\n").split("\n")
+
+
+def build(seed: int, *, fails: bool = False) -> list[str]:
+    """A job's log, every run of which differs in what does not matter."""
+    chance = random.Random(seed)
+
+    def name() -> str:
+        return f"{chance.getrandbits(48):x}"
+
+    return [
+        f"Running on runner-{name()}-project-7-concurrent-{chance.randrange(9)}",
+        f"$ pip install -r requirements.txt  # {chance.randrange(99)}",
+        *(f"Downloading pkg-{n}.whl ({chance.random():.1f} MB) at 10:1{n % 9}" for n in range(300)),
+        "$ pytest -q",
+        *(f"tests/test_{n}.py::test_it PASSED in {chance.random():.2f}s" for n in range(300)),
+        f"2025-03-0{seed % 9 + 1}T10:00:0{seed % 9}Z listening on 10.0.0.{seed}:{40_000 + seed}",
+        f"cache key 5f2b{name()} at 0x{name()} in /tmp/build-{seed}/out/cache.db",
+        *(["E   assert 107.0 == 119.0", "FAILED test_total"] if fails else ["all passed"]),
+        f"finished in {chance.randrange(9)}m {chance.randrange(60)}s",
+    ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "job.log"
+    path.write_text("\n".join([*build(3, fails=True), ""]))
+    (tmp_path / "job.log.green").write_text("\n".join([*build(5), ""]))
+    return path
+
+
+def test_a_diff_shows_what_is_new_and_what_is_gone_and_nothing_that_differs_by_chance(
+    file: Path,
+) -> None:
+    first, *rest = lines_of("diff", str(file))
+    assert first.startswith("2 lines of 608 in ")
+    assert rest == [
+        "new:",
+        "606: E   assert 107.0 == 119.0",
+        "607: FAILED test_total",
+        "gone:",
+        "606: all passed",
+    ]
+
+
+def test_the_green_log_may_be_named_and_its_last_line_of_ours_is_not_gone(
+    file: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "green.log"
+    trailer = "[this is the log of job 7, passed on main at abc, https://x]"
+    other.write_text("\n".join([*build(5), trailer, ""]))
+    assert lines_of("diff", str(file), str(other))[-2:] == ["gone:", "606: all passed"]
+
+
+def test_a_diff_without_a_green_log_says_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    assert "gitlab_get_last_green_log" in log("diff", str(tmp_path / "a"), status=2)
+
+
+def test_a_long_diff_keeps_the_telling_lines_and_says_how_to_see_the_rest(file: Path) -> None:
+    words = [f"{a}{b}{c}" for a in "abcdefghij" for b in "klmnopqrst" for c in "uvwxyz"]
+    more = [f"note about {word}" for word in words]
+    lines = build(3, fails=True)
+    file.write_text("\n".join([*lines[:-2], *more, *lines[-2:], ""]))
+    shown = lines_of("diff", str(file))
+    assert "1207: FAILED test_total" in shown
+    assert any("more: --after 0 shows all in order, or --bytes N]" in line for line in shown)
+    following = lines_of("diff", str(file), "--after", "1000")
+    assert following[2] == "1001: " + f"note about {words[1000 - 606]}"
+    (more_of,) = [line for line in following if "more: --after" in line]
+    last = following[-2].partition(":")[0]
+    assert f"--after {last} " in more_of
+
+
+def test_errors_are_grouped_and_shown_with_context_in_order(file: Path) -> None:
+    lines = build(3, fails=True)
+    hits = [f"ERROR worker {n}: connection refused" for n in range(40)]
+    file.write_text("\n".join([*hits, *lines, ""]))
+    shown = lines_of("errors", str(file))
+    assert shown[0] == "42 candidate lines in 3 groups, of 648 lines:"
+    assert "1: ERROR worker 0: connection refused [40 like it, last at 40]" in shown
+    assert (
+        shown.index("647: FAILED test_total") - shown.index("646: E   assert 107.0 == 119.0") == 1
+    )
+    numbers = [int(line.split(":")[0].split("-")[0]) for line in shown[1:] if line != "…"]
+    assert numbers == sorted(numbers)
+
+
+def test_grep_clips_long_lines_counts_what_it_leaves_out_and_goes_on(file: Path) -> None:
+    file.write_bytes(b"plain\n" + b"x" * 5_000 + b"NEEDLE" + b"y" * 9_000 + b"\nNEEDLE 3\n" * 900)
+    first = lines_of("grep", "needle", str(file), "-i", "--max", "2")
+    assert "NEEDLE" in first[0]
+    assert len(first[0]) < 400
+    assert first[-1] == "[901 matching lines of 1,801; 899 more: --after 3, or --bytes N]"
+    assert lines_of("grep", "NEEDLE", str(file), "--after", "1799")[0] == "1801: NEEDLE 3"
+    assert log("grep", "(", str(file), status=2).startswith("log: the pattern '(' is wrong")
+    assert lines_of("grep", "-F", "(", str(file)) == ["[0 matching lines of 1,801]"]
+
+
+def test_grep_shows_context_and_marks_gaps(file: Path) -> None:
+    file.write_text("".join(f"line {n}\n" for n in range(1, 100)))
+    assert lines_of("grep", "-C1", "line [57]0$", str(file)) == [
+        *("49- line 49", "50: line 50", "51- line 51", "…"),
+        *("69- line 69", "70: line 70", "71- line 71", "[2 matching lines of 99]"),
+    ]
+
+
+def test_a_slice_is_numbered_and_says_where_to_go_on(file: Path) -> None:
+    assert lines_of("slice", str(file), "606-607") == [
+        "606: E   assert 107.0 == 119.0",
+        "607: FAILED test_total",
+    ]
+    *shown, more = lines_of("slice", str(file), "2-500")
+    reached = int(shown[-1].partition(":")[0])
+    assert more == f"[go on with: log slice {file} {reached + 1}-500]"
+    assert lines_of("slice", str(file), "5000-") == ["[it has 608 lines]"]
+    assert "is no range" in log("slice", str(file), "x", status=2)
+
+
+def test_templates_show_the_unusual_first(file: Path) -> None:
+    shown = lines_of("templates", str(file))
+    assert shown[1:3] == ["1 × 607: FAILED test_total", "1 × 606: E assert # == #"]
+    assert shown[-2] == "300 × 304: tests/#.py::test_it PASSED in #"
+    common = lines_of("templates", "--common", "--max", "1", str(file))
+    assert common[1].startswith("300 × ")
+
+
+def test_an_outline_has_sections_commands_seconds_and_where_errors_are(file: Path) -> None:
+    sections = [
+        {"name": "prepare", "first": 1, "last": 1, "start": 1000, "end": 1004},
+        {"name": "step_script", "first": 2, "last": 608, "start": 1004, "end": 1100},
+    ]
+    times = [[1, 1000], [2, 1004], [303, 1030], [605, 1099]]
+    file.with_name("job.log.outline").write_text(json.dumps({"sections": sections, "times": times}))
+    shown = [line.split() for line in lines_of("outline", str(file))]
+    assert shown[0][:4] == ["608", "lines,", "100", "seconds;"]
+    assert ["1-1", "4", "-", "section", "prepare"] in shown
+    assert ["2-608", "96", "2", "section", "step_script"] in shown
+    assert ["303-608", "69", "2", "$", "pytest", "-q"] in shown
+    assert shown[-1][:5] == ["most", "telling", "error", "candidates:", "lines"]
+
+
+@pytest.mark.parametrize("told", ["", "[]", '{"sections": [1]}', '{"times": [["a"]]}', "\udcff"])
+def test_an_outline_that_was_spoiled_is_as_none(file: Path, told: str) -> None:
+    file.with_name("job.log.outline").write_bytes(told.encode(errors="surrogateescape"))
+    assert "times unknown" in lines_of("outline", str(file))[0]
+
+
+VERBS: list[Sequence[str]] = [
+    ("outline",),
+    ("errors",),
+    ("grep", "."),
+    ("templates",),
+    ("diff",),
+    ("slice", "1-"),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_any_bytes_are_taken_and_every_answer_is_short(tmp_path: Path, verb: Sequence[str]) -> None:
+    seeded = random.Random(7)
+    hostile = [
+        seeded.randbytes(50_000),
+        b"error " * 30_000,
+        b"\n" * 5_000,
+        b"\x1b[31merror\x1b[0m: a\rb\r\n" * 200,
+        b"".join(b"fail %s\n" % seeded.randbytes(300) for _ in range(200)),
+        b"0a" * 40_000 + b"\n" + b"/a" * 40_000 + b"\n" + b"a" * 80_000,
+    ]
+    path = tmp_path / "hostile"
+    path.write_bytes(b"\n".join(hostile))
+    (tmp_path / "hostile.green").write_bytes(b"\n".join(hostile[::2]))
+    words = [str(path), verb[1]] if verb[0] == "slice" else [*verb[1:], str(path)]
+    text = log(verb[0], *words)
+    assert len(text.encode()) <= ROOM + 100
+    assert "\x1b" not in text
+
+
+def test_a_file_that_is_not_there_is_said() -> None:
+    assert "cannot read /nowhere: No such file" in log("errors", "/nowhere", status=2)
+    assert "usage: log" in log("frobnicate", status=2)
+
+
+SAME = [
+    ("took 1.25s", "took 12.5s"),
+    ("2025-03-01T10:00:00Z started", "2026-11-22T09:59:59Z started"),
+    ("HEAD is now at 3f2a1b9", "HEAD is now at 77ab012"),
+    ("object at 0x7f1a2b", "object at 0x55dd01"),
+    ("wrote /builds/a/b/out.txt", "wrote /tmp/x/out.txt"),
+    ("listening on 10.0.0.1:8080", "listening on 10.1.2.33:41234"),
+    ("[  7/140] done", "[139/140] done"),
+]
+OTHER = [
+    ("E assert total == expected", "E assert sum == expected"),
+    ("FAILED test_total", "PASSED test_total"),
+    ("cannot open out.txt", "cannot open in.txt"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_diff_and_the_preview_take_the_same_lines_for_old(one: str, other: str) -> None:
+    assert _shape(one) == _shape(other)
+    assert not _news(one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_the_diff_and_the_preview_take_the_same_lines_for_new(one: str, other: str) -> None:
+    assert _shape(one) != _shape(other)
+    assert _news(one, other)
+
+
+def _shape(line: str) -> bytes:
+    return log_text.shapes([line.encode()])[0]
+
+
+def _news(green: str, line: str) -> bool:
+    known = Green()
+    known.feed(green.encode() + b"\n")
+    return bool(known.news({line.encode(): line.encode()}))

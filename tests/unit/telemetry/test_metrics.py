@@ -1,0 +1,249 @@
+"""What is counted, read from the page as Prometheus reads it."""
+
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
+from tests.fakes import EMPTY, HandClock, MemorySandbox, says
+from tests.jobs import FINDING, EchoKit, Job, MemoryDriver
+from worker import errand
+from worker.core.messages import ToolCall
+from worker.core.ports import SessionKey
+from worker.core.triggers import Trigger
+from worker.core.verdict import Verdict
+from worker.demo.gitlab import GitLabSim
+from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
+from worker.models.breaker import FAILURES, Breaker
+from worker.rescue import Rescuer
+from worker.sessions.folder import FolderStore
+from worker.sessions.store import Store
+from worker.telemetry.metrics import Metrics
+from worker.telemetry.parts import Telemetry
+from worker.telemetry.wrapped import (
+    CountedDriver,
+    CountedObjects,
+    CountedSandbox,
+)
+
+KEY = SessionKey(7, 42, "0123456789abcdef0123")
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    """One sample of the page."""
+    for family in text_string_to_metric_families(metrics.page().decode()):
+        for sample in family.samples:
+            if sample.name == name and sample.labels == labels:
+                return float(sample.value)
+    return None
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+@pytest.fixture
+def told() -> Telemetry:
+    return Telemetry(("look",))
+
+
+def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigger]:
+    later: list[Trigger] = []
+    deps = told.around(at.deps())
+    errand.perform(at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited)
+    return later
+
+
+def test_a_run_is_counted_from_the_queue_to_the_note(at: Job, told: Telemetry) -> None:
+    call = ToolCall("1", "look", "{}")
+    at.answers(says("", call, replace(call, id="2", name="invented")), FINDING)
+    perform(at, told)
+    metrics = told.metrics
+    assert value(metrics, "sandpiper_triggers_total", kind="pipeline", outcome="done") == 1
+    assert value(metrics, "sandpiper_queue_wait_seconds_sum", kind="pipeline") == 2
+    assert value(metrics, "sandpiper_sessions_running") == 0
+    assert value(metrics, "sandpiper_placeholder_seconds_count") == 1
+    assert 2 <= (value(metrics, "sandpiper_note_seconds_sum") or 0) < 60
+    assert value(metrics, "sandpiper_run_iterations_sum", outcome="done") == 2
+    verdict = Verdict(at.stored().verdict).name.lower()
+    assert value(metrics, "sandpiper_notes_total", verdict=verdict, origin="model") == 1
+    tokens = {"model": "test/model", "kind": "fresh"}
+    assert value(metrics, "sandpiper_model_tokens_total", **tokens) == 20
+    assert value(metrics, "sandpiper_model_cost_usd_total", model="test/model") == 0.02
+    assert value(metrics, "sandpiper_gitlab_write_seconds_count", operation="post") == 1
+    assert value(metrics, "sandpiper_sandbox_start_seconds_count", kind="fresh") == 1
+    assert value(metrics, "sandpiper_tool_seconds_count", tool="look", outcome="done") == 1
+    # What a model makes up is no label.
+    assert value(metrics, "sandpiper_tool_seconds_count", tool="other", outcome="done") == 1
+
+
+def test_a_model_that_is_down_is_a_failed_trigger_and_note(at: Job, told: Telemetry) -> None:
+    at.answers(ModelError("down", transient=False))
+    perform(at, told)
+    labels = {"verdict": "failure", "origin": "model"}
+    assert value(told.metrics, "sandpiper_notes_total", **labels) == 1
+    labels = {"kind": "pipeline", "outcome": "failed"}
+    assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1
+    labels = {"model": "test/model", "outcome": "failed"}
+    assert value(told.metrics, "sandpiper_model_call_seconds_count", **labels) == 1
+
+
+def test_the_same_trigger_again_is_skipped_and_nothing_runs(at: Job, told: Telemetry) -> None:
+    at.answers(FINDING)
+    perform(at, told)
+    perform(at, told, None)
+    labels = {"kind": "pipeline", "outcome": "skipped"}
+    assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1
+    assert value(told.metrics, "sandpiper_queue_wait_seconds_count", kind="pipeline") == 1
+    assert value(told.metrics, "sandpiper_note_seconds_count") == 1
+
+
+def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
+    at: Job, sim: GitLabSim, told: Telemetry
+) -> None:
+    sim.fail_next("POST", "/notes", 403, times=99)
+    assert perform(at, told) == []
+    labels = {"operation": "post", "status": "4xx"}
+    assert value(told.metrics, "sandpiper_gitlab_write_errors_total", **labels) == 1
+    labels = {"kind": "pipeline", "outcome": "parked"}
+    assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1
+    assert value(told.metrics, "sandpiper_sessions_running") == 0
+
+
+def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
+    at.answers(FINDING)
+    kit = EchoKit(redacted={"gitlab-token": 3})
+    deps = told.around(at.deps(kit=lambda subject, workflow: kit))
+    errand.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
+
+
+def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> None:
+    deps = at.deps()
+    deps.journal.accept(at.trigger())
+    at.clock.time += 90
+    rescuer = Rescuer(deps.journal, deps.leases, lambda one: None, at.clock, 1000.0, told.watch)
+    rescuer.look()
+    assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 90
+    assert value(told.metrics, "sandpiper_journal_entries", state="unfinished") == 1
+    deps.journal.settle(at.trigger())
+    rescuer.look()
+    deps.leases.resign()
+    assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 0
+
+
+def test_the_providers_failures_are_counted_by_kind_with_the_retries(told: Telemetry) -> None:
+    told.attempt("anthropic/some-model", ModelError("slow down", kind="rate_limit"), True)
+    told.attempt("anthropic/some-model", ModelError("no", kind="bad_key"), False)
+    labels = {"provider": "anthropic", "kind": "rate_limit"}
+    assert value(told.metrics, "sandpiper_provider_errors_total", **labels) == 1
+    assert value(told.metrics, "sandpiper_provider_retries_total", provider="anthropic") == 1
+
+
+def test_the_state_of_a_circuit_is_shown(told: Telemetry) -> None:
+    breaker = Breaker("anthropic", HandClock(), told.circuit)
+    for _ in range(FAILURES):
+        breaker.leave(failed=True)
+    assert value(told.metrics, "sandpiper_provider_circuit", provider="anthropic") == 2
+    breaker.leave(failed=False)
+    assert value(told.metrics, "sandpiper_provider_circuit", provider="anthropic") == 0
+
+
+def test_a_store_is_timed_and_what_became_of_a_pipeline_counted_once(tmp_path: Path) -> None:
+    metrics = Metrics()
+    store = Store(CountedObjects(FolderStore(tmp_path).records, metrics))
+    for _ in range(3):
+        store.record_after(KEY, 0, b'{"became": "fixed", "sha": "ab12"}')
+    store.record_after(KEY, 1, b'{"became": "</script>", "sha": "ab12"}')
+    assert list(store.sessions()) == [KEY]
+    assert value(metrics, "sandpiper_pipelines_after_total", became="fixed") == 1
+    assert value(metrics, "sandpiper_pipelines_after_total", became="other") == 1
+    assert value(metrics, "sandpiper_store_seconds_count", operation="create") == 4
+    assert value(metrics, "sandpiper_store_seconds_count", operation="list") == 1
+    with pytest.raises(StoreError):
+        store.read_context(KEY, 9)
+    (tmp_path / "sessions/7/42" / KEY.session_id / "0009").mkdir()
+    (tmp_path / "sessions/7/42" / KEY.session_id / "0009/context.json").mkdir()
+    with pytest.raises(StoreError):
+        store.read_context(KEY, 9)
+    labels = {"operation": "read", "kind": "final"}
+    assert value(metrics, "sandpiper_store_errors_total", **labels) == 1
+
+
+class Refusing(MemoryDriver):
+    def start(self, session: str, archive: object = None) -> MemorySandbox:
+        raise SandboxUnavailable("no engine")
+
+
+def test_starts_and_kills_of_sandboxes_are_told_apart() -> None:
+    metrics = Metrics()
+    CountedDriver(MemoryDriver(), metrics).start("s", [b"tar"])
+    assert value(metrics, "sandpiper_sandbox_start_seconds_count", kind="restored") == 1
+    with pytest.raises(SandboxUnavailable):
+        CountedDriver(Refusing(), metrics).start("s")
+    assert value(metrics, "sandpiper_sandbox_start_failures_total", kind="fresh") == 1
+
+    slow = ExecResult(None, EMPTY, EMPTY, 1.0, timed_out=True)
+    large = ExecResult(137, EMPTY, EMPTY, 1.0)
+    for answer in (slow, large, ExecResult(1, EMPTY, EMPTY, 1.0)):
+        sandbox = MemorySandbox(lambda command, answer=answer: answer)  # type: ignore[misc]
+        CountedSandbox(sandbox, metrics).exec("x", timeout=1, number=1)
+    gone = MemorySandbox(gone=True)
+    with pytest.raises(SandboxGone):
+        CountedSandbox(gone, metrics).exec("x", timeout=1, number=1)
+    reasons = ("timeout", "memory", "lost")
+    kills = [value(metrics, "sandpiper_sandbox_kills_total", reason=each) for each in reasons]
+    assert kills == [1, 1, 1]
+
+
+def test_many_threads_lose_no_count() -> None:
+    told = Telemetry(())
+
+    def count() -> None:
+        for _ in range(500):
+            told.webhook("pipeline", "accepted")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    labels = {"kind": "pipeline", "outcome": "accepted"}
+    assert value(told.metrics, "sandpiper_webhooks_total", **labels) == 4000
+
+
+def test_a_worker_answers_on_a_port_of_its_own() -> None:
+    metrics = Metrics()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"metrics.port: {port}"):
+            metrics.serve(port, "127.0.0.1")
+    stop = metrics.serve(port, "127.0.0.1")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert b"sandpiper_sessions_running 0.0" in answer.read()
+    stop()
+
+
+def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telemetry) -> None:
+    kit = EchoKit()
+    kit.toolbox.fails = lambda call: SandboxLost("gone")
+    at.answers(says("", ToolCall("1", "look", "{}")))
+    deps = told.around(at.deps(kit=lambda subject, workflow: kit))
+    errand.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    labels = {"kind": "pipeline", "outcome": "failed"}
+    assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

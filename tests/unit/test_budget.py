@@ -1,0 +1,145 @@
+"""What a project may cost in a day: counted once, kept to, told once."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import HandClock, says
+from tests.jobs import FINDING, EchoKit, Job
+from worker import job
+from worker.budget import MOST_TURNS, Budget, Day, decode, encode
+from worker.core.context import Status, Subject
+from worker.core.finding import Verdict
+from worker.core.survey import Failing, Group, Ruled, Survey
+from worker.demo.gitlab import GitLabSim, Pipeline
+from worker.deps import Kit
+from worker.playbook import Workflow
+from worker.sessions.folder import FolderStore
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as sim:
+        yield Job(sim, tmp_path)
+        assert sim.unexpected == []
+
+
+def budget(at: Job, cap: float) -> Budget:
+    return Budget(at.store.records, at.clock, cap)
+
+
+def another_failure(at: Job) -> Pipeline:
+    at.sim.push(at.scene.mr, {"more": b"1"})
+    return at.sim.run_pipeline(at.scene.mr)
+
+
+def test_a_turn_that_is_told_of_again_counts_once_and_a_new_day_begins_at_nothing(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock(1_795_000_000.0)
+    kept = Budget(FolderStore(tmp_path).records, clock, 1.0)
+    kept.spend(7, "abcd", 0, 0.4)
+    kept.spend(7, "abcd", 0, 0.6)
+    assert kept.used_up(7) == ""
+    kept.spend(7, "abcd", 1, 0.4)
+    assert "1.00 USD" in kept.used_up(7)
+    assert kept.used_up(8) == ""
+    clock.time += DAY
+    assert kept.used_up(7) == ""
+
+
+def test_what_many_threads_spend_at_once_is_all_counted(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+
+    def spend(number: int) -> None:
+        Budget(store.records, HandClock(), 1.0).spend(7, f"{number:04x}", 0, 0.125)
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert Budget(store.records, HandClock(), 1.0).used_up(7)
+    assert not Budget(store.records, HandClock(), 1.01).used_up(7)
+
+
+def test_a_day_of_many_turns_stays_small_and_loses_nothing(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    turns = {f"{number:020x}/0": 0.25 for number in range(MOST_TURNS)}
+    full = Day(turns, 1.0, tuple(range(10**9, 10**9 + MOST_TURNS)))
+    assert len(encode(full)) < 64 * 1024
+    store.records.create("spend/7/1970-01-01.json", encode(full))
+    Budget(store.records, HandClock(), 1.0).spend(7, "beef", 0, 0.25)
+    stored = store.records.read("spend/7/1970-01-01.json", 64 * 1024)
+    assert stored is not None
+    assert decode(stored.content).total == full.total + 0.25
+    assert len(decode(stored.content).turns) == MOST_TURNS
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"turns": {"a": -1}}', b'{"turns": 5}'])
+def test_a_damaged_day_has_cost_nothing(tmp_path: Path, content: bytes) -> None:
+    store = FolderStore(tmp_path)
+    store.records.create("spend/7/1970-01-01.json", content)
+    kept = Budget(store.records, HandClock(), 1.0)
+    assert kept.used_up(7) == ""
+    kept.spend(7, "abcd", 0, 2.0)
+    assert kept.used_up(7)
+
+
+def test_a_merge_request_is_told_once_that_nothing_is_left_and_the_next_day_goes_on(
+    at: Job,
+) -> None:
+    spent = budget(at, 0.01)
+    at.answers(FINDING, FINDING)
+    assert isinstance(at.failed(budget=spent), job.Finished)
+    told = at.failed(another_failure(at), budget=spent)
+    assert isinstance(told, job.Finished)
+    assert told.outcome.status is Status.FAILED
+    assert "budget of 0.01 USD" in at.own()[-1].body
+    count = len(at.own())
+    skipped = at.failed(another_failure(at), budget=spent)
+    assert isinstance(skipped, job.Skipped)
+    assert "budget of 0.01 USD" in skipped.reason
+    assert len(at.own()) == count
+    assert len(at.model.requests) == 1
+    at.clock.time += DAY
+    assert isinstance(at.failed(another_failure(at), budget=spent), job.Finished)
+    assert len(at.model.requests) == 2
+
+
+def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None:
+    spent = budget(at, 0.01)
+    at.answers(FINDING, says("tomorrow's answer"))
+    at.failed(budget=spent)
+    (root,) = at.own()
+    at.heard(at.comment("Why?", root.discussion_id), budget=spent)
+    assert "budget of 0.01 USD" in at.own()[-1].body
+    at.clock.time += DAY
+    at.heard(at.comment("And now?", root.discussion_id), budget=spent)
+    assert "tomorrow's answer" in at.own()[-1].body
+
+
+class RuleKit(EchoKit):
+    """A failure that a rule explains."""
+
+    def survey(self) -> Survey:
+        ruled = Ruled("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
+        return Survey((Group("", "", (Failing(1, "test"),), ruled=ruled),))
+
+
+def ruled(subject: Subject, workflow: Workflow) -> Kit:
+    return RuleKit()
+
+
+def test_what_a_rule_explains_costs_nothing_and_is_still_told(at: Job) -> None:
+    spent = budget(at, 0.01)
+    spent.spend(at.scene.project.id, "abcd", 0, 1.0)
+    spent.tell(at.scene.project.id, at.scene.mr.iid)
+    ended = at.failed(budget=spent, kit=ruled)
+    assert isinstance(ended, job.Finished)
+    assert "The disk is full." in at.own()[-1].body
+    assert at.model.requests == []

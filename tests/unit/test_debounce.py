@@ -1,0 +1,87 @@
+"""A failure rests for `gitlab.debounce` seconds, and only the newest one is looked at."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import FINDING, Job
+from worker import errand, job
+from worker.core.progress import unwatched
+from worker.core.triggers import Trigger
+from worker.demo.gitlab import GitLabSim, Pipeline
+from worker.journal import State
+
+REST = 30.0
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
+    """Set the worker's clock by GitLab's."""
+    ended = datetime.fromisoformat(pipeline.created_at).timestamp()
+    at.clock.sleep(ended + seconds - at.clock.now())
+
+
+def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
+    at.answers(FINDING)
+    seconds_after(at.scene.pipeline, 5, at)
+    with pytest.raises(job.Early) as early:
+        at.failed(debounce=REST)
+    assert early.value.seconds == pytest.approx(25)
+    assert at.scene.mr.notes() == []
+    at.clock.sleep(early.value.seconds)
+    assert isinstance(at.failed(debounce=REST), job.Finished)
+
+
+def test_of_quick_pushes_only_the_newest_is_looked_at(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING)
+    pushed = [at.scene.pipeline]
+    for number in range(3):
+        sim.push(at.scene.mr, {"file": str(number).encode()})
+        pushed.append(sim.run_pipeline(at.scene.mr))
+        sim.add_job(pushed[-1], "test")
+    seconds_after(pushed[-1], REST + 1, at)
+    ends = [type(at.failed(each, debounce=REST)) for each in pushed]
+    assert ends == [job.Skipped] * 3 + [job.Finished]
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -61.0, REST, 86400.0])
+def test_an_old_failure_does_not_rest_and_neither_does_one_of_a_clock_gone_wrong(
+    at: Job, seconds: float
+) -> None:
+    at.answers(FINDING)
+    seconds_after(at.scene.pipeline, seconds, at)
+    assert isinstance(at.failed(debounce=REST), job.Finished)
+
+
+def test_without_a_debounce_nothing_rests(at: Job) -> None:
+    at.answers(FINDING)
+    seconds_after(at.scene.pipeline, 0, at)
+    assert isinstance(at.failed(), job.Finished)
+
+
+def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None:
+    later: list[tuple[Trigger, float]] = []
+    deps = at.deps(debounce=REST)
+    seconds_after(at.scene.pipeline, 10, at)
+    trigger = at.trigger()
+    errand.perform(trigger, deps, unwatched, lambda *told: later.append(told))
+    ((again, seconds),) = later
+    assert (again, round(seconds)) == (trigger, 20)
+    (name,) = deps.journal.names()
+    noted = deps.journal.read(name)
+    assert noted is not None
+    assert (noted.entry.state, noted.entry.tries) == (State.WAITING, 0)
+    assert noted.entry.due == pytest.approx(at.clock.now() + 20)

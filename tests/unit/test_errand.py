@@ -1,0 +1,249 @@
+"""A trigger from the queue to its end: noted, begun by one, ended once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import call
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker import errand, job
+from worker.core.context import Status, Subject
+from worker.core.progress import unwatched
+from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.demo.gitlab import GitLabSim
+from worker.errors import Interrupted, SourceError
+from worker.journal import MOST_DEATHS, Journal, State, name_of
+from worker.leases import Leases
+from worker.rescue import Rescuer
+
+PATIENCE = 40.0
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+class Queue:
+    """What was put on it, and what was promised for later."""
+
+    def __init__(self) -> None:
+        self.now: list[Trigger] = []
+        self.later: list[tuple[Trigger, float]] = []
+
+    def promise(self, trigger: Trigger, seconds: float) -> None:
+        self.later.append((trigger, seconds))
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
+
+
+def perform(at: Job, trigger: Trigger, queue: Queue, **changes: object) -> None:
+    errand.perform(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
+
+
+def state(at: Job, trigger: Trigger) -> State | None:
+    noted = at.deps().journal.read(name_of(trigger))
+    return noted.entry.state if noted else None
+
+
+def another(at: Job) -> tuple[Leases, Journal]:
+    leases = Leases(at.store, at.clock)
+    return leases, Journal(at.store.records, leases, at.clock)
+
+
+def test_a_trigger_that_ended_leaves_no_record(at: Job, queue: Queue) -> None:
+    at.answers(FINDING)
+    perform(at, at.trigger(), queue)
+    assert len(at.own()) == 1
+    assert list(at.deps().journal.names()) == []
+    assert queue.later == []
+
+
+def test_what_another_worker_has_begun_is_not_begun_again(at: Job, queue: Queue) -> None:
+    leases, journal = another(at)
+    with leases.entered() as (owner, _):
+        journal.begin(at.trigger(), owner)
+        perform(at, at.trigger(), queue)
+    assert at.own() == []
+
+
+class Refusing:
+    """A desk that gives nothing."""
+
+    def __init__(self, *, transient: bool) -> None:
+        self._error = SourceError("GitLab does not say", transient=transient)
+
+    def subject(self, trigger: PipelineFailed) -> Subject | str:
+        raise self._error
+
+
+def test_a_passing_error_is_tried_again_later(at: Job, queue: Queue) -> None:
+    for _ in range(2):
+        perform(at, at.trigger(), queue, desk=Refusing(transient=True))
+        assert state(at, at.trigger()) is State.WAITING
+    assert [seconds for _, seconds in queue.later] == [2.0, 4.0]
+    at.answers(FINDING)
+    perform(at, at.trigger(), queue)
+    assert len(at.own()) == 1
+    assert state(at, at.trigger()) is None
+
+
+def test_a_lasting_error_is_parked_with_its_reason(at: Job, queue: Queue) -> None:
+    perform(at, at.trigger(), queue, desk=Refusing(transient=False))
+    (parked,) = at.deps().journal.parked()
+    assert parked.entry.reason == "GitLab does not say"
+    assert queue.later == []
+
+
+def test_a_dead_workers_trigger_is_queued_again_by_one_of_many(at: Job, queue: Queue) -> None:
+    dead, journal = another(at)
+    owner = dead.enter()
+    journal.begin(at.trigger(), owner)
+    dead.resign()
+    rescuers = [
+        Rescuer(journal_of, leases, queue.now.append, at.clock, PATIENCE)
+        for leases, journal_of in (another(at) for _ in range(4))
+    ]
+    assert sum(rescuer.look() for rescuer in rescuers) == 1
+    assert queue.now == [at.trigger()]
+    assert sum(rescuer.look() for rescuer in rescuers) == 0
+
+
+def test_what_nobody_takes_is_queued_again_after_a_growing_while(at: Job, queue: Queue) -> None:
+    leases, journal = another(at)
+    journal.accept(at.trigger())
+    rescuer = Rescuer(journal, leases, queue.now.append, at.clock, PATIENCE)
+    counts = []
+    for _ in range(3):
+        before = len(queue.now)
+        for _ in range(10):
+            rescuer.look()
+            at.clock.time += PATIENCE / 8
+        counts.append(len(queue.now) - before)
+    assert counts == [1, 0, 1]
+
+
+def test_a_fresh_queue_in_memory_gets_what_the_last_one_had(at: Job, queue: Queue) -> None:
+    leases, journal = another(at)
+    journal.accept(at.trigger())
+    Rescuer(journal, leases, queue.now.append, at.clock, PATIENCE).look(first=True)
+    assert queue.now == [at.trigger()]
+
+
+def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue) -> None:
+    for _ in range(MOST_DEATHS):
+        leases, journal = another(at)
+        journal.begin(at.trigger(), leases.enter())
+        leases.resign()
+    perform(at, at.trigger(), queue)
+    (note,) = at.own()
+    assert "3 workers died" in note.body
+    outcome = at.stored().outcome
+    assert outcome is not None
+    assert outcome.status is Status.FAILED
+    assert state(at, at.trigger()) is State.PARKED
+    perform(at, at.trigger(), queue)
+    assert len(at.own()) == 1
+
+
+def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Queue) -> None:
+    journal = at.deps().journal
+    with at.leases.entered() as (owner, _):
+        entry = journal.begin(at.trigger(), owner)
+        assert not isinstance(entry, str)
+        journal.park(entry, "it was refused")
+    assert [one.entry.reason for one in journal.parked()] == ["it was refused"]
+    assert journal.retry("zzz") is None
+    assert journal.retry(name_of(at.trigger()).partition("-")[2][:6]) == at.trigger()
+    at.answers(FINDING)
+    perform(at, at.trigger(), queue)
+    assert len(at.own()) == 1
+
+
+def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Queue) -> None:
+    at.answers(FINDING, says("first"), says("second"))
+    perform(at, at.trigger(), queue)
+    (root,) = at.own()
+    notes = [at.comment(text, root.discussion_id) for text in ("One?", "Two?")]
+    mr = at.scene.mr
+    one, two = (Replied(mr.project.id, mr.iid, each.discussion_id, each.id) for each in notes)
+    journal = at.deps().journal
+    journal.accept(one)
+    journal.accept(two)
+    perform(at, two, queue)
+    assert state(at, two) is State.WAITING
+    perform(at, one, queue)
+    perform(at, two, queue)
+    assert at.stored().turn == 2
+    assert [note.body.count("first") + 2 * note.body.count("second") for note in at.own()[1:]] == [
+        1,
+        2,
+    ]
+    assert list(journal.names()) == []
+    noted = [seconds for _, seconds in queue.later]
+    assert noted == [errand.BUSY_WAIT]
+
+
+def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    (root,) = at.own()
+    first, second = (at.comment(text, root.discussion_id) for text in ("One?", "Two?"))
+
+    def end(iteration: int) -> None:
+        at.leases.stopping = True
+
+    at.on_asking = end
+    at.answers(says("", call()))
+    with pytest.raises(Interrupted):
+        at.heard(first)
+    at.leases.stopping = False
+    at.on_asking = lambda iteration: None
+    at.answers(says("to the second"), says("to the first"))
+    assert isinstance(at.heard(second), job.Finished)
+    assert "Two?" in str(at.model.requests[-1].messages[-1])
+    assert isinstance(at.heard(first), job.Finished)
+    assert at.stored().answered == (second.id, first.id)
+
+
+@pytest.mark.parametrize("damage", [b"{", b"", b'{"schema": 99}'])
+def test_a_turn_that_cannot_be_read_is_told_of_and_the_rest_goes_on(at: Job, damage: bytes) -> None:
+    at.answers(FINDING, says("first"), says("second"))
+    at.failed()
+    (root,) = at.own()
+    at.says("One?", root.discussion_id)
+    (key,) = at.sessions()
+    path = Path(at.store.location(key, 1)) / "context.json"
+    path.write_bytes(damage)
+    ended = at.says("Two?", root.discussion_id)
+    assert isinstance(ended, job.Finished)
+    assert ended.turn == 2
+    assert "turn 1 of this conversation cannot be read" in str(at.model.requests[-1].messages[-1])
+    assert "turn 1 of this conversation cannot be read" in ended.body
+    assert "A race" in str(at.model.requests[-1].messages)
+
+
+def test_a_session_of_which_nothing_can_be_read_begins_anew(at: Job) -> None:
+    at.answers(FINDING, says("anew"))
+    at.failed()
+    (root,) = at.own()
+    (key,) = at.sessions()
+    (Path(at.store.location(key, 0)) / "context.json").write_bytes(b"torn")
+    ended = at.says("Why?", root.discussion_id)
+    assert isinstance(ended, job.Finished)
+    assert ended.turn == 1
+    assert "begins anew" in ended.body
+    assert "anew" in ended.body

@@ -1,0 +1,205 @@
+"""Which triggers may begin, and which wait for others of their project or for a model."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import HandClock
+from tests.jobs import FINDING, Job
+from worker import errand
+from worker.core.context import Status
+from worker.core.progress import unwatched
+from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.demo.gitlab import GitLabSim
+from worker.errors import CIRCUIT_OPEN, ModelError
+from worker.fair import Gate
+from worker.journal import Entry, Journal, State, name_of
+from worker.leases import LEASE, Leases
+from worker.rescue import Rescuer
+from worker.sessions.folder import FolderStore
+
+OPEN = ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
+
+
+def failure(pipeline: int, mr: int = 1, project: int = 7) -> PipelineFailed:
+    return PipelineFailed(project, pipeline, "a" * 40, "branch", mr, project)
+
+
+@dataclass
+class Worker:
+    """One worker's view of a store, and what it has put on the queue."""
+
+    store: FolderStore
+    clock: HandClock
+    cap: int = 2
+    queued: list[tuple[Trigger, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.leases = Leases(self.store, self.clock)
+        self.journal = Journal(self.store.records, self.leases, self.clock)
+        self.gate = Gate(self.store.records, self.journal, self.leases, self.queue, self.cap)
+
+    def queue(self, trigger: Trigger, since: float) -> None:
+        self.queued.append((trigger, since))
+
+    def begin(self, trigger: Trigger, owner: str) -> Entry:
+        entry = self.journal.begin(trigger, owner)
+        assert not isinstance(entry, str)
+        return entry
+
+    def tries(self, trigger: Trigger) -> bool:
+        """Whether it may begin now; a run that begins ends at once."""
+        with self.at_work(trigger) as free:
+            if free:
+                self.journal.settle(trigger)
+            return free
+
+    @contextmanager
+    def at_work(self, trigger: Trigger) -> Iterator[bool]:
+        """A run of the trigger, if it may begin now."""
+        with (
+            self.leases.entered() as (owner, _),
+            self.gate.entered(self.begin(trigger, owner)) as free,
+        ):
+            yield free
+
+    def state(self, trigger: Trigger) -> State | None:
+        noted = self.journal.read(name_of(trigger))
+        return noted.entry.state if noted else None
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Worker:
+    return Worker(FolderStore(tmp_path), HandClock())
+
+
+def test_what_is_over_the_cap_is_held_and_queued_again_when_a_run_ends(worker: Worker) -> None:
+    with worker.at_work(failure(1, 1)) as first:
+        with worker.at_work(failure(2, 2)) as second:
+            worker.clock.time += 5
+            third = worker.tries(failure(3, 3))
+            assert (first, second, third) == (True, True, False)
+            assert worker.state(failure(3, 3)) is State.HELD
+            worker.clock.time += 5
+            assert worker.queued == []
+        assert worker.queued == [(failure(3, 3), 1005.0)]
+    assert len(worker.queued) == 1
+    assert worker.tries(failure(3, 3))
+
+
+def test_another_project_and_a_comment_are_let_in(worker: Worker) -> None:
+    worker = replace(worker, cap=1)
+    with worker.at_work(failure(1)):
+        assert worker.tries(failure(2, 1, project=8))
+        assert worker.tries(Replied(7, 1, "thread", 5))
+        assert not worker.tries(failure(3, 2))
+
+
+def test_who_waits_longest_goes_first_and_with_its_newest_pipeline(worker: Worker) -> None:
+    worker = replace(worker, cap=1)
+    held = [failure(2, 1), failure(3, 1), failure(4, 2), failure(5, 0), failure(6, 0)]
+    with worker.at_work(failure(1, 9)):
+        assert not any([worker.tries(trigger) for trigger in held])
+        worker.journal.settle(failure(1, 9))
+    for _ in held:
+        worker.tries(worker.queued[-1][0])
+    order = [trigger.pipeline_id for trigger, _ in worker.queued]  # type: ignore[union-attr]
+    assert order == [3, 2, 4, 5, 6]
+
+
+def test_slots_of_a_dead_worker_are_free_and_the_rescuer_lets_the_next_one_in(
+    tmp_path: Path,
+) -> None:
+    clock = HandClock()
+    dead, alive = (Worker(FolderStore(tmp_path), clock, cap=1) for _ in range(2))
+    owner = dead.leases.enter()
+    with dead.gate.entered(dead.begin(failure(1), owner)):
+        assert not alive.tries(failure(2, 2))
+        rescuer = Rescuer(
+            *(alive.journal, alive.leases, lambda trigger: None, clock), admit=alive.gate.admit
+        )
+        for _ in range(3):
+            rescuer.look()
+        assert alive.queued == []
+        clock.time += LEASE
+        for _ in range(6):
+            clock.time += 8
+            rescuer.look()
+            if alive.queued:
+                break
+        assert [trigger for trigger, _ in alive.queued] == [failure(2, 2)]
+        assert alive.tries(failure(2, 2))
+
+
+def test_a_storm_on_many_threads_never_has_more_than_the_cap_at_work(worker: Worker) -> None:
+    most, at_work, lock = 0, 0, threading.Lock()
+
+    def run(number: int) -> None:
+        nonlocal most, at_work
+        with worker.at_work(failure(number, number)) as free:
+            if not free:
+                return
+            with lock:
+                at_work += 1
+                most = max(most, at_work)
+            threading.Event().wait(0.005)
+            with lock:
+                at_work -= 1
+            worker.journal.settle(failure(number, number))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 17)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    while worker.queued:
+        run(worker.queued.pop()[0].pipeline_id)  # type: ignore[union-attr]
+    assert 1 <= most <= worker.cap
+    assert list(worker.journal.names()) == []
+
+
+def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:
+    for content in (b"{", b"[]", b'{"owners": 5}', b'{"owners": [5]}'):
+        worker.store.records.delete("slots/7.json")
+        worker.store.records.create("slots/7.json", content)
+        assert worker.tries(failure(1))
+
+
+# ------------------------------------------------------------------------ no model answers now
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as sim:
+        yield Job(sim, tmp_path)
+        assert sim.unexpected == []
+
+
+def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> None:
+    later: list[tuple[Trigger, float]] = []
+    at.answers(OPEN, FINDING)
+    for _ in range(2):
+        errand.perform(at.trigger(), at.deps(), unwatched, lambda *told: later.append(told))
+        at.clock.time += 1000
+    assert [seconds for _, seconds in later] == [2.0]
+    (note,) = at.own()
+    assert "A race" in note.body
+    outcome = at.stored().outcome
+    assert outcome is not None
+    assert outcome.status is Status.DONE
+    assert list(at.deps().journal.names()) == []
+
+
+def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
+    at.answers(*[OPEN] * (errand.PATIENT_TRIES + 1))
+    for _ in range(errand.PATIENT_TRIES + 1):
+        assert at.sessions() == []
+        errand.perform(at.trigger(), at.deps(), unwatched, lambda *told: None)
+        at.clock.time += 60
+    (note,) = at.own()
+    assert "not asked now" in note.body
+    assert list(at.deps().journal.names()) == []

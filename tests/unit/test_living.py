@@ -1,0 +1,295 @@
+"""One living note for each merge request: superseded, fixed, passed again; never lost."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import call
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker import job
+from worker.conversation import CHECK_SECONDS
+from worker.core.context import Status
+from worker.core.identity import find_marker
+from worker.demo.gitlab import GitLabSim, Note, Pipeline
+from worker.deps import NoteOptions
+from worker.errors import ForgeError, ModelError
+
+THREAD = NoteOptions(thread=True)
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+        assert running.quick_actions == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+def pushed(at: Job, status: str = "failed") -> Pipeline:
+    """A new commit and its pipeline."""
+    at.sim.push(at.scene.mr, {"a": status.encode() + str(len(at.sim.pipelines)).encode()})
+    return at.sim.run_pipeline(at.scene.mr, status=status)
+
+
+def headline(note: Note) -> str:
+    return note.body.split("\n")[2]
+
+
+def became(at: Job, pipeline: Pipeline) -> dict[str, object]:
+    kept = at.store.after(at.key(pipeline), 0)
+    assert kept is not None
+    found = json.loads(kept)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_newer_finding_folds_the_older_note_under_a_link(at: Job) -> None:
+    at.answers(FINDING, FINDING)
+    at.failed()
+    before = at.own()[0].body
+    newer = pushed(at)
+    at.failed(newer)
+    old, new = at.own()
+    assert (
+        headline(old) == f"**Superseded by [a newer note]({new.web_url})** (pipeline {newer.id})."
+    )
+    assert find_marker(old.body) == find_marker(before)
+    assert before.partition("\n")[2].strip() in old.body
+    assert became(at, at.scene.pipeline)["became"] == "superseded"
+    assert became(at, at.scene.pipeline)["pipeline_id"] == newer.id
+    assert headline(new) == "**Flaky: not caused by this change**"
+
+
+def test_a_note_is_folded_once_however_many_follow(at: Job) -> None:
+    at.answers(FINDING, FINDING, FINDING)
+    at.failed()
+    second = pushed(at)
+    at.failed(second)
+    folded = at.own()[0].body
+    at.failed(pushed(at))
+    first, middle, _ = at.own()
+    assert first.body == folded
+    assert headline(middle).startswith("**Superseded by ")
+
+
+def test_a_run_that_explains_nothing_replaces_nothing(at: Job) -> None:
+    at.answers(FINDING, ModelError("the model is down"))
+    at.failed()
+    before = at.own()[0].body
+    at.failed(pushed(at))
+    assert at.own()[0].body == before
+
+
+def test_somebody_elses_note_with_a_marker_is_left_alone(at: Job) -> None:
+    at.answers(FINDING, FINDING)
+    at.failed()
+    forged = at.comment(at.own()[0].body)
+    before = forged.body
+    at.failed(pushed(at))
+    assert forged.body == before
+    assert headline(at.own()[0]).startswith("**Superseded by ")
+
+
+def test_a_reply_under_a_folded_note_still_resumes_its_session(at: Job) -> None:
+    at.answers(FINDING, FINDING, says("Because."))
+    first = at.failed()
+    at.failed(pushed(at))
+    ended = at.says("Why?", at.own()[0].discussion_id)
+    assert isinstance(ended, job.Finished)
+    assert isinstance(first, job.Finished)
+    assert ended.key == first.key
+
+
+def test_older_notes_that_cannot_be_folded_cost_nothing(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING, FINDING)
+    at.failed()
+    newer = pushed(at)
+    old = at.own()[0].id
+    sim.fail_next("PUT", f"/notes/{old}$", 403, times=9)
+    assert isinstance(at.failed(newer), job.Finished)
+
+
+def test_a_fix_is_told_on_the_note(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    before = at.own()[0].body
+    green = pushed(at, "success")
+    key = at.key(at.scene.pipeline)
+    assert at.passed(green) == job.Settled(green.id, (key.session_id,))
+    writes = [seen for seen in at.sim.requests if seen.method != "GET"]
+    assert at.passed(green) == job.Settled(green.id, ())
+    assert [seen for seen in at.sim.requests if seen.method != "GET"] == writes
+    (note,) = at.own()
+    url = f"{at.scene.project.web_url}/-/pipelines/{green.id}"
+    assert headline(note) == f"**Fixed by [pipeline {green.id}]({url}).**"
+    assert before.partition("\n")[2].strip() in note.body
+    assert became(at, at.scene.pipeline) == {
+        "schema": 1,
+        "became": "fixed",
+        "pipeline_id": green.id,
+        "sha": green.sha,
+        "at": at.clock.time,
+    }
+
+
+def test_the_same_commit_passing_later_is_no_fix(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING)
+    at.failed()
+    at.passed(sim.run_pipeline(at.scene.mr, status="success"))
+    assert headline(at.own()[0]).startswith("**Passed when run again: [pipeline ")
+    assert became(at, at.scene.pipeline)["became"] == "passed_again"
+
+
+def test_a_retried_job_that_turns_its_own_pipeline_green_is_no_fix(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    at.scene.pipeline.status = "success"
+    at.passed(at.scene.pipeline)
+    assert headline(at.own()[0]).startswith("**Passed when run again: ")
+
+
+def test_gitlab_is_not_asked_about_a_pipeline_that_never_failed(at: Job, sim: GitLabSim) -> None:
+    green = pushed(at, "success")
+    ended = at.passed(green)
+    assert isinstance(ended, job.Skipped)
+    assert "no failure was looked at before" in ended.reason
+    assert sim.requests == []
+
+
+def test_a_pipeline_that_is_not_the_newest_or_has_not_passed_settles_nothing(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    green = pushed(at, "success")
+    pushed(at)
+    ended = at.passed(green)
+    assert isinstance(ended, job.Skipped)
+    assert "is not the newest" in ended.reason
+    red = pushed(at)
+    ended = at.passed(red)
+    assert isinstance(ended, job.Skipped)
+    assert "is failed by now" in ended.reason
+    assert headline(at.own()[0]).startswith("**Flaky")
+
+
+def test_a_pass_waits_for_the_analysis_that_is_still_running(at: Job) -> None:
+    at.answers(FINDING)
+    waited = []
+
+    def retried(iteration: int) -> None:
+        at.scene.pipeline.status = "success"
+        with pytest.raises(job.Busy):
+            at.passed(at.scene.pipeline)
+        waited.append(iteration)
+
+    at.on_asking = retried
+    at.failed()
+    assert waited == [1]
+    at.passed(at.scene.pipeline)
+    assert headline(at.own()[0]).startswith("**Passed when run again: ")
+
+
+def test_a_run_that_is_overtaken_says_so_with_a_link(at: Job) -> None:
+    at.answers(says("", call("c1")), FINDING)
+    newer = []
+
+    def overtaken(iteration: int) -> None:
+        if iteration == 1:
+            newer.append(pushed(at))
+            at.clock.time += CHECK_SECONDS
+
+    at.on_asking = overtaken
+    at.failed()
+    (note,) = at.own()
+    number = newer[0].id
+    url = f"{at.scene.project.web_url}/-/pipelines/{number}"
+    assert f"uperseded by [pipeline {number}]({url})." in note.body
+    at.answers(FINDING)
+    at.on_asking = lambda iteration: None
+    at.failed(newer[0])
+    assert headline(note).startswith("**Superseded by [a newer note](")
+
+
+def test_a_note_deleted_meanwhile_is_posted_anew_once(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING)
+    at.on_asking = lambda iteration: sim.delete(at.own()[0])
+    ended = at.failed()
+    assert isinstance(ended, job.Finished)
+    (note,) = at.own()
+    assert note.id == ended.note.note_id
+    assert headline(note).startswith("**Flaky")
+
+
+def test_where_nothing_can_be_posted_any_more_the_reason_is_kept(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING)
+
+    def lock(iteration: int) -> None:
+        at.scene.mr.discussion_locked = True
+
+    at.on_asking = lock
+    ended = at.failed()
+    assert isinstance(ended, job.Finished)
+    assert ended.outcome.status is Status.FAILED
+    assert "the note could not be posted" in ended.outcome.reason
+    assert "A race in the test" in ended.outcome.text
+    again = at.failed()
+    assert isinstance(again, job.Skipped)
+
+
+def test_a_server_that_is_down_for_the_last_edit_is_tried_again_later(
+    at: Job, sim: GitLabSim
+) -> None:
+    at.answers(FINDING)
+    sim.fail_next("PUT", "/notes/", 502, times=9)
+    with pytest.raises(ForgeError) as caught:
+        at.failed()
+    assert caught.value.transient
+
+
+def test_a_thread_is_begun_by_option_and_resolved_when_fixed(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed(note=THREAD)
+    (note,) = at.own()
+    thread = at.scene.mr.discussions[note.discussion_id]
+    assert (note.type, thread.resolved) == ("DiscussionNote", False)
+    at.passed(pushed(at, "success"), note=THREAD)
+    assert thread.resolved
+
+
+def test_a_thread_that_people_made_of_a_plain_note_stays_theirs(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    (note,) = at.own()
+    at.comment("Really?", note.discussion_id)
+    at.passed(pushed(at, "success"))
+    assert headline(note).startswith("**Fixed by ")
+    assert not at.scene.mr.discussions[note.discussion_id].resolved
+
+
+def test_an_interrupted_run_finds_its_thread_again(at: Job, sim: GitLabSim) -> None:
+    at.answers(FINDING)
+    sim.fail_next("POST", "/discussions$", 502, after=True)
+    at.failed(note=THREAD)
+    assert len(at.own()) == 1
+
+
+def test_a_thread_that_could_not_be_resolved_is_resolved_the_next_time(
+    at: Job, sim: GitLabSim
+) -> None:
+    at.answers(FINDING)
+    at.failed(note=THREAD)
+    (note,) = at.own()
+    green = pushed(at, "success")
+    sim.fail_next("PUT", "/discussions/", 403)
+    with pytest.raises(ForgeError):
+        at.passed(green, note=THREAD)
+    at.passed(green, note=THREAD)
+    assert at.scene.mr.discussions[note.discussion_id].resolved
+    assert headline(note).startswith("**Fixed by ")

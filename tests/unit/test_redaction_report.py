@@ -1,0 +1,57 @@
+"""What was taken out at the door is told: in the log, in the note, with the session."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import FINDING, EchoKit, Job
+from worker import job
+from worker.core.redact import Redactor
+from worker.demo.gitlab import GitLabSim
+from worker.sources.reader import Redactions
+
+TOKEN = b"glpat-" + b"aB3dE5gH7jK9mN1pQ3sT"
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as sim:
+        yield Job(sim, tmp_path)
+
+
+def test_kinds_and_counts_are_logged_once_noted_and_stored(
+    at: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    at.answers(FINDING)
+    kit = EchoKit(redacted={"private-key": 1, "gitlab-token": 2})
+    with caplog.at_level(logging.INFO, "sandpiper"):
+        ended = at.failed(kit=lambda subject, workflow: kit)
+    assert isinstance(ended, job.Finished)
+    told = "2 GitLab tokens, 1 private key"
+    assert sum(told in record.message for record in caplog.records) == 1
+    (note,) = at.scene.mr.notes()
+    assert f"<sub>Redacted before anybody saw it: {told}.</sub>" in note.body
+    assert at.stored(ended.key).redacted == (("gitlab-token", 2), ("private-key", 1))
+
+
+def test_where_nothing_was_redacted_nothing_is_said(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    (note,) = at.scene.mr.notes()
+    assert "Redacted" not in note.body
+
+
+def test_a_line_that_comes_again_counts_once() -> None:
+    redact = Redactions(Redactor().data)
+    first, second = b"a\nlogin " + TOKEN + b"\nb\n", b"push " + TOKEN + b"\n"
+    for data in (first, first, first + second, b"nothing\n"):
+        assert TOKEN not in redact(data)
+    assert redact.counts == {"gitlab-token": 2}
+
+
+def test_a_mark_that_was_there_before_is_nobodys_secret() -> None:
+    redact = Redactions(Redactor().data)
+    redact(b"[redacted: gitlab-token] and " + TOKEN)
+    assert redact.counts == {"gitlab-token": 1}

@@ -1,0 +1,283 @@
+"""A turn that another run left in the middle: what is done again, what is not, what is told."""
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.base import Sandbox, SandboxError
+from tests.contexts import call
+from tests.fakes import EchoToolbox, MemorySandbox, says
+from tests.jobs import FINDING, EchoKit, Job
+from worker import job
+from worker.conversation import Stopped
+from worker.core.messages import ToolCall, ToolResult, results
+from worker.core.ports import Ran, Toolbox
+from worker.demo.gitlab import GitLabSim
+from worker.errors import HandedOver, StoreError
+from worker.sessions.folder import FolderStore
+
+
+class Killed(BaseException):
+    """The process ends here; nothing of ours may run but what a dead process cannot undo."""
+
+
+@dataclass
+class Tools(EchoToolbox):
+    """`run` changes things, `look` reads; dies at the calls named in `dies`."""
+
+    dies: set[str] = field(default_factory=set)
+
+    def repeatable(self, call: ToolCall) -> bool:
+        return call.name == "look"
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
+        for ran in super().run(calls, first):
+            if ran.result.call_id in self.dies:
+                raise Killed
+            yield ran
+
+
+class Engine:
+    """Sandboxes that outlive whoever started them, unless they were closed."""
+
+    def __init__(self) -> None:
+        self.left: MemorySandbox | None = None
+        self.archives: list[bytes | None] = []
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        self.archives.append(None if archive is None else b"".join(archive))
+        self.left = MemorySandbox()
+        return self.left
+
+    def adopt(self, session: str) -> Sandbox | None:
+        return self.left if self.left and not self.left.gone else None
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as running:
+        yield Job(running, tmp_path)
+        assert running.unexpected == []
+
+
+@dataclass
+class World:
+    """A job whose runs can be killed."""
+
+    at: Job
+    tools: Tools = field(default_factory=Tools)
+    engine: Engine = field(default_factory=Engine)
+
+    def run(self, **changes: Any) -> job.Ended | job.Told | object:
+        kit = _Kit(self.tools)
+        return self.at.failed(kit=lambda subject, flow: kit, sandboxes=self.engine, **changes)
+
+    def told(self) -> str:
+        """The newest request, as text."""
+        return str(self.at.model.requests[-1].messages)
+
+    def answers_of(self, request: int = -1) -> list[ToolResult]:
+        return list(results(self.at.model.requests[request].messages))
+
+
+@dataclass
+class _Kit(EchoKit):
+    toolbox: Any = None
+
+    def open(self, sandbox: Sandbox) -> Toolbox:
+        made: Toolbox = self.toolbox
+        return made
+
+
+@pytest.fixture
+def world(at: Job) -> World:
+    return World(at)
+
+
+def test_a_command_that_may_have_run_is_not_run_again_and_the_model_is_told(world: World) -> None:
+    calls = [call("c1", "run", '{"n": 1}'), call("c2", "run", '{"n": 2}'), call("c3", "look")]
+    world.at.answers(says("", *calls), FINDING)
+    world.tools.dies = {"c2"}
+    with pytest.raises(Killed):
+        world.run()
+    assert [each.id for each, _ in world.tools.ran] == ["c1", "c2"]
+    world.tools.dies = set()
+    assert isinstance(world.run(), job.Finished)
+    assert [each.id for each, _ in world.tools.ran] == ["c1", "c2", "c3"]
+    one, two, three = sorted(world.answers_of(), key=lambda each: each.call_id)
+    assert one.content == '{"n": 1}'
+    assert two.is_error
+    assert "may have run" in two.content
+    assert not three.is_error
+    assert len(world.at.own()) == 1
+
+
+def test_at_most_the_model_call_in_flight_is_made_again(world: World) -> None:
+    def die(iteration: int) -> None:
+        if iteration == 2:
+            raise Killed
+
+    world.at.on_asking = die
+    world.at.answers(says("", call("c1", "run")), FINDING)
+    with pytest.raises(Killed):
+        world.run()
+    world.at.on_asking = lambda iteration: None
+    assert isinstance(world.run(), job.Finished)
+    assert len(world.at.model.requests) == 2
+    assert [each.id for each, _ in world.tools.ran] == ["c1"]
+
+
+def test_a_sandbox_that_is_alive_is_gone_on_with_in_silence(world: World) -> None:
+    before = _killed_after_a_command(world)
+    assert isinstance(world.run(), job.Finished)
+    assert world.engine.archives == [None]
+    assert "replaced by another one" not in world.told()
+    assert before.gone
+
+
+def test_a_sandbox_that_is_gone_is_told_of_once(world: World) -> None:
+    _killed_after_a_command(world).gone = True
+    world.at.answers(says("", call("c1", "run")), says("", call("c2", "look")), FINDING)
+    assert isinstance(world.run(), job.Finished)
+    assert "is gone. Fetch again" in world.told()
+    assert world.told().count("replaced by another one") == 1
+
+
+def _killed_after_a_command(world: World) -> MemorySandbox:
+    def die(iteration: int) -> None:
+        if iteration == 2:
+            raise Killed
+
+    world.at.on_asking = die
+    world.at.answers(says("", call("c1", "run")), FINDING)
+    with pytest.raises(Killed):
+        world.run()
+    world.at.on_asking = lambda iteration: None
+    assert world.engine.left is not None
+    return world.engine.left
+
+
+def test_what_is_handed_over_is_gone_on_with_as_it_was(world: World) -> None:
+    def end(iteration: int) -> None:
+        world.at.leases.stopping = True
+
+    world.at.on_asking = end
+    world.at.answers(says("", call("c1", "run")), FINDING)
+    with pytest.raises(HandedOver):
+        world.run()
+    assert world.tools.ran == []
+    assert world.engine.left is not None
+    assert world.engine.left.gone
+    world.at.leases.stopping = False
+    world.at.on_asking = lambda iteration: None
+    assert isinstance(world.run(), job.Finished)
+    assert [each.id for each, _ in world.tools.ran] == ["c1"]
+    assert world.engine.archives == [None, b"tar"]
+    assert not any(each.is_error for each in world.answers_of())
+
+
+def test_a_run_that_is_stopped_keeps_its_files(world: World) -> None:
+    def stop(iteration: int) -> None:
+        if iteration == 2:
+            raise Stopped("superseded by pipeline 5")
+
+    world.at.on_asking = stop
+    world.at.answers(says("", call("c1", "run")), FINDING)
+    ended = world.run()
+    assert isinstance(ended, job.Finished)
+    files = world.at.store.open_files(ended.key, 0)
+    assert files is not None
+    with files as chunks:
+        assert b"".join(chunks) == b"tar"
+
+
+class Picky(Engine):
+    """It takes no archive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried = threading.Event()
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        if archive is not None:
+            raise SandboxError("that is no archive")
+        self.tried.set()
+        return super().start(session, archive)
+
+
+def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
+    world: World,
+) -> None:
+    world.at.answers(FINDING, says("", call("c1", "look")), says("Because."))
+    assert isinstance(world.run(), job.Finished)
+    (root,) = world.at.own()
+    engine = Picky()
+
+    def wait(iteration: int) -> None:
+        assert engine.tried.wait(10)
+
+    world.at.on_asking = wait
+    note = world.at.comment("Why?", root.discussion_id)
+    kit = _Kit(world.tools)
+    ended = world.at.heard(note, kit=lambda subject, flow: kit, sandboxes=engine)
+    assert isinstance(ended, job.Finished)
+    assert "saved files could not be restored" in world.told()
+    assert "files of earlier turns could not be restored" in ended.body
+
+
+class Away(FolderStore):
+    """A store that does not take checkpoints for a while."""
+
+    away = 0
+
+    def checkpoint(self, key: Any, turn: int, context: bytes) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreError("S3 is away", transient=True)
+        super().checkpoint(key, turn, context)
+
+
+def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_path: Path) -> None:
+    store = Away(tmp_path)
+    store.away = 2
+    world.at.answers(says("", call("c1", "run")), FINDING)
+    assert isinstance(world.run(store=store), job.Finished)
+    assert len(world.at.own()) == 1
+
+
+class Uncommitted(FolderStore):
+    """A store that is away when the work is done."""
+
+    away = 3
+
+    def commit(self, key: Any, turn: int, context: bytes) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreError("S3 is away", transient=True)
+        super().commit(key, turn, context)
+
+
+def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path: Path) -> None:
+    world.at.answers(FINDING)
+    assert isinstance(world.run(store=Uncommitted(tmp_path)), job.Finished)
+    assert len(world.at.model.requests) == 1
+
+
+def test_a_worker_that_was_taken_for_dead_posts_nothing(world: World) -> None:
+    def taken(iteration: int) -> None:
+        for name in world.at.store.records.names("workers/"):
+            world.at.store.records.delete(name)
+
+    world.at.on_asking = taken
+    world.at.answers(FINDING)
+    with pytest.raises(Exception, match="another worker has taken over"):
+        world.run()
+    (note,) = world.at.own()
+    assert "A race" not in note.body
+    assert world.engine.left is not None
+    assert not world.engine.left.gone
+    assert world.at.sessions() == []

@@ -1,0 +1,97 @@
+"""What a sweep finds begun and left: it is begun again once, or told of."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import call
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker import job, stranded
+from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.demo.gitlab import GitLabSim
+from worker.errors import Interrupted
+from worker.journal import Journal
+from worker.leases import Leases
+from worker.stranded import STALE, Stranded
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as sim:
+        yield Job(sim, tmp_path)
+        assert sim.unexpected == []
+
+
+def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Stranded]]:
+    begun: list[Trigger] = []
+    found = list(stranded.again(at.deps(), begun.append, act=act))
+    return begun, found
+
+
+def cut_off(at: Job, run: Trigger) -> None:
+    """The run ends after its first step, and no trigger is left of it."""
+
+    def end(iteration: int) -> None:
+        at.leases.stopping = True
+
+    at.on_asking = end
+    at.answers(says("", call()))
+    with pytest.raises(Interrupted):
+        job.run(run, at.deps(), at._watch)
+    at.leases.stopping = False
+    at.on_asking = lambda iteration: None
+
+
+def test_a_trigger_of_a_worker_that_is_gone_is_begun_again_once(at: Job) -> None:
+    leases = Leases(at.store, at.clock)
+    Journal(at.store.records, leases, at.clock).begin(at.trigger(), leases.enter())
+    assert sweep(at)[0] == []
+    leases.resign()
+    assert sweep(at, act=False)[0] == []
+    assert len(sweep(at, act=False)[1]) == 1
+    assert sweep(at)[0] == [at.trigger()]
+    assert sweep(at)[0] == []
+
+
+def test_a_trigger_that_may_still_be_on_the_queue_is_left_to_it(at: Job) -> None:
+    at.deps().journal.accept(at.trigger())
+    assert sweep(at)[0] == []
+    at.clock.time += STALE + 1
+    assert sweep(at)[0] == [at.trigger()]
+
+
+def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at: Job) -> None:
+    cut_off(at, at.trigger())
+    ((begun,), _) = sweep(at)
+    assert isinstance(begun, PipelineFailed)
+    at.answers(FINDING)
+    assert isinstance(job.run(begun, at.deps(), at._watch), job.Finished)
+    assert len(at.own()) == 1
+    assert at.stored().spent.iterations == 2
+    assert sweep(at) == ([], [])
+
+
+def test_an_unfinished_answer_goes_on_for_the_comment_that_asked(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    (root,) = at.own()
+    note = at.comment("Why?", root.discussion_id)
+    mr = at.scene.mr
+    asked = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
+    cut_off(at, asked)
+    assert sweep(at)[0] == [asked]
+    at.answers(says("So."))
+    assert isinstance(job.run(asked, at.deps(), at._watch), job.Finished)
+
+
+def test_what_is_at_work_is_left_to_it_and_what_is_damaged_is_told_of(at: Job) -> None:
+    cut_off(at, at.trigger())
+    (key,) = at.store.sessions()
+    with at.elsewhere(key):
+        assert sweep(at) == ([], [])
+    at.store.checkpoint(key, 0, b"{")
+    begun, (found,) = sweep(at)
+    assert begun == []
+    assert "cannot be read" in found.reason

@@ -1,0 +1,198 @@
+"""A fix on the diff: posted once, linked from the note, harmless; text where it does not fit."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import FINDING, Job
+from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from worker.core.context import Context, NoteRef, Subject
+from worker.core.finding import Finding, Verdict
+from worker.core.identity import SUGGESTIONS, Marker, find_marker
+from worker.core.limits import Spent
+from worker.core.suggestions import Suggestion
+from worker.demo.gitlab import GitLabSim, Note
+from worker.deps import NoteOptions
+from worker.errors import ForgeError
+from worker.forge import note
+from worker.forge.lint import problems
+from worker.suggesting import offered
+
+SESSION = "0123456789abcdef0123"
+FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
+CHANGE = Finding(verdict=Verdict.CHANGE, cause="It returns 4.", to_do=FIX)
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+        assert running.quick_actions == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+@pytest.fixture
+def context(at: Job) -> Context:
+    subject = at.desk.find(str(at.scene.project.id), 1, None)
+    assert isinstance(subject, Subject)
+    return Context(
+        session_id=SESSION,
+        subject=subject,
+        workflow="analyze-failures",
+        model="",
+        system="",
+        tools=(),
+        messages=(),
+        spent=Spent(started_at=0.0),
+        note=at.forge.post(subject, f"{Marker(SESSION, 0).text()}\n\nThe analysis.", ""),
+    )
+
+
+def on_the_diff(at: Job) -> list[Note]:
+    return [each for each in at.own() if each.type == "DiffNote"]
+
+
+def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -> None:
+    told, urls = offered(context, CHANGE, at.deps())
+    (made,) = on_the_diff(at)
+    assert urls == (made.web_url,)
+    assert find_marker(made.body) == Marker(SESSION, SUGGESTIONS[0])
+    assert " ```suggestion:-0+0\n     return sum(xs)\n ```" in made.body
+    assert context.note is not None
+    assert f"[the analysis]({context.note.url})" in made.body
+    assert told.to_do.startswith("Sum again.\n\nIn `app/sum.py`, line 2:")
+
+
+def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    sim.delete(at.own()[0])
+    offered(context, CHANGE, at.deps())
+    (made,) = on_the_diff(at)
+    assert "A fix from the analysis; nobody" in made.body
+
+
+def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context: Context) -> None:
+    sim.fail_next("POST", "/discussions$", 502, after=True)
+    first = offered(context, CHANGE, at.deps())[1]
+    assert offered(context, CHANGE, at.deps())[1] == first
+    assert len(on_the_diff(at)) == 1
+
+
+def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
+    several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
+    urls = offered(context, replace(CHANGE, to_do=several), at.deps())[1]
+    assert len(urls) == len(on_the_diff(at)) == len(SUGGESTIONS) == 3
+
+
+@pytest.mark.parametrize(
+    "to_do",
+    [
+        FIX.replace(":2", ":3"),
+        FIX.replace("app/sum.py", "app/other.py"),
+        FIX.replace("sum(xs)", "4"),
+        FIX.replace("sum(xs)", '"glpat-' + "aB3" * 8 + '"'),
+        FIX.replace("sum(xs)", "sum(xs)  "),
+        FIX.replace("sum(xs)", "sum(\u202exs)"),
+        FIX.replace("sum(xs)", "'<!-- sandpiper:session=x -->'"),
+    ],
+)
+def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
+    at: Job, context: Context, to_do: str
+) -> None:
+    told, urls = offered(context, replace(CHANGE, to_do=to_do), at.deps())
+    assert urls == ()
+    assert on_the_diff(at) == []
+    assert "In `app/" in told.to_do
+
+
+@pytest.mark.parametrize("verdict", [each for each in Verdict if each is not Verdict.CHANGE])
+def test_only_a_failure_of_the_change_is_fixed_on_the_diff(
+    at: Job, context: Context, verdict: Verdict
+) -> None:
+    assert offered(context, replace(CHANGE, verdict=verdict), at.deps())[1] == ()
+
+
+def test_nothing_of_a_private_analysis_goes_on_the_diff(at: Job, context: Context) -> None:
+    private = replace(context, note=NoteRef(5, "a" * 40))
+    assert offered(private, CHANGE, at.deps())[1] == ()
+    assert on_the_diff(at) == []
+
+
+def test_the_operator_may_switch_suggestions_off(at: Job, context: Context) -> None:
+    off = at.deps(note=NoteOptions(suggestions=False))
+    assert offered(context, CHANGE, off)[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/discussions$", 400), ("POST", "/discussions$", 403), ("GET", "/diffs$", 403)],
+)
+def test_what_gitlab_does_not_take_stays_text(
+    at: Job, sim: GitLabSim, context: Context, method: str, path: str, status: int
+) -> None:
+    sim.fail_next(method, path, status, times=9)
+    told, urls = offered(context, CHANGE, at.deps())
+    assert urls == ()
+    assert "return sum(xs)" in told.to_do
+
+
+def test_a_merge_request_that_has_moved_on_gets_no_suggestion(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    sim.push(at.scene.mr, {"a": b"1"})
+    assert offered(context, CHANGE, at.deps())[1] == ()
+
+
+def test_a_merged_results_pipeline_gets_its_suggestion(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    merged = sim.run_pipeline(at.scene.mr, kind="merge")
+    subject = replace(context.subject, pipeline_id=merged.id, sha=merged.sha)
+    assert offered(replace(context, subject=subject), CHANGE, at.deps())[1]
+
+
+def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
+    key = at.key(at.scene.pipeline)
+    body = note.suggestion(
+        Marker(key.session_id, SUGGESTIONS[0]), Suggestion("app/sum.py", 2, 2, "x"), ""
+    )
+    assert body
+    made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
+    assert made is not None
+    at.answers(FINDING)
+    at.failed()
+    at.scene.pipeline.status = "success"
+    at.passed(at.scene.pipeline)
+    assert at.scene.mr.discussions[made.discussion_id].resolved
+
+
+def test_a_hostile_fix_stays_inside_its_block() -> None:
+    seeded = random.Random(3)
+    bits = [*HOSTILE, "```", "````", "~~~", "\n", "\n/close\n", "```suggestion:-9+9", "</details>"]
+    marker = Marker(SESSION, SUGGESTIONS[0])
+    shown = 0
+    for _ in range(400):
+        text = "".join(seeded.choices(bits, k=seeded.randint(1, 4)))
+        body = note.suggestion(marker, Suggestion("a.py", 1, 1, text), "https://evil.com/x y")
+        shown += bool(body)
+        assert not body or problems(body, HOSTS) == [], text
+    assert shown > 50
+
+
+def test_an_error_that_may_pass_does_not_lose_the_finding(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    sim.fail_next("GET", "/notes$", 502, times=9)
+    with pytest.raises(ForgeError):
+        list(at.forge.own(context.subject))
+    sim.fail_next("GET", "/notes$", 502, times=9)
+    assert offered(context, CHANGE, at.deps())[1] == ()

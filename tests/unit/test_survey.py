@@ -1,0 +1,303 @@
+"""What the host finds before the model is asked: told, answered, kept and forgotten."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import says
+from tests.jobs import Ran
+from tests.surveyed import RACE, STUCK, At, RealKit, concludes
+from tests.worlds import again
+from worker import job
+from worker import survey as host
+from worker.core import history
+from worker.core.context import Context, Status
+from worker.core.messages import User
+from worker.core.survey import Survey
+from worker.core.verdict import Verdict
+from worker.demo.gitlab import DiffFile, GitLabSim
+from worker.errors import ModelError
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> At:
+    made = At(sim, tmp_path)
+    made.answers(*([concludes(made, "flaky")] * 9))
+    return made
+
+
+def finished(ran: Ran) -> job.Finished:
+    assert isinstance(ran, job.Finished)
+    return ran
+
+
+def context(at: At, ran: Ran) -> Context:
+    ended = finished(ran)
+    return history.load(at.store.read_context(ended.key, ended.turn))
+
+
+def flaked(at: At, *titles: str) -> None:
+    """Each merge request fails in the same way and is looked into."""
+    for title in titles:
+        _, pipeline = at.another(title)
+        finished(at.failed(pipeline))
+
+
+def test_the_model_sees_the_event_and_the_survey_in_its_first_message(at: At) -> None:
+    stored = context(at, at.failed(at.flake(at.scene.mr)))
+    assert at.first().startswith('{"project"')
+    assert "Group 1: clock" in at.first()
+    assert "the ferry clock did not tick" in at.first()
+    assert stored.survey is not None
+    assert stored.survey.groups[0].key
+    assert stored.found_by == ""
+
+
+def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
+    pipeline = at.flake(at.scene.mr)
+
+    class Died(BaseException):
+        pass
+
+    def die(iteration: int) -> None:
+        raise Died
+
+    at.on_asking = die
+    with pytest.raises(Died):
+        at.failed(pipeline)
+    at.on_asking = lambda iteration: None
+    at.clock.time += 10_000
+    seen = len(at.sim.requests)
+    finished(at.failed(pipeline))
+    assert at.first().count("Group 1: clock") == 1
+    surveyed = f"/jobs/{pipeline.jobs[0].id}/trace"
+    assert not [each for each in at.sim.requests[seen:] if each.path.endswith(surveyed)]
+
+
+def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
+    class Broken(RealKit):
+        def survey(self) -> Survey:
+            raise ValueError("a bug")
+
+    done = finished(at.failed(at.flake(at.scene.mr), kit=lambda subject, workflow: Broken()))
+    assert done.outcome.status is Status.DONE
+
+
+def test_a_runner_that_failed_is_told_by_rule_without_model_or_sandbox(at: At) -> None:
+    pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
+    done = finished(at.failed(pipeline, sandboxes=None))
+    (body,) = at.of(at.scene.mr)
+    assert at.model.requests == []
+    assert "Infrastructure: not caused by this change" in body
+    assert "The runner itself failed" in body
+    assert f"job {pipeline.jobs[0].id}, line 3" in body
+    assert "is disrupted: evicted" in body
+    assert "Found by rule, no model was asked" in body
+    assert "could not be proven" not in body
+    stored = context(at, done)
+    assert stored.survey is not None
+    assert stored.survey.groups[0].key
+    assert (stored.found_by, stored.outcome and stored.outcome.status) == ("rule", Status.DONE)
+    assert at.entries() == []
+
+
+def test_one_job_that_no_rule_knows_brings_the_model_in(at: At) -> None:
+    pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
+    at.sim.add_job(pipeline, "other", status="failed", trace=RACE)
+    finished(at.failed(pipeline))
+    assert len(at.model.requests) == 1
+    assert "recognised by rule runner-system-failure, certain" in at.first()
+
+
+def test_a_question_under_a_rules_note_is_answered_by_a_model(at: At) -> None:
+    pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
+    at.failed(pipeline)
+    at.answers(says("It was evicted."))
+    (note,) = at.own()
+    finished(at.says("Why was it evicted?", note.discussion_id))
+    assert len(at.model.requests) == 1
+    assert "It was evicted." in at.own()[-1].body
+    assert "Found by rule" not in at.own()[-1].body
+
+
+def test_what_is_found_is_kept_by_the_errors_signature(at: At) -> None:
+    flaked(at, "a", "b")
+    (entry,) = at.entries()
+    assert (entry.count, entry.agreed) == (2, 2)
+    assert entry.finding is not None
+    assert entry.finding.verdict == Verdict.FLAKY
+    assert entry.finding.cause == "The clock waits for a tick."
+    assert "#note_" in entry.finding.url
+    assert {each.mr_iid for each in entry.sightings} == {2, 3}
+
+
+def test_a_model_is_told_what_was_found_before(at: At) -> None:
+    flaked(at, "a", "b")
+    assert "seen before: once, in 1 other merge request; verdict then: flaky" in at.first()
+    assert "The clock waits for a tick." in at.first()
+
+
+def test_the_third_merge_request_is_answered_from_what_is_known(at: At) -> None:
+    flaked(at, "a", "b")
+    mr, pipeline = at.another("c")
+    done = finished(at.failed(pipeline, sandboxes=None))
+    (body,) = at.of(mr)
+    assert len(at.model.requests) == 2
+    lines = [line for line in body.split("\n") if line.strip()]
+    assert lines[1].startswith("**Flaky: not caused by this change.** clock: seen 2 times since ")
+    assert "in 2 other merge requests, [the job explained](http" in lines[1]
+    assert "**Cause:** The clock waits for a tick. **What to do:** Retry it." in lines[2]
+    assert "Known failure, no model was asked" in lines[3]
+    assert "`/sandpiper analyze`" in lines[3]
+    assert len(lines) == 4
+    assert context(at, done).found_by == "known"
+    (entry,) = at.entries()
+    assert (entry.count, entry.agreed) == (3, 2)
+
+
+def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
+    flaked(at, "a", "b")
+    _, pipeline = at.another("c")
+    at.failed(pipeline)
+    mr = pipeline.mr
+    assert mr is not None
+    asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")
+    at.answers(concludes(at, "infrastructure", "A slow disk."))
+    done = finished(at.heard(asked))
+    assert len(at.model.requests) == 3
+    last = at.model.requests[-1].messages[-1]
+    assert isinstance(last, User)
+    assert "Run the whole workflow now" in last.text
+    assert "**Infrastructure: not caused by this change**" in at.of(mr)[-1]
+    assert done.turn == 1
+    (entry,) = at.entries()
+    assert entry.finding is not None
+    assert (entry.finding.verdict, entry.agreed) == (Verdict.INFRASTRUCTURE, 1)
+    # And now it has been looked at.
+    again = at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper analyze"))
+    assert isinstance(again, job.Told)
+
+
+def test_who_asks_for_an_analysis_gets_one(at: At) -> None:
+    flaked(at, "a", "b")
+    mr, _ = at.another("c")
+    finished(at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")))
+    assert len(at.model.requests) == 3
+
+
+def test_a_verdict_that_quotes_nothing_is_a_guess_and_is_not_kept(at: At) -> None:
+    at.answers(says("## Verdict\nflaky\n\n## Cause\nWho knows.\n"))
+    finished(at.failed(at.flake(at.scene.mr)))
+    (body,) = at.of(at.scene.mr)
+    assert "**Not clear whether this change is the cause**" in body
+    assert "quoted nothing that proves it" in body
+    (entry,) = at.entries()
+    assert entry.finding is None
+
+
+def test_a_rule_that_says_the_same_stands_for_a_quote(at: At) -> None:
+    at.sim.push(at.scene.mr, {"Dockerfile": b"FROM a\n"})
+    at.scene.mr.diffs.append(DiffFile("Dockerfile", "@@ -0,0 +1 @@\n+FROM a\n"))
+    at.answers(says("## Verdict\ninfrastructure\n\n## Cause\nIt was evicted.\n"))
+    finished(at.failed(at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")))
+    assert len(at.model.requests) == 1
+    assert "**Infrastructure: not caused by this change**" in at.of(at.scene.mr)[0]
+
+
+def test_how_an_error_ended_is_told_the_next_time(at: At) -> None:
+    _, pipeline = at.another("a")
+    finished(at.failed(pipeline))
+    pipeline.status = "success"
+    assert isinstance(at.passed(pipeline), job.Settled)
+    (entry,) = at.entries()
+    assert entry.ended == f"it passed when run again, without a change (pipeline {pipeline.id})"
+    flaked(at, "b")
+    assert "the last time it passed when run again, without a change" in at.first()
+    (entry,) = at.entries()
+    assert entry.ended == ""
+
+
+def test_an_error_that_a_later_commit_fixed_says_so(at: At) -> None:
+    mr, pipeline = at.another("a")
+    finished(at.failed(pipeline))
+    at.sim.push(mr, {"a": b"1"})
+    green = at.sim.run_pipeline(mr, status="success")
+    at.passed(green)
+    (entry,) = at.entries()
+    assert entry.ended == f"a later commit fixed it (pipeline {green.id})"
+
+
+def test_what_the_record_overrules_is_not_kept_for_others(at: At) -> None:
+    pipeline = at.flake(at.scene.mr)
+    at.sim.add_job(again(at.sim, pipeline, at.scene.mr), "clock")
+    at.answers(concludes(at, "caused by this change", "Line 2 of app/sum.py."))
+    finished(at.failed(pipeline))
+    (body,) = at.of(at.scene.mr)
+    assert "**Flaky: not caused by this change**" in body
+    assert "**Cause in the model's view:** Line 2" in body
+    assert "**What to do:** Retry the job." in body
+    (entry,) = at.entries()
+    assert entry.finding is None
+
+
+def test_a_jobs_name_is_no_heading_of_the_rules_note(at: At) -> None:
+    pipeline = at.sim.run_pipeline(at.scene.mr)
+    name = "## What to do: curl evil.example"
+    reason = "runner_system_failure"
+    at.sim.add_job(pipeline, name, status="failed", trace=STUCK, failure_reason=reason)
+    finished(at.failed(pipeline))
+    (body,) = at.of(at.scene.mr)
+    assert "**Failed:** ## What to do" in body.replace("\\", "")
+    assert "**What to do:** Retry the job." in body
+
+
+def test_what_is_said_in_internal_notes_is_not_kept(at: At) -> None:
+    mr, _ = at.another("a")
+    asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze", internal=True)
+    finished(at.heard(asked))
+    assert at.entries() == []
+
+
+def test_an_unknown_cause_is_a_sighting_and_no_finding(at: At) -> None:
+    at.answers(says("## Verdict\nunknown\n\n## Cause\nWho knows.\n"))
+    flaked(at, "a")
+    (entry,) = at.entries()
+    assert (entry.finding, entry.count) == (None, 1)
+
+
+def test_a_store_that_fails_costs_only_what_is_known(at: At) -> None:
+    flaked(at, "a")
+    (key,) = at.store.known.keys(at.scene.project.id)
+    at.store.known.change(at.scene.project.id, key, lambda old: b"{")
+    flaked(at, "b")
+    (entry,) = at.entries()
+    assert entry.count == 1
+
+
+def test_without_a_model_the_note_lists_the_failing_jobs_by_cause(at: At) -> None:
+    pipeline = at.sim.run_pipeline(at.scene.mr)
+    for number in range(3):
+        at.sim.add_job(pipeline, f"unit: [{number}]", status="failed", trace=RACE)
+    at.model.answers = [ModelError("no model answers")]
+    finished(at.failed(pipeline))
+    (body,) = at.of(at.scene.mr)
+    assert "unit (3 of 3 variants)" in body
+    assert "the ferry clock did not tick" in body
+
+
+def test_a_forgotten_merge_request_leaves_no_words_in_what_is_known(at: At) -> None:
+    flaked(at, "a", "b")
+    assert host.forget(at.scene.project.id, 3, at.deps()) == 1
+    (entry,) = at.entries()
+    assert entry.finding is None
+    assert {each.mr_iid for each in entry.sightings} == {2}
+    host.forget(at.scene.project.id, 2, at.deps())
+    assert at.entries() == []

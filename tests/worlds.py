@@ -1,0 +1,67 @@
+"""More than one pipeline in the simulated GitLab: what a failure is compared with."""
+
+from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline
+from worker.demo.gitlab.state import Job, Project
+
+LOG = b"""\
+$ pytest -q
+E   AssertionError: expected 3, got 4
+FAILED tests/test_sum.py::test_sum - AssertionError: expected 3, got 4
+ERROR: Job failed: exit code 1
+"""
+OTHER_LOG = b"""\
+$ pytest -q
+E   ModuleNotFoundError: No module named 'yaml'
+ERROR tests/test_io.py - ModuleNotFoundError: No module named 'yaml'
+ERROR: Job failed: exit code 1
+"""
+
+
+def branch_pipeline(sim: GitLabSim, mr: MergeRequest, sha: str, ref: str = "") -> Pipeline:
+    """A pipeline of a branch (by default the target branch) of the merge request's project."""
+    pipeline = Pipeline(
+        id=sim.next_id("pipeline"),
+        iid=len(sim.pipelines) + 1,
+        project=mr.project,
+        ref=ref or mr.target_branch,
+        sha=sha,
+        source="push",
+        status="failed",
+        user=mr.author,
+        created_at=sim.now(),
+    )
+    sim.pipelines[pipeline.id] = pipeline
+    return pipeline
+
+
+def again(sim: GitLabSim, of: Pipeline, mr: MergeRequest, source: str = "") -> Pipeline:
+    """Another pipeline of the merge request on the same commit; its newest stays what it was."""
+    newest = mr.head_pipeline
+    made = sim.run_pipeline(mr, kind="head")
+    made.sha, made.ref, made.source = of.sha, of.ref, source or of.source
+    mr.head_pipeline = newest
+    return made
+
+
+def job_in(
+    sim: GitLabSim,
+    pipeline: Pipeline,
+    outcome: str,
+    name: str = "unit-tests",
+    reason: str | None = None,
+) -> Job:
+    """A run of a job: "same" error as `LOG`, "other" error, "pass", or "gone": failed, no log."""
+    log = {"same": LOG, "other": OTHER_LOG}.get(outcome, b"")
+    status = "success" if outcome == "pass" else "failed"
+    return sim.add_job(pipeline, name, status=status, trace=log, failure_reason=reason)
+
+
+def target(sim: GitLabSim, mr: MergeRequest, *runs: tuple[str, str]) -> None:
+    """Pipelines of the target branch, the oldest first: (commit, outcome of unit-tests)."""
+    for sha, outcome in runs:
+        job_in(sim, branch_pipeline(sim, mr, sha), outcome)
+
+
+def bare(project: Project) -> str:
+    """The commit at the head of the default branch."""
+    return project.refs[project.default_branch]

@@ -15,9 +15,9 @@ demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
 	@.ci/venv
 	@.ci/with-services image -- .venv/bin/sandpiper demo $(ARGS)
 
-test: ## Every test, on real containers, a real Redis and a real S3 server
+test: ## Every test, on real containers, real brokers and a real S3 server
 	@.ci/venv dev
-	@.ci/with-services image redis bwrap -- .venv/bin/pytest $(ARGS)
+	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest $(ARGS)
 
 check: ## Format, lint, types and the structure of the house; needs no services
 	@.ci/venv dev
@@ -26,18 +26,20 @@ check: ## Format, lint, types and the structure of the house; needs no services
 	.venv/bin/mypy
 	.venv/bin/pytest -q tests/law
 
-format: ## Format the code and mend what ruff can mend
+format: ## Format the code, mend what ruff can mend, make what is made from the settings
 	@.ci/venv dev
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
+	.venv/bin/python -m worker.settings.reference
+	.venv/bin/python -m tests.deploy.config_schema
 
 bench: ## Measure: the benchmarks of tests/bench
 	@.ci/venv dev
 	@.ci/with-services image redis bwrap -- .venv/bin/python -m tests.bench $(ARGS)
 
-image: ## Build the sandbox's image into the engine that is used
+image: ## Build the sandbox's and the worker's image into the engine that is used
 	@.ci/venv
-	@.ci/with-services image -- true
+	@.ci/with-services image -- .venv/bin/python -m tests.deploy.image
 
 clean: ## Remove what these commands made: .venv, caches, the private engine's images
 	@.ci/clean

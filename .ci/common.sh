@@ -57,3 +57,6 @@ disable_units() {
   [[ -d /run/systemd/system ]] || return 0
   systemctl disable --quiet "$@" 2>/dev/null || true
 }
+
+# port_taken PORT: whether something listens there on loopback.
+port_taken() { (: >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }

@@ -28,12 +28,12 @@ start_redis() {
   redis_dir=$(mktemp -d)
   for _ in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 12000)) # below the range that clients' ports are taken from
-    if redis_listens "$port"; then continue; fi
+    if port_taken "$port"; then continue; fi
     # pdeathsig: it ends with this shell, however that ends.
     setsid setpriv --pdeathsig TERM redis-server --bind 127.0.0.1 --port "$port" --save '' \
       --appendonly no --dir "$redis_dir" >"$redis_dir/log" 2>&1 </dev/null &
     redis_pid=$!
-    until redis_listens "$port"; do
+    until port_taken "$port"; do
       kill -0 "$redis_pid" 2>/dev/null || continue 2
       sleep 0.02
     done
@@ -43,8 +43,6 @@ start_redis() {
   tail -n 15 "$redis_dir/log" >&2
   die "redis-server does not start: start one yourself and set SANDPIPER_TEST_REDIS to its URL"
 }
-
-redis_listens() { (: >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 stop_redis() {
   [[ -z ${redis_pid:-} ]] || kill "$redis_pid" 2>/dev/null || true

@@ -102,6 +102,10 @@ class Product:
         """The folder store's objects of this name, in the order of their turns."""
         return sorted((self.folder / "store").glob(f"sessions/*/*/*/*/{name}"))
 
+    def unfinished(self) -> list[Path]:
+        """The folder store's records of accepted triggers that have not ended."""
+        return sorted((self.folder / "store" / "journal").rglob("*.json"))
+
 
 @dataclass
 class Process:

@@ -109,6 +109,7 @@ def test_the_same_webhook_twenty_times_gives_one_session_and_one_note(told: Prod
         answers = {told.gitlab.send(event).text for _ in range(20)}
         assert len(answers) == 1
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        serve.until(lambda: not told.unfinished(), "the trigger has not ended")
         # Another hook's delivery of the same event, with a key of its own.
         late = told.pipeline_failed()
         assert late.text in answers

@@ -36,6 +36,7 @@ def test_a_ci_job_asks_while_its_pipeline_still_runs(told: Product) -> None:
         answer = ask_by_token(told, told.gitlab.id_token(told.scene.pipeline))
         assert answer.status_code == 202
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        serve.until(lambda: not told.unfinished(), "the trigger has not ended")
         told.scene.pipeline.status = "failed"
         assert told.pipeline_failed().status_code == 202
         serve.until(lambda: "is done already" in serve.log.read_text(), "it was not recognised")

@@ -172,17 +172,17 @@ class _Cleaner:
         return cleaned
 
     def _cleaned(self, data: bytes) -> bytes:
-        data = _overwritten(data)
-        data = _without_empty(data)
-        if not data:
+        lines = list(filter(None, _overwritten(data).split(b"\n")))
+        if not lines:
             return b""
-        data = _without_controls(data)
-        lines = data.split(b"\n")
-        if not data.isascii() or max(map(len, lines)) > MAX_LINE:
+        longest = max(map(len, lines))
+        # After the empty lines went: the page counts a line that holds nothing but controls.
+        data = _without_controls(b"\n".join(lines))
+        if not data.isascii() or longest > MAX_LINE:
             data = b"\n".join(
                 [
                     line if line.isascii() and len(line) <= MAX_LINE else _readable(line)
-                    for line in lines
+                    for line in data.split(b"\n")
                 ]
             )
         return data + b"\n"
@@ -214,17 +214,11 @@ def _cut(data: bytes) -> int:
     return len(data) if len(data) > _MAX_HELD else 0
 
 
-def _without_empty(data: bytes) -> bytes:
-    while b"\n\n" in data:  # each round halves a run; five times as fast as one substitution
-        data = data.replace(b"\n\n", b"\n")
-    return data.strip(b"\n")
-
-
 def _overwritten(data: bytes) -> bytes:
     """Cursor moves gone; of a line with carriage returns, only what stands after the last one."""
     if b"\r" in data:  # before the escapes go: a "\r" they part from "\n" does clear its line
-        while b"\r\n" in data:
-            data = data.replace(b"\r\n", b"\n")
+        while b"\r\n" in data:  # to split and join takes a third of the time of `replace`
+            data = b"\n".join(data.split(b"\r\n"))
         data = data.rstrip(b"\r")
     if b"\x1b" in data:
         data = _CSI.sub(b"", data)
@@ -245,7 +239,6 @@ def _after_returns(data: bytes) -> Iterator[bytes]:
 
 
 def _without_controls(data: bytes) -> bytes:
-    # After the empty lines went: the page counts a line that holds nothing else.
     if b"\x1b" in data:
         data = _ESCAPE.sub(b"", data)
     return data.translate(None, _CONTROL)

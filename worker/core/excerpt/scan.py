@@ -4,6 +4,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import compress, filterfalse
 
 from ahocorasick_rs import BytesAhoCorasick
 
@@ -37,7 +38,7 @@ _WINDOW = 1 << 17
 BEFORE, AFTER = 6, 12
 """Lines kept around a line with a word of trouble."""
 
-HITS = 250
+HITS = 150
 """Lines with a word of trouble that are looked at, of one log."""
 
 _ROUGHLY = 6
@@ -98,28 +99,27 @@ class Scan:
 
     def feed(self, lines_of: bytes) -> None:
         """The next whole lines of a cleaned log."""
-        lines = lines_of.removesuffix(b"\n").split(b"\n")
-        keys = lines_of.removesuffix(b"\n").translate(LOWER, DIGITS).split(b"\n")
-        known = self._counts.keys()
-        self._look_at(
-            {key: line for key, line in zip(keys, lines, strict=True) if key not in known}
-        )
+        text = lines_of.removesuffix(b"\n")
+        lines = text.split(b"\n")
+        keys = text.translate(LOWER, DIGITS).split(b"\n")
+        self._look_at(lines, keys)
         self._counts.update(keys)
-        hot = self._hot
-        hits = [at for at, key in enumerate(keys) if key in hot]
+        hits = list(compress(range(len(keys)), map(self._hot.__contains__, keys)))
         self._remember(lines, keys, hits)
         if (script := _last(lines, _SCRIPT)) is not None:
             self._first = self._total + script + 1
         self._total += len(lines)
         self._tidy()
 
-    def _look_at(self, lines: dict[bytes, bytes]) -> None:
-        hot = self._hot
+    def _look_at(self, lines: list[bytes], keys: list[bytes]) -> None:
+        hot, known = self._hot, self._counts
+        fresh = dict.fromkeys(filterfalse(known.__contains__, keys))
         if self._green is not None:
-            new = self._green.news(lines)
+            line_of = dict(zip(keys, lines, strict=True))
+            new = self._green.news({key: line_of[key] for key in fresh})
             self._new |= new
             hot.update(dict.fromkeys(new, 4.0))
-        text = b"\n".join(lines) + b"\n"
+        text = b"\n".join(fresh) + b"\n"
         start = 0
         while start < len(text):
             end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
@@ -166,14 +166,14 @@ class Scan:
     def _rarest(
         self, hits: list[tuple[int, bytes]], most: int, kinds: Sequence[Hashable]
     ) -> list[tuple[int, bytes]]:
-        count, seen = Counter(kinds), Counter[Hashable]()
-        span = hits[-1][0] + 1
+        count, seen = Counter(kinds), dict[Hashable, int]()
+        span, hot = hits[-1][0] + 1, self._hot
         rated = []
         for (place, key), kind in zip(reversed(hits), reversed(kinds), strict=True):
-            seen[kind] += 1
+            times = seen[kind] = seen.get(kind, 0) + 1
             early = _EARLY * (1 - place / span)
-            mild = self._hot.get(key, 0.0) + self._stale(key)
-            rated.append((math.log2(count[kind] * seen[kind]) + early + mild, place, key))
+            mild = hot.get(key, 0.0) + self._stale(key)
+            rated.append((math.log2(count[kind] * times) + early + mild, place, key))
         rated.sort()
         return sorted((place, key) for _, place, key in rated[:most])
 
@@ -238,7 +238,7 @@ def _troubled(text: bytes) -> dict[bytes, float]:
 
 def _shape(key: bytes) -> tuple[bytes, ...]:
     """The same for lines that differ in names, paths and numbers only."""
-    return tuple([word for word in key[:200].split() if word.isalpha()])
+    return tuple(filter(bytes.isalpha, key[:200].split()))
 
 
 def _last(lines: list[bytes], wanted: bytes) -> int | None:

@@ -27,6 +27,7 @@ from worker.sources.client import Listing
 from worker.sources.mr_diff import changed_files
 from worker.sources.pipeline_jobs import all_jobs
 from worker.sources.reader import Reader
+from worker.sources.started import project_of, started, trigger_of
 
 SECONDS = 20.0
 """After these no request is begun."""
@@ -52,7 +53,7 @@ DIFF_PAGES = 25
 
 WORKERS = 6
 
-_NOT_OWN = Unknown("it is not one of the pipeline's own jobs")
+_NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
 
 
 T = TypeVar("T")
@@ -135,9 +136,30 @@ class _Collection:
         pipelines = list({each.id: each for each in wanted}.values())
         read = self._pool.map(lambda each: _known(lambda: self._jobs_of(each)), pipelines)
         self._jobs = {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+        self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
         self._listed = {job.id: job for job in _items(self._jobs[near.own.id])}
         self._read_logs(near)
         return [self._told(each, near) for each in self._failing]
+
+    def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
+        """Add the jobs behind the trigger jobs, where one of them fails here."""
+        listed = self._jobs[own.id]
+        foreign = self._ours() - {job.id for job in _items(listed)}
+        if isinstance(listed, Unknown) or not foreign:
+            return
+        behind = _items(started(own, self._reader))
+        triggers = {trigger_of(job) for job in behind if job.id in foreign}
+        if not triggers:
+            return
+        self._jobs[own.id] = [*listed, *behind]
+        more = self._pool.map(lambda each: started(each, self._reader, triggers), others)
+        for each, found in zip(others, more, strict=True):
+            jobs = self._jobs[each.id]
+            unread = isinstance(jobs, Unknown)
+            self._jobs[each.id] = jobs if unread else [*_items(jobs), *_items(found)]
+
+    def _ours(self) -> set[int]:
+        return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
 
     def _find(self) -> Around:
         reader, number = self._reader, self._reader.subject.pipeline_id
@@ -189,8 +211,7 @@ class _Collection:
         return list(self._reader.client.page(path, wire.Pipeline, what, 1, 30, query).items)
 
     def _jobs_of(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
-        project = pipeline.project_id or self._reader.subject.pipeline_project_id
-        path = f"/projects/{project}/pipelines/{pipeline.id}"
+        path = f"/projects/{project_of(pipeline, self._reader)}/pipelines/{pipeline.id}"
         return all_jobs(path, pipeline.id, self._reader).items
 
     # ------------------------------------------------------------------------------------- logs
@@ -201,19 +222,19 @@ class _Collection:
         based = [each for each in target if each.sha == near.base]
         order = [*_items(near.attempts), *target[:1], *based, *target, *_items(near.elsewhere)]
         pipelines = list({each.id: each for each in order}.values())
-        ours = {job.job_id for group in self._failing for job in group.jobs}
+        ours = self._ours()
         failed = {
-            job.id: (pipeline, job)
+            job.id: job.pipeline or pipeline
             for pipeline in pipelines
             for job in self._named(pipeline)
             if job.status == "failed" and job.id not in ours
         }
-        chosen = list(islice(failed.values(), LOGS))
+        chosen = list(islice(failed.items(), LOGS))
         read = self._pool.map(lambda each: _known(lambda: self._errors_of(*each)), chosen)
         firsts = [job.job_id for job in (group.jobs[0] for group in self._failing) if job.read]
         own = self._pool.map(lambda each: _known(lambda: self._own_errors(each)), firsts)
         for number, found in zip(
-            [*(job.id for _, job in chosen), *firsts], [*read, *own], strict=True
+            [*(number for number, _ in chosen), *firsts], [*read, *own], strict=True
         ):
             self._errors[number] = frozenset() if isinstance(found, Unknown) else found
 
@@ -226,10 +247,9 @@ class _Collection:
             return frozenset()
         return errors(logs.preview(b"".join(spool.chunks()), COMPARED).split("\n"))
 
-    def _errors_of(self, pipeline: wire.Pipeline, job: wire.Job) -> frozenset[str]:
-        project = pipeline.project_id or self._reader.subject.pipeline_project_id
-        path = f"/projects/{project}/jobs/{job.id}/trace"
-        raw = self._reader.client.stream(path, f"the log of job {job.id}", MAX_LOG)
+    def _errors_of(self, job_id: int, pipeline: wire.Pipeline) -> frozenset[str]:
+        path = f"/projects/{project_of(pipeline, self._reader)}/jobs/{job_id}/trace"
+        raw = self._reader.client.stream(path, f"the log of job {job_id}", MAX_LOG)
         text = logs.preview_of(raw, COMPARED)
         clean = self._reader.redact(text.encode()).decode(errors="replace")
         return errors(clean.split("\n"))

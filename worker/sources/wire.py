@@ -131,7 +131,7 @@ class Runner(_Wire):
 
 
 class Job(_Wire):
-    """A job."""
+    """A job; `pipeline` is there in GitLab's lists and tells the project that it ran in."""
 
     id: int
     name: str = ""
@@ -148,6 +148,7 @@ class Job(_Wire):
     tag_list: tuple[str, ...] = ()
     artifacts: tuple[ArtifactFile, ...] = ()
     artifacts_expire_at: str | None = None
+    pipeline: Pipeline | None = None
 
 
 class RecentFailures(_Wire):

@@ -1,7 +1,7 @@
 """From a GitLab with a history to the verdict: the facts are read, the record rules."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,7 +10,16 @@ from tests.worlds import LOG, again, bare, branch_pipeline, job_in, target
 from worker.core.facts import NOT_ASKED, Change, Target, Unknown
 from worker.core.remarks import plain
 from worker.core.verdict import Ruling, Verdict, final
-from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import (
+    Access,
+    Bridge,
+    DiffFile,
+    GitLabSim,
+    Pipeline,
+    Project,
+    Scene,
+    failing_merge_request,
+)
 from worker.sources.client import ReadClient
 from worker.sources.facts import LOGS, facts, read_diff, with_facts
 from worker.sources.reader import Reader
@@ -222,12 +231,71 @@ def test_other_merge_requests_with_the_same_error_are_named(sim: GitLabSim, scen
     ]
 
 
-def test_a_childs_job_is_said_not_to_be_compared(sim: GitLabSim, scene: Scene) -> None:
+def _child(sim: GitLabSim, by: Pipeline, outcome: str, where: Project | None = None) -> Pipeline:
+    """A child pipeline whose one job ran so, behind the trigger job `deploy`."""
+    child = Pipeline(
+        id=sim.next_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
+        ref=by.ref, sha=by.sha, source="parent_pipeline",
+        status="success" if outcome == "pass" else "failed", user=by.user, created_at=sim.now(),
+    )  # fmt: skip
+    sim.pipelines[child.id] = child
+    by.bridges.append(Bridge(len(by.bridges) + 1, "deploy", child.status, child))
+    job_in(sim, child, outcome)
+    return child
+
+
+@pytest.mark.parametrize(
+    ("before", "truth"), [("same", TARGET), ("other", ""), ("pass", ""), (None, "")]
+)
+def test_a_childs_job_is_compared_with_the_target_branchs_child(
+    sim: GitLabSim, scene: Scene, before: str | None, truth: str
+) -> None:
+    scene.pipeline.jobs.clear()
+    _child(sim, scene.pipeline, "same")
+    parent = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    # A job of the parent that is called the same is another job.
+    job_in(sim, parent, "same")
+    if before:
+        _child(sim, parent, before)
     (group,) = survey(_reader(sim, scene)).groups
-    foreign = replace(group, jobs=(replace(group.jobs[0], job_id=7),))
-    (made,) = facts([foreign], _reader(sim, scene), NOT_ASKED)
+    assert group.hard == truth
+    assert group.failed == "unit-tests"
+
+
+def test_a_childs_job_that_passed_when_it_was_run_before_is_flaky(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.pipeline.jobs.clear()
+    child = _child(sim, scene.pipeline, "pass")
+    child.status = scene.pipeline.bridges[0].status = "failed"
+    job_in(sim, child, "same")
+    (group,) = survey(_reader(sim, scene)).groups
+    assert group.hard == FLAKY
+
+
+def test_a_childs_job_is_unknown_where_its_trigger_jobs_cannot_be_read(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.pipeline.jobs.clear()
+    _child(sim, scene.pipeline, "same")
+    reader = _reader(sim, scene)
+    groups = survey(reader).groups
+    sim.fail_next("GET", "/bridges", 403)
+    (made,) = facts(groups, reader, NOT_ASKED)
     assert isinstance(made.target, Unknown)
-    assert "not one of the pipeline's own jobs" in made.target.why
+    assert "trigger jobs" in made.target.why
+
+
+def test_another_projects_pipeline_that_may_not_be_read_is_not_followed(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.pipeline.jobs.clear()
+    _child(sim, scene.pipeline, "same")
+    elsewhere = sim.add_project("other/place")
+    _child(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", elsewhere)
+    (group,) = survey(_reader(sim, scene)).groups
+    assert group.hard == ""
+    assert not any(f"/projects/{elsewhere.id}/" in str(request) for request in sim.requests)
 
 
 def test_what_cannot_be_read_is_unknown_with_its_reason(sim: GitLabSim, scene: Scene) -> None:

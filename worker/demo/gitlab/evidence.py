@@ -23,13 +23,13 @@ Json = dict[str, Any]
 
 
 def pipelines(call: Call) -> Answer:
-    """The pipelines of a project, newest first."""
+    """The pipelines of a project, newest first, without those that pipelines have started."""
     owner = call.project(Access.REPORTER)
     ref, sha, status = (call.one(field) for field in ("ref", "sha", "status"))
     found = [
         each
         for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
-        if each.project is owner and ref in ("", each.ref)
+        if each.project is owner and ref in ("", each.ref) and each.source != "parent_pipeline"
         if sha in ("", each.sha) and status in ("", each.status)
     ]
     return paged(call, [views.pipeline(each) for each in found])

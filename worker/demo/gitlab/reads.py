@@ -98,7 +98,9 @@ def commits(call: Call) -> Answer:
 
 def mr_pipelines(call: Call) -> Answer:
     """The pipelines of a merge request, newest first."""
-    return paged(call, [views.pipeline(each) for each in call.merge_request().pipelines])
+    listed = call.merge_request().pipelines
+    found = [views.pipeline(each) for each in listed if each.source != "parent_pipeline"]
+    return paged(call, found)
 
 
 def pipeline(call: Call) -> Answer:

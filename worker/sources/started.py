@@ -1,0 +1,61 @@
+"""The jobs of the pipelines that a pipeline's trigger jobs have started, to compare runs of them.
+
+A job is called there by its path, `deploy > smoke`: children of one pipeline may have jobs of the
+same name. Only what the pipeline itself has started is followed, not what that has started.
+"""
+
+from collections.abc import Collection, Iterator
+
+from worker.core.facts import Unknown
+from worker.errors import SourceError
+from worker.sources import wire
+from worker.sources.pipeline_jobs import all_jobs
+from worker.sources.reader import Reader
+
+MOST = 4
+"""Trigger jobs of one pipeline that are followed: two requests for each."""
+
+BEYOND = " > "
+
+
+def project_of(pipeline: wire.Pipeline, reader: Reader) -> int:
+    """The project that a pipeline ran in: not every answer of GitLab's says it."""
+    return pipeline.project_id or reader.subject.pipeline_project_id
+
+
+def started(
+    pipeline: wire.Pipeline, reader: Reader, triggers: Collection[str] = ()
+) -> list[wire.Job] | Unknown:
+    """The jobs behind the trigger jobs of these names; without names, behind those whose pipeline
+    did not pass. Unknown if any of it cannot be read."""
+    path = f"/projects/{project_of(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
+    what = f"the trigger jobs of pipeline {pipeline.id}"
+    try:
+        bridges = reader.client.many(path, wire.Bridge, what).items
+        return [
+            job
+            for bridge in [each for each in bridges if _wanted(each, triggers)][:MOST]
+            for job in _behind(bridge, reader)
+        ]
+    except SourceError as error:
+        return Unknown(str(error))
+
+
+def trigger_of(job: wire.Job) -> str:
+    """The name of the trigger job that a job of `started` is behind."""
+    return job.name.partition(BEYOND)[0]
+
+
+def _wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
+    if bridge.downstream_pipeline is None:
+        return False
+    return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
+
+
+def _behind(bridge: wire.Bridge, reader: Reader) -> Iterator[wire.Job]:
+    child = bridge.downstream_pipeline
+    if child is None or not reader.may_read(project := project_of(child, reader)):
+        return
+    path = f"/projects/{project}/pipelines/{child.id}"
+    for job in all_jobs(path, child.id, reader).items:
+        yield job.model_copy(update={"name": f"{bridge.name}{BEYOND}{job.name}"})

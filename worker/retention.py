@@ -4,13 +4,14 @@ Each removal stands for itself, so a sweep that is cut short is gone on with by 
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from worker.core import known, shelf
-from worker.core.ports import SessionKey
-from worker.core.records import RECORD
+from worker.core.ports import KnownFailures, SessionKey
+from worker.core.records import RECORD, Records
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import StoreError
@@ -29,6 +30,14 @@ HOUR = 3600.0
 EXPIRY = "retention"
 
 
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """One thing that is too old, and how it goes; False if it is in use after all."""
+
+    what: str
+    remove: Callable[[], bool]
+
+
 def expire(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     """Remove what is older than `days`, as long as the lines tell; at most `most` things.
 
@@ -36,19 +45,27 @@ def expire(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     left alone. Raises StoreError.
     """
     before = deps.clock.now() - days * known.DAY
-    yield from islice(_expired(deps, before), most)
+    gone = (f"{old.what}: removed" for old in _old(deps, before) if old.remove())
+    yield from islice(gone, most)
 
 
-def _expired(deps: Deps, before: float) -> Iterator[str]:
+def expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
+    """What `expire` would remove. Raises StoreError."""
+    before = deps.clock.now() - days * known.DAY
+    yield from (f"{old.what}: would be removed" for old in islice(_old(deps, before), most))
+
+
+def _old(deps: Deps, before: float) -> Iterator[_Old]:
     # The parked ones first: a trigger in the journal keeps its sessions.
-    yield from _parked(deps, before)
-    alive: set[str] = set()
-    for key in list(deps.store.sessions()):
-        if _remove(key, before, deps):
-            yield f"session {key.session_id} of {key.project_id}!{key.mr_iid}: removed"
-        else:
-            alive.add(key.session_id)
-    yield from _strays(deps, alive)
+    parked = list(_parked(deps, before))
+    yield from (_record(name, deps, what) for name, what in parked)
+    settled = {name for name, _ in parked}
+    keys, gone = list(deps.store.sessions()), set[str]()
+    for key in keys:
+        if _is_old(key, before, settled, deps):
+            what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
+            yield _Old(what, partial(_expired, key, deps, gone))
+    yield from _strays(deps, {key.session_id for key in keys} - gone)
     yield from _known(deps, before)
     yield from _by_name(deps, before)
 
@@ -74,22 +91,37 @@ def forget(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
     return done
 
 
-def _parked(deps: Deps, before: float) -> Iterator[str]:
-    for noted in list(deps.journal.parked()):
+def _parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
+    """Name and description of each old trigger that was given up."""
+    for noted in deps.journal.parked():
         if noted.entry.accepted_at < before:
-            deps.store.records.delete(noted.name)
-            yield f"parked trigger {trigger_id(noted.entry.trigger)}: removed"
+            yield noted.name, f"parked trigger {trigger_id(noted.entry.trigger)}"
 
 
-def _remove(key: SessionKey, before: float, deps: Deps) -> bool:
-    """Whether an old session that nobody is at work on was removed."""
+def _record(name: str, deps: Deps, what: str = "") -> _Old:
+    def remove() -> bool:
+        deps.store.records.delete(name)
+        return True
+
+    return _Old(what or name, remove)
+
+
+def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
+    """Whether nothing was written to it for long, and no trigger of its merge request waits; those
+    in `settled` don't count."""
     touched = deps.store.touched(key)
     if touched is None or touched >= before:
         return False
-    if any(True for _ in deps.journal.names(key.project_id, key.mr_iid)):
-        return False
+    return settled.issuperset(deps.journal.names(key.project_id, key.mr_iid))
+
+
+def _expired(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
+    """Remove an old session that nobody is at work on, and note that in `gone`."""
     latest = deps.store.latest(key)
-    return _cleared(key, 0 if latest is None else latest + 1, deps)
+    if not _cleared(key, 0 if latest is None else latest + 1, deps):
+        return False
+    gone.add(key.session_id)
+    return True
 
 
 def _cleared(key: SessionKey, turn: int, deps: Deps) -> bool:
@@ -101,7 +133,7 @@ def _cleared(key: SessionKey, turn: int, deps: Deps) -> bool:
     return True
 
 
-def _strays(deps: Deps, alive: set[str]) -> Iterator[str]:
+def _strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
     """What belongs to no session, and what a probe of the store has left."""
     records, now = deps.store.records, deps.clock.now()
     for prefix in (shelf.INDEX, shelf.PROBE):
@@ -110,18 +142,16 @@ def _strays(deps: Deps, alive: set[str]) -> Iterator[str]:
                 continue
             at = records.modified(name)
             if at is not None and at < now - HOUR:
-                records.delete(name)
-                yield f"{name}: removed"
+                yield _record(name, deps)
     for name in list(records.names(SLOTS)):
         project = name.removeprefix(SLOTS).removesuffix(".json")
         busy = project.isdecimal() and any(True for _ in deps.journal.names(int(project)))
         stored = records.read(name, RECORD)
         if not busy and not any(map(deps.leases.alive, owners(stored.content) if stored else ())):
-            records.delete(name)
-            yield f"{name}: removed"
+            yield _record(name, deps)
 
 
-def _known(deps: Deps, before: float) -> Iterator[str]:
+def _known(deps: Deps, before: float) -> Iterator[_Old]:
     if deps.known is None:
         return
     for name in list(deps.store.records.names(shelf.KNOWN)):
@@ -130,11 +160,17 @@ def _known(deps: Deps, before: float) -> Iterator[str]:
             continue
         project, key = place
         data = deps.known.read(project, key)
-        if data is None or not _stale(data, key, before):
-            continue
-        with suppress(StoreError):  # somebody has just seen it
-            deps.known.change(project, key, lambda data, key=key: _fresh(data, key, before))  # type: ignore[misc]
-            yield f"known failure {key} of project {project}: removed"
+        if data is not None and _stale(data, key, before):
+            what = f"known failure {key} of project {project}"
+            yield _Old(what, partial(_unlearnt, deps.known, project, key, before))
+
+
+def _unlearnt(failures: KnownFailures, project: int, key: str, before: float) -> bool:
+    try:
+        failures.change(project, key, partial(_fresh, key, before))
+    except StoreError:  # somebody has just seen it
+        return False
+    return True
 
 
 def _stale(data: bytes, key: str, before: float) -> bool:
@@ -143,22 +179,28 @@ def _stale(data: bytes, key: str, before: float) -> bool:
     return entry is None or entry.last < before
 
 
-def _fresh(data: bytes | None, key: str, before: float) -> bytes | None:
+def _fresh(key: str, before: float, data: bytes | None) -> bytes | None:
     return None if data is None or _stale(data, key, before) else data
 
 
-def _by_name(deps: Deps, before: float) -> Iterator[str]:
+def _by_name(deps: Deps, before: float) -> Iterator[_Old]:
     """Lists and sums whose names say how old they are."""
-    records, removed = deps.store.records, 0
-    for name in list(records.names(shelf.RECENT)):
-        row = shelf.row(name)
-        if row and row.at < before:
-            records.delete(name)
-            removed += 1
-    if removed:
-        yield f"{removed} rows of the list of turns: removed"
+    records = deps.store.records
+    rows = [name for name in records.names(shelf.RECENT) if _row_before(name, before)]
+    if rows:
+        yield _Old(f"{len(rows)} rows of the list of turns", partial(_all, rows, records))
     for name in list(records.names(shelf.SPEND)):
         ended = shelf.spend_day(name)
         if ended is not None and ended < before:
-            records.delete(name)
-            yield f"{name}: removed"
+            yield _record(name, deps)
+
+
+def _row_before(name: str, before: float) -> bool:
+    row = shelf.row(name)
+    return row is not None and row.at < before
+
+
+def _all(names: list[str], records: Records) -> bool:
+    for name in names:
+        records.delete(name)
+    return True

@@ -129,6 +129,18 @@ def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     assert kept.expire() == []
 
 
+def test_what_would_be_removed_is_told_and_stays(kept: Kept) -> None:
+    assert list(retention.expired(kept.deps(), 90)) == []
+    kept.at.clock.time += 92 * DAY
+    before = sorted(kept.place.names())
+    told = list(retention.expired(kept.deps(), 90))
+    assert f"session {kept.key.session_id} of {kept.project}!{kept.iid}: would be removed" in told
+    assert sorted(kept.place.names()) == before
+    # What belongs to a session is found without one in the next look only.
+    removed = [line.replace("would be removed", "removed") for line in told]
+    assert set(removed) <= set(kept.expire())
+
+
 def test_a_sweep_is_bounded_and_the_next_one_goes_on(kept: Kept) -> None:
     kept.at.clock.time += 100 * DAY
     rounds = 0

@@ -1,5 +1,6 @@
 """Every way to ask, through the product's own processes."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,10 @@ def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> 
     assert "caused by this change" in note.body.lower()
     again = told.run("sweep", "--hours", "1000000")
     assert "it has its session" in again.stdout
+    (told.folder / "sandpiper.yaml").write_text("retention: {days: 0.000001}\n")
+    old = told.run("sweep", "--hours", "0.01", "--dry-run")
+    assert re.search("session .*: would be removed", old.stdout), old.stderr
+    assert told.objects("context.json")
     assert len(told.notes()) == 1
 
 

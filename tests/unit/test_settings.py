@@ -130,6 +130,12 @@ def test_a_secret_may_be_a_file(tmp_path: Path) -> None:
         load(write(tmp_path, ""), {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "none")})
 
 
+def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, "broker: redis://:hush%2Fhush@redis:6379/0"), {})
+    assert loaded.secrets() == ("hush%2Fhush", "hush/hush")
+    assert load(write(tmp_path, "broker: redis://redis:6379/0"), {}).secrets() == ()
+
+
 def test_settings_never_show_a_secret(tmp_path: Path) -> None:
     env = {"GITLAB_TOKEN": "glpat-hidden", "GITLAB_WEBHOOK_SECRET": "hook-hidden"}
     loaded = load(write(tmp_path, ""), env)

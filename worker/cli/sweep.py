@@ -6,7 +6,7 @@ from worker import app, job, sweep, wiring
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
-from worker.retention import expire
+from worker.retention import expire, expired
 from worker.settings import Settings
 from worker.stranded import again
 
@@ -54,8 +54,9 @@ def command(
         click.echo(f"{swept.what}: {verb if swept.begun else swept.reason}")
     for stranded in again(deps, begin, act=not dry_run):
         click.echo(f"{stranded.what}: {stranded.reason or verb}")
-    if not dry_run and settings.retention.days:
-        for line in expire(deps, settings.retention.days):
+    if settings.retention.days:
+        old = expired if dry_run else expire
+        for line in old(deps, settings.retention.days):
             click.echo(line)
     if not dry_run and not keep_sandboxes:
         for session in wiring.reap(settings):

@@ -1,5 +1,7 @@
 """The whole of the settings."""
 
+from urllib.parse import unquote, urlsplit
+
 from pydantic import Field, field_validator
 
 from worker.settings.base import Part, secrets
@@ -61,4 +63,6 @@ class Settings(Part):
 
     def secrets(self) -> tuple[str, ...]:
         """Every secret in use, for redaction."""
-        return tuple(dict.fromkeys(filter(None, secrets(self))))
+        password = urlsplit(self.broker).password or ""
+        found = (*secrets(self), password, unquote(password))
+        return tuple(dict.fromkeys(filter(None, found)))

@@ -1,17 +1,14 @@
 """A session's turns: the first one, and the next ones. Claimed, resumed, committed once."""
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from worker import living, salvage, survey
-from worker.core import history, prompts, recent
+from worker import beginnings, living, salvage, survey
+from worker.core import history, recent
 from worker.core.context import Context, NoteRef, Outcome, Status, Subject
 from worker.core.identity import session_id
-from worker.core.limits import Spent
-from worker.core.messages import User
 from worker.core.ports import SessionKey
 from worker.core.progress import Asking, Event, TurnEnded, Watcher, unwatched
 from worker.core.triggers import Replied, trigger_id
@@ -26,9 +23,6 @@ log = logging.getLogger("sandpiper.job")
 
 CHECK_SECONDS = 20.0
 """How often a run looks whether its pipeline still matters."""
-
-FORGOTTEN = "deleted on request"
-"""The reason of a turn that stands for a deleted conversation."""
 
 CLAIM_MARGIN = 600.0
 """Seconds a claim outlives the wall-clock limit: the final answer, saving and posting."""
@@ -108,8 +102,8 @@ def analyse(
     with claimed(key, 0, key.session_id, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        unfinished = _unfinished(key, 0, deps)
-        context = unfinished or _fresh(key.session_id, subject, workflow, deps)
+        unfinished = beginnings.unfinished(key, 0, deps)
+        context = unfinished or beginnings.fresh(key.session_id, subject, workflow, deps)
         if reply and not context.answered:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered=(reply.note_id,), note=note)
@@ -145,42 +139,19 @@ def answer(
     with claimed(key, latest + 1, asked_by, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        stored = salvage.newest(key, latest, deps) or _anew(key, latest, deps)
+        stored = salvage.newest(key, latest, deps) or beginnings.anew(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
         if reply and reply.note_id in stored.answered:
             return Skipped(f"note {reply.note_id} is answered already")
-        unfinished = _begun(key, latest + 1, reply, deps)
-        stored = _looked_into(stored, first_look)
-        said = _continuation(text, stored, key, deps) if unfinished is None else ""
-        context = unfinished or _resumed(stored, said, reply, deps)
+        unfinished = beginnings.begun(key, latest + 1, reply, deps)
+        context = unfinished or beginnings.resumed(
+            key, stored, text, reply, deps, first_look=first_look
+        )
         watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
         turn = Turn(key, context, latest, taken, unfinished is not None, private=private)
         return _finish(turn, deps, watched)
-
-
-def _begun(key: SessionKey, turn: int, reply: Replied | None, deps: Deps) -> Context | None:
-    """The unfinished turn if it is about the same question; another's is not gone on with."""
-    unfinished = _unfinished(key, turn, deps) if reply else None
-    return unfinished if unfinished and reply and reply.note_id in unfinished.answered else None
-
-
-def _anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
-    """A session of which nothing can be read any more begins again, on what GitLab says now."""
-    subject = deps.desk.find(str(key.project_id), key.mr_iid, None)
-    if isinstance(subject, str):
-        return subject
-    workflow = deps.playbook.for_trigger("command:analyze")
-    fresh = _fresh(key.session_id, subject, workflow, deps)
-    return replace(fresh, turn=latest, lost=(salvage.NOTHING,))
-
-
-def _looked_into(stored: Context, first_look: bool) -> Context:
-    """The session before a turn: by whom its failure will have been looked into after it."""
-    if first_look:
-        return replace(stored, found_by=survey.ASKED)
-    return replace(stored, found_by="") if stored.found_by == survey.ASKED else stored
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
@@ -198,40 +169,17 @@ def forget(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
         return False
     with claimed(key, latest + 1, on_behalf_of, deps) as taken:
         stored = load(key, latest, deps)
-        if isinstance(taken, Skipped) or is_forgotten(stored):
+        if isinstance(taken, Skipped) or beginnings.is_forgotten(stored):
             return False
-        deps.store.commit(key, latest + 1, history.dump(_emptied(stored, deps)))
+        deps.store.commit(key, latest + 1, history.dump(beginnings.emptied(stored, deps)))
         deps.store.erase(key, latest + 1)
-    log.info("session %s: %s", key.session_id, FORGOTTEN)
+    log.info("session %s: %s", key.session_id, beginnings.FORGOTTEN)
     return True
 
 
 def load(key: SessionKey, turn: int, deps: Deps) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
     return salvage.load(key, turn, deps)
-
-
-def is_forgotten(context: Context) -> bool:
-    """Whether the turn stands for a deleted conversation."""
-    return context.outcome is not None and context.outcome.reason == FORGOTTEN
-
-
-def _emptied(stored: Context, deps: Deps) -> Context:
-    return Context(
-        session_id=stored.session_id,
-        subject=stored.subject,
-        workflow=stored.workflow,
-        model="",
-        system=stored.system,
-        tools=stored.tools,
-        messages=(_event(stored.session_id, stored.subject),),
-        spent=Spent(started_at=deps.clock.now()),
-        turn=stored.turn + 1,
-        turn_start=1,
-        note=stored.note,
-        answered=stored.answered,
-        outcome=Outcome(Status.FAILED, "", FORGOTTEN),
-    )
 
 
 def _stoppable(
@@ -280,87 +228,6 @@ def _done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
     return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
 
 
-def _unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
-    """What a worker that died left of this turn."""
-    data = deps.store.read_checkpoint(key, turn)
-    if data is None:
-        return None
-    try:
-        found = history.load(data)
-        if found.rested and not found.spent.iterations:
-            # It has waited for a model that was down, which is no part of its time.
-            return replace(found, spent=replace(found.spent, started_at=deps.clock.now()))
-        return found
-    except history.HistoryError as error:
-        log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
-        return None
-
-
-def _fresh(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
-    kit = deps.kit(subject, workflow)
-    return Context(
-        session_id=name,
-        subject=subject,
-        workflow=workflow.name,
-        model="",
-        system="\n".join([prompts.BASE, kit.notes, workflow.text]),
-        tools=kit.specs,
-        messages=(_event(name, subject),),
-        spent=Spent(started_at=deps.clock.now()),
-    )
-
-
-def _event(name: str, subject: Subject) -> User:
-    event = {
-        "project": subject.project,
-        "iid": subject.mr_iid,
-        "sha": subject.sha,
-        "pipeline_id": subject.pipeline_id,
-        "session_id": name,
-    }
-    return User(json.dumps(event))
-
-
-def _resumed(stored: Context, said: str, reply: Replied | None, deps: Deps) -> Context:
-    context = replace(
-        stored,
-        turn=stored.turn + 1,
-        turn_start=len(stored.messages),
-        spent=Spent(started_at=deps.clock.now()),
-        note=NoteRef(0, reply.discussion_id) if reply else NoteRef(0),
-        answered=stored.answered + ((reply.note_id,) if reply else ()),
-        outcome=None,
-        gave_way="",
-        said="",
-        verdict="",
-        seconds=0.0,
-    )
-    return context.add(User(said))
-
-
-def _continuation(text: str, stored: Context, key: SessionKey, deps: Deps) -> str:
-    deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
-    return prompts.continuation(
-        text,
-        first_look=stored.found_by == survey.ASKED,
-        files=_has_files(key, stored.turn, deps),
-        seconds=deps.clock.now() - stored.spent.started_at,
-        changes=[
-            *deleted,
-            *stored.lost,
-            *(deps.redact(line) for line in deps.desk.since(stored.subject)),
-        ],
-    )
-
-
-def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:
-    stored = deps.store.open_files(key, turn)
-    if stored is None:
-        return False
-    with stored:
-        return True
-
-
 def _listed(context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. A turn does not fail for that."""
     if deps.recent is None:
@@ -392,5 +259,7 @@ def _finish(turn: Turn, deps: Deps, watch: Watcher) -> Finished:
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )
+    if taken.found and not turn.private:
+        survey.remember(context, taken.found, deps)
     note = context.note or NoteRef(0)
     return Finished(turn.key, number, outcome, taken.body, note, location)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from worker import conversation, retention, survey
+from worker import beginnings, conversation, retention, survey
 from worker.conversation import Ended, Skipped
 from worker.core import commands, history
 from worker.core.commands import Asked, Command
@@ -251,7 +251,7 @@ def _failed(context: Context) -> bool:
 
 def _looked_at(context: Context) -> str:
     pipeline = context.subject.pipeline_id
-    if conversation.is_forgotten(context):
+    if beginnings.is_forgotten(context):
         return f"What was found on pipeline {pipeline} was deleted."
     if _failed(context):
         return f"Pipeline {pipeline} could not be explained. Write `/sandpiper analyze` to retry."

@@ -148,7 +148,7 @@ def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
 
 
 def remember(context: Context, finding: Finding, deps: Deps) -> None:
-    """Keep what was found for each error of the pipeline. Raises nothing: the note is posted.
+    """Keep what was found for each error of a committed turn's pipeline. Raises no StoreError.
 
     An answer from what is known is a sighting, not a finding.
     """

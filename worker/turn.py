@@ -61,10 +61,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A turn that was taken: its final context and the body of its note."""
+    """A turn that was taken: its final context, the body of its note, and what it has found."""
 
     context: Context
     body: str
+    found: finding.Finding | None
 
 
 def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
@@ -91,10 +92,8 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     turn.lease.confirm()
     context = _published(context, body, deps, watch)
     _charged(context, deps)
-    if found and not turn.private:
-        survey.remember(context, found, deps)
     verdict = found.verdict if found else ""
-    return Taken(replace(context, said=body, verdict=verdict, seconds=seconds), body)
+    return Taken(replace(context, said=body, verdict=verdict, seconds=seconds), body, found)
 
 
 def unaffordable(turn: Turn, deps: Deps) -> str:

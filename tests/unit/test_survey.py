@@ -1,6 +1,7 @@
 """What the host finds before the model is asked: told, answered, kept and forgotten."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ from worker.core.context import Context, Status
 from worker.core.messages import User
 from worker.core.survey import Survey
 from worker.core.verdict import Verdict
-from worker.demo.gitlab import DiffFile, GitLabSim
-from worker.errors import ModelError
+from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
+from worker.errors import ModelError, StoreError
 
 
 @pytest.fixture
@@ -280,6 +281,50 @@ def test_a_store_that_fails_costs_only_what_is_known(at: At) -> None:
     flaked(at, "b")
     (entry,) = at.entries()
     assert entry.count == 1
+
+
+class Fault(Exception):
+    """Nobody expects it."""
+
+
+@dataclass
+class NeverKept:
+    """Known failures that can be read, and fail with `error` when they are to be kept."""
+
+    error: Exception
+
+    def read(self, project_id: int, key: str) -> bytes | None:
+        return None
+
+    def change(
+        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        raise self.error
+
+    def keys(self, project_id: int) -> tuple[str, ...]:
+        return ()
+
+
+def stands(at: At, pipeline: Pipeline) -> bool:
+    """The analysis is committed, with its note; whoever comes again has nothing to do."""
+    told = at.of(at.scene.mr)
+    again = at.failed(pipeline)
+    assert isinstance(again, job.Skipped)
+    assert len(at.model.requests) == 1
+    return at.of(at.scene.mr) == told == [at.stored().said]
+
+
+def test_a_finding_that_cannot_be_kept_costs_neither_turn_nor_note(at: At) -> None:
+    pipeline = at.flake(at.scene.mr)
+    finished(at.failed(pipeline, known=NeverKept(StoreError("the disk is full"))))
+    assert stands(at, pipeline)
+
+
+def test_what_breaks_while_a_finding_is_kept_breaks_after_turn_and_note(at: At) -> None:
+    pipeline = at.flake(at.scene.mr)
+    with pytest.raises(Fault):
+        at.failed(pipeline, known=NeverKept(Fault()))
+    assert stands(at, pipeline)
 
 
 def test_without_a_model_the_note_lists_the_failing_jobs_by_cause(at: At) -> None:

@@ -1,0 +1,166 @@
+"""How the context of a turn begins: fresh, as another run left it, or on a stored turn."""
+
+import json
+import logging
+from dataclasses import replace
+
+from worker import salvage, survey
+from worker.core import history, prompts
+from worker.core.context import Context, NoteRef, Outcome, Status, Subject
+from worker.core.limits import Spent
+from worker.core.messages import User
+from worker.core.ports import SessionKey
+from worker.core.triggers import Replied
+from worker.deps import Deps
+from worker.playbook import Workflow
+
+log = logging.getLogger("sandpiper.job")
+
+FORGOTTEN = "deleted on request"
+"""The reason of a turn that stands for a deleted conversation."""
+
+
+def fresh(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
+    """The context of a session's first turn, at its very beginning."""
+    kit = deps.kit(subject, workflow)
+    return Context(
+        session_id=name,
+        subject=subject,
+        workflow=workflow.name,
+        model="",
+        system="\n".join([prompts.BASE, kit.notes, workflow.text]),
+        tools=kit.specs,
+        messages=(_event(name, subject),),
+        spent=Spent(started_at=deps.clock.now()),
+    )
+
+
+def _event(name: str, subject: Subject) -> User:
+    event = {
+        "project": subject.project,
+        "iid": subject.mr_iid,
+        "sha": subject.sha,
+        "pipeline_id": subject.pipeline_id,
+        "session_id": name,
+    }
+    return User(json.dumps(event))
+
+
+def anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
+    """A session of which nothing can be read any more begins again, on what GitLab says now.
+
+    In the place of turn `latest`; or the reason why there is nothing to begin with.
+    """
+    subject = deps.desk.find(str(key.project_id), key.mr_iid, None)
+    if isinstance(subject, str):
+        return subject
+    workflow = deps.playbook.for_trigger("command:analyze")
+    made = fresh(key.session_id, subject, workflow, deps)
+    return replace(made, turn=latest, lost=(salvage.NOTHING,))
+
+
+def unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
+    """What a worker that died left of this turn, or None."""
+    data = deps.store.read_checkpoint(key, turn)
+    if data is None:
+        return None
+    try:
+        found = history.load(data)
+        if found.rested and not found.spent.iterations:
+            # It has waited for a model that was down, which is no part of its time.
+            return replace(found, spent=replace(found.spent, started_at=deps.clock.now()))
+        return found
+    except history.HistoryError as error:
+        log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
+        return None
+
+
+def begun(key: SessionKey, turn: int, reply: Replied | None, deps: Deps) -> Context | None:
+    """The unfinished turn if it is about the same question; another's is not gone on with."""
+    left = unfinished(key, turn, deps) if reply else None
+    return left if left and reply and reply.note_id in left.answered else None
+
+
+def resumed(
+    key: SessionKey,
+    stored: Context,
+    text: str,
+    reply: Replied | None,
+    deps: Deps,
+    *,
+    first_look: bool,
+) -> Context:
+    """The turn after `stored`, in which `text` is asked, by the comment `reply` if by one.
+
+    `first_look` says that no model has looked into the failure yet, and now one shall.
+    """
+    before = _looked_into(stored, first_look)
+    said = _continuation(key, before, text, deps)
+    context = replace(
+        before,
+        turn=before.turn + 1,
+        turn_start=len(before.messages),
+        spent=Spent(started_at=deps.clock.now()),
+        note=NoteRef(0, reply.discussion_id) if reply else NoteRef(0),
+        answered=before.answered + ((reply.note_id,) if reply else ()),
+        outcome=None,
+        gave_way="",
+        said="",
+        verdict="",
+        seconds=0.0,
+    )
+    return context.add(User(said))
+
+
+def _looked_into(stored: Context, first_look: bool) -> Context:
+    """The session before a turn: by whom its failure will have been looked into after it."""
+    if first_look:
+        return replace(stored, found_by=survey.ASKED)
+    return replace(stored, found_by="") if stored.found_by == survey.ASKED else stored
+
+
+def _continuation(key: SessionKey, stored: Context, text: str, deps: Deps) -> str:
+    deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
+    return prompts.continuation(
+        text,
+        first_look=stored.found_by == survey.ASKED,
+        files=_has_files(key, stored.turn, deps),
+        seconds=deps.clock.now() - stored.spent.started_at,
+        changes=[
+            *deleted,
+            *stored.lost,
+            *(deps.redact(line) for line in deps.desk.since(stored.subject)),
+        ],
+    )
+
+
+def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:
+    stored = deps.store.open_files(key, turn)
+    if stored is None:
+        return False
+    with stored:
+        return True
+
+
+def emptied(stored: Context, deps: Deps) -> Context:
+    """The turn without a history that takes the place of a deleted conversation."""
+    return Context(
+        session_id=stored.session_id,
+        subject=stored.subject,
+        workflow=stored.workflow,
+        model="",
+        system=stored.system,
+        tools=stored.tools,
+        messages=(_event(stored.session_id, stored.subject),),
+        spent=Spent(started_at=deps.clock.now()),
+        turn=stored.turn + 1,
+        turn_start=1,
+        note=stored.note,
+        answered=stored.answered,
+        outcome=Outcome(Status.FAILED, "", FORGOTTEN),
+    )
+
+
+def is_forgotten(context: Context) -> bool:
+    """Whether the turn stands for a deleted conversation."""
+    return context.outcome is not None and context.outcome.reason == FORGOTTEN

@@ -13,7 +13,7 @@ from worker.core.messages import Assistant, Message, ToolResult, ToolSpec, User,
 from worker.core.ports import Request
 from worker.models import anthropic_answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
-from worker.models.growing import Growing
+from worker.models.growing import Growing, Latest
 from worker.models.slices import Slice, dumps, elements, loads
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -35,7 +35,7 @@ class AnthropicMessages:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._sides = Growing(self._side)
-        self._opening: tuple[str, tuple[ToolSpec, ...], tuple[bytes, bytes]] | None = None
+        self._head = Latest(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """The body: head, tools, system, messages, in the order of the cached prefix."""
@@ -58,15 +58,8 @@ class AnthropicMessages:
         """See `base.Codec`."""
         return anthropic_answers.classify(status, body)
 
-    def _head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
-        """Everything before the messages, without and with a mark at its end."""
-        known = self._opening
-        if known is None or known[0] != system or known[1] != tools:
-            known = (system, tools, self._encode_head(system, tools))
-            self._opening = known
-        return known[2]
-
     def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
+        """Everything before the messages, without and with a mark at its end."""
         fields: dict[str, Any] = {**self._target.head, "max_tokens": self._target.max_tokens}
         if self._target.info.effort:
             fields["output_config"] = {"effort": self._target.info.effort}

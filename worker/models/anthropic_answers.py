@@ -7,7 +7,7 @@ from typing import Any
 from worker.core.messages import ToolCall, Usage
 from worker.core.ports import StopReason
 from worker.models import google_errors
-from worker.models.base import Cause, Decoded, Failure
+from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.slices import Slice, clean, dumps, elements, loads, members
 
 _STOPS = {
@@ -126,14 +126,6 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
-_CAUSES = {
-    401: Cause.BAD_KEY,
-    402: Cause.BILLING,
-    403: Cause.FORBIDDEN,
-    404: Cause.NOT_FOUND,
-    413: Cause.TOO_LARGE,
-    429: Cause.RATE_LIMIT,
-}
 _TRANSIENT = frozenset({408, 409, 429})
 
 
@@ -150,7 +142,7 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.BOUND, reason)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
-    return Failure(_CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
+    return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
 
 
 def _error(body: bytes) -> tuple[str, str]:

@@ -113,6 +113,17 @@ class Cause(Enum):
     """A verbatim part was made under another prefix, model or account: send the request bare."""
 
 
+CAUSES: Mapping[int, Cause] = {
+    401: Cause.BAD_KEY,
+    402: Cause.BILLING,
+    403: Cause.FORBIDDEN,
+    404: Cause.NOT_FOUND,
+    413: Cause.TOO_LARGE,
+    429: Cause.RATE_LIMIT,
+}
+"""What a status says by itself, with every provider."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An answer that is not 200. `reason` is the provider's own text, hostile and uncut.

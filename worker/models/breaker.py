@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from worker.core.ports import Clock, Model, Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
+from worker.models.wrapper import ModelWrapper
 
 _log = logging.getLogger(__name__)
 
@@ -80,31 +81,12 @@ class Breaker:
         self._heard(self._provider, circuit)
 
 
-class GuardedModel:
+class GuardedModel(ModelWrapper):
     """A `core.ports.Model` behind its provider's breaker. As safe to share as the model."""
 
     def __init__(self, model: Model, breaker: Breaker) -> None:
-        self._model, self._breaker = model, breaker
-
-    @property
-    def name(self) -> str:
-        """See Model."""
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int:
-        """See Model."""
-        return self._model.context_tokens
-
-    @property
-    def binds_thinking(self) -> bool:
-        """See Model."""
-        return self._model.binds_thinking
-
-    @property
-    def keeps_cache_without_tools(self) -> bool:
-        """See Model."""
-        return self._model.keeps_cache_without_tools
+        super().__init__(model)
+        self._breaker = breaker
 
     def reply(self, request: Request) -> Reply:
         """See Model. An open circuit is a transient ModelError of the kind CIRCUIT_OPEN."""
@@ -117,7 +99,7 @@ class GuardedModel:
             )
         failed = True
         try:
-            reply = self._model.reply(request)
+            reply = super().reply(request)
             failed = False
         except ModelError as error:
             failed = error.transient

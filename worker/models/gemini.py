@@ -15,6 +15,7 @@ from worker.core.ports import Request
 from worker.models import gemini_answers, google_errors
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.gemini_answers import NO_ID
+from worker.models.growing import Latest
 from worker.models.names import call_id
 from worker.models.slices import Slice, dumps, elements, loads
 
@@ -40,7 +41,7 @@ class GenerateContent:
         self._target = target
         self._signs = not _UNSIGNED.match(target.origin.partition("/")[2])
         self._fragment = lru_cache(maxsize=_REMEMBERED)(self._encode_message)
-        self._opening: tuple[str, tuple[ToolSpec, ...], bytes] | None = None
+        self._head = Latest(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """The body: system text, tools and limits first, as they never change in a session."""
@@ -58,13 +59,6 @@ class GenerateContent:
     def classify(self, status: int, body: bytes) -> Failure:
         """See `base.Codec`."""
         return google_errors.classify(status, body)
-
-    def _head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
-        known = self._opening
-        if known is None or known[0] != system or known[1] != tools:
-            known = (system, tools, self._encode_head(system, tools))
-            self._opening = known
-        return known[2]
 
     def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
         fields: dict[str, Any] = dict(self._target.head)

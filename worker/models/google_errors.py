@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from worker.models.base import Cause, Failure
+from worker.models.base import CAUSES, Cause, Failure
 from worker.models.slices import loads
 
 _OVERFLOW = re.compile(
@@ -14,14 +14,6 @@ _OVERFLOW = re.compile(
 _SIGNATURE = re.compile(r"thought[ _]?signature", re.IGNORECASE)
 _BAD_KEY = re.compile(r"API key (not valid|expired|not found)", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
-_CAUSES = {
-    401: Cause.BAD_KEY,
-    402: Cause.BILLING,
-    403: Cause.FORBIDDEN,
-    404: Cause.NOT_FOUND,
-    413: Cause.TOO_LARGE,
-    429: Cause.RATE_LIMIT,
-}
 _TRANSIENT = frozenset({408, 429})
 
 
@@ -39,7 +31,7 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(_refused(reason, str(error.get("status")), details), reason)
     if status == 429 and any(map(_per_day, details)):
         return Failure(Cause.QUOTA, reason)
-    cause = Cause.OVERLOADED if status >= 500 else _CAUSES.get(status, Cause.INVALID)
+    cause = Cause.OVERLOADED if status >= 500 else CAUSES.get(status, Cause.INVALID)
     transient = status >= 500 or status in _TRANSIENT
     return Failure(cause, reason, transient=transient, retry_after=_delay(details))
 

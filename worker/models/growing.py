@@ -8,12 +8,35 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import Generic, ParamSpec, TypeVar
 
 from worker.core.messages import Message, groups
 from worker.models.base import Fragment
 
 SESSIONS = 16
 """Conversations remembered: more than one worker runs at a time, at about a megabyte each."""
+
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+class Latest(Generic[Given, Made]):
+    """`make`, which must be pure, but not called again while its arguments stay equal.
+
+    As `lru_cache` of one, for arguments that have no hash. Safe for threads.
+    """
+
+    def __init__(self, make: Callable[Given, Made]) -> None:
+        self._make = make
+        self._known: tuple[object, Made] | None = None
+
+    def __call__(self, *args: Given.args, **named: Given.kwargs) -> Made:
+        """What `make` makes of the arguments."""
+        known = self._known
+        if known is None or known[0] != (args, named):
+            known = self._known = ((args, named), self._make(*args, **named))
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True)

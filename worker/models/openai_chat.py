@@ -14,6 +14,7 @@ from worker.core.messages import Assistant, ToolCall, ToolResult, ToolSpec, grou
 from worker.core.ports import Request
 from worker.models import names, openai_chat_answers, openai_errors
 from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.growing import Latest
 from worker.models.openai_shared import (
     REMEMBERED,
     Sent,
@@ -40,7 +41,7 @@ class OpenAIChat:
         self._call_id = re.compile(target.dialect.call_id)
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._opening: tuple[tuple[ToolSpec, ...], bytes] | None = None
+        self._head = Latest(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """The body: head, tools, messages, in the order of the cached prefix."""
@@ -58,13 +59,6 @@ class OpenAIChat:
     def classify(self, status: int, body: bytes) -> Failure:
         """See `base.Codec`."""
         return openai_errors.classify(status, body)
-
-    def _head(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        known = self._opening
-        if known is None or known[0] != tools:
-            known = (tools, self._encode_head(tools))
-            self._opening = known
-        return known[1]
 
     def _encode_head(self, tools: tuple[ToolSpec, ...]) -> bytes:
         target = self._target

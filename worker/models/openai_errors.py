@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from worker.models.base import Cause, Failure
+from worker.models.base import CAUSES, Cause, Failure
 from worker.models.slices import loads
 
 _MAY_OVERFLOW = frozenset({400, 404, 413, 422})
@@ -29,14 +29,6 @@ _BOUND = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-_CAUSES = {
-    401: Cause.BAD_KEY,
-    402: Cause.BILLING,
-    403: Cause.FORBIDDEN,
-    404: Cause.NOT_FOUND,
-    413: Cause.TOO_LARGE,
-    429: Cause.RATE_LIMIT,
-}
 _TRANSIENT = frozenset({408, 409, 429})
 
 
@@ -54,7 +46,7 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:
         return Failure(Cause.NOT_FOUND, reason)
-    return Failure(_CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
+    return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
 
 
 def _error(body: bytes) -> tuple[str, frozenset[str]]:

@@ -13,6 +13,7 @@ from worker.core.messages import Assistant, ToolCall, ToolResult, ToolSpec, User
 from worker.core.ports import Request
 from worker.models import names, openai_errors, openai_responses_answers
 from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.growing import Latest
 from worker.models.openai_shared import (
     REMEMBERED,
     Sent,
@@ -39,7 +40,7 @@ class OpenAIResponses:
         self._keyed = keyed
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._opening: tuple[str, tuple[ToolSpec, ...], bytes] | None = None
+        self._head = Latest(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """The body: head, instructions, tools, input, in the order of the cached prefix."""
@@ -58,13 +59,6 @@ class OpenAIResponses:
     def classify(self, status: int, body: bytes) -> Failure:
         """See `base.Codec`."""
         return openai_errors.classify(status, body)
-
-    def _head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
-        known = self._opening
-        if known is None or known[0] != system or known[1] != tools:
-            known = (system, tools, self._encode_head(system, tools))
-            self._opening = known
-        return known[2]
 
     def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
         fields: dict[str, Any] = {

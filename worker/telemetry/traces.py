@@ -22,6 +22,7 @@ from worker.core.ports import Model, Reply, Request
 from worker.core.progress import Asking, Begun, Event, Left, ToolRan, TurnEnded
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
+from worker.models.wrapper import ModelWrapper
 
 _PROVIDERS = {
     "gemini": "gcp.gemini",
@@ -159,31 +160,12 @@ class Traces:
         )
 
 
-class TracedModel:
+class TracedModel(ModelWrapper):
     """See core.ports.Model."""
 
     def __init__(self, model: Model, traces: Traces) -> None:
-        self._model, self._traces = model, traces
-
-    @property
-    def name(self) -> str:
-        """See Model."""
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int:
-        """See Model."""
-        return self._model.context_tokens
-
-    @property
-    def binds_thinking(self) -> bool:
-        """See Model."""
-        return self._model.binds_thinking
-
-    @property
-    def keeps_cache_without_tools(self) -> bool:
-        """See Model."""
-        return self._model.keeps_cache_without_tools
+        super().__init__(model)
+        self._traces = traces
 
     def reply(self, request: Request) -> Reply:
         """See Model."""

@@ -17,6 +17,7 @@ from worker.core.ports import Captures, FailedJob, Model, Reply, Request, Toolbo
 from worker.core.survey import Survey
 from worker.deps import Kit
 from worker.errors import ForgeError, StoreError
+from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects, Stored
 from worker.telemetry.metrics import Metrics
 
@@ -33,37 +34,18 @@ def _timed(histogram: Histogram, *labels: str) -> Iterator[None]:
         histogram.labels(*labels).observe(time.monotonic() - started)
 
 
-class CountedModel:
+class CountedModel(ModelWrapper):
     """See core.ports.Model."""
 
     def __init__(self, model: Model, metrics: Metrics) -> None:
-        self._model, self._metrics = model, metrics
-
-    @property
-    def name(self) -> str:
-        """See Model."""
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int:
-        """See Model."""
-        return self._model.context_tokens
-
-    @property
-    def binds_thinking(self) -> bool:
-        """See Model."""
-        return self._model.binds_thinking
-
-    @property
-    def keeps_cache_without_tools(self) -> bool:
-        """See Model."""
-        return self._model.keeps_cache_without_tools
+        super().__init__(model)
+        self._metrics = metrics
 
     def reply(self, request: Request) -> Reply:
         """See Model."""
         started, outcome = time.monotonic(), "failed"
         try:
-            reply = self._model.reply(request)
+            reply = super().reply(request)
             outcome = "answered"
         finally:
             seconds = time.monotonic() - started

@@ -1,0 +1,42 @@
+"""A model around another one: all that a wrapper leaves as it is."""
+
+from typing import TYPE_CHECKING
+
+from worker.core.ports import Model, Reply, Request
+
+
+class ModelWrapper:
+    """A `core.ports.Model` that is `model`, but for what a subclass changes."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int:
+        """See Model."""
+        return self._model.context_tokens
+
+    @property
+    def binds_thinking(self) -> bool:
+        """See Model."""
+        return self._model.binds_thinking
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """See Model."""
+        return self._model.keeps_cache_without_tools
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        return self._model.reply(request)
+
+
+if TYPE_CHECKING:
+
+    def _conforms(model: ModelWrapper) -> Model:
+        return model

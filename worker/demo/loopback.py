@@ -1,4 +1,4 @@
-"""A server on a loopback port, in a thread: what every simulated model API stands on."""
+"""A server on a loopback port, in a thread: what every simulator stands on."""
 
 import socket
 import threading
@@ -100,15 +100,16 @@ class Faults:
             return None
         fault = self._waiting.popleft()
         if not fault.status:
-            return _Cut()
+            return Cut()
         headers = dict(fault.headers)
         return Response(fault.body, fault.status, headers, media_type="application/json")
 
 
-class _Cut(Response):
+class Cut(Response):
     """An answer that breaks off in its body: the connection is closed."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        start = {"type": "http.response.start", "status": self.status_code, "headers": headers}
+        await send(start)
         await send({"type": "http.response.body", "body": b'{"id":"cut', "more_body": True})

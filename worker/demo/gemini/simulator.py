@@ -1,13 +1,10 @@
 """The server: the simulated API on a loopback port, with a request log and faults."""
 
-import asyncio
 import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +13,7 @@ from worker.demo.gemini import answers, checks, signatures
 from worker.demo.gemini.cache import Counted, ImplicitCache
 from worker.demo.gemini.protocol import Json, Refused, compact, invalid
 from worker.demo.gemini.reading import read
-from worker.demo.loopback import Fault, Faults, Loopback
+from worker.demo.model_api import ModelApi
 from worker.demo.script import Script
 
 _DIRECT = re.compile(r"/(?:v1|v1beta)/models/(?P<model>[^/:]+):generateContent")
@@ -42,14 +39,12 @@ class _Place:
     route: str
 
 
-class GeminiSim:
+class GeminiSim(ModelApi):
     """A running generateContent that answers from a script, with an API key and on Vertex AI.
 
         with GeminiSim(Scripted([Call([("look", {})]), Say("found it")])) as sim:
             model = table.build("gemini/gemini-4-argon", sim.url, "any", clock=clock)
 
-    `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` what was
-    answered, `unexpected` what the API would have refused and what broke the cached prefix.
     `key` is the only key or access token taken, "" takes any, but none that is in `revoked`;
     `think` is in seconds; `window` in tokens.
     """
@@ -63,46 +58,15 @@ class GeminiSim:
         window: int = 1_048_576,
         cache: ImplicitCache | None = None,
     ) -> None:
-        self.requests: list[Json] = []
-        self.raw: list[bytes] = []
-        self.answers: list[Json] = []
-        self.unexpected: list[str] = []
+        super().__init__(self._endpoint, _error, think)
         self.revoked: set[str] = set()
         self._script = script
         self._key = key
-        self._think = think
         self._window = window
         self._cache = cache or ImplicitCache()
-        self._prefixes: dict[str, tuple[bytes, bytes]] = {}
-        self._faults = Faults()
         self._reasons: deque[str] = deque()
         self._splits = 0
         self._halves: dict[str, tuple[Json, Json]] = {}
-        self._server = Loopback("gemini-sim", self._endpoint)
-
-    @property
-    def url(self) -> str:
-        """The base URL, once the simulator runs."""
-        return self._server.url
-
-    def fail_next(
-        self,
-        status: int,
-        body: bytes | Json | list[Json] = b"",
-        headers: Mapping[str, str] | None = None,
-        times: int = 1,
-    ) -> None:
-        """Answer the next `times` valid requests so; the script is not asked for them.
-
-        Without a body an error body that fits the status is sent.
-        """
-        raw = body if isinstance(body, bytes) else compact(body)
-        raw = raw or compact(Refused(status, "The simulator was told to fail.").body())
-        self._faults.add(Fault(status, raw, headers or {}), times)
-
-    def cut_next(self, times: int = 1) -> None:
-        """Close the connection in the middle of the next `times` answers."""
-        self._faults.add(Fault(0), times)
 
     def finish_next(self, reason: str, times: int = 1) -> None:
         """Answer the next `times` valid requests with this finishReason and without content."""
@@ -112,18 +76,6 @@ class GeminiSim:
         """Give the next answer in two parts, the second for a continuationToken."""
         self._splits += 1
 
-    def __enter__(self) -> "GeminiSim":
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.stop()
-
     # ----------------------------------------------------------------------------------- answering
 
     async def _endpoint(self, request: Request) -> Response:
@@ -131,9 +83,7 @@ class GeminiSim:
         place = _place(request)
         try:
             body = self._admitted(request, place, raw)
-            if self._think:
-                await asyncio.sleep(self._think)
-            if spoiled := self._faults.next():
+            if spoiled := await self._thought():
                 return spoiled
             answer = self._answer(body, place)
         except Refused as refused:
@@ -182,7 +132,7 @@ class GeminiSim:
         if "continuationToken" in body:
             return self._second_half(body)
         asked = read(body)
-        self._watch_prefix(asked.first, body)
+        self._watch_frame(asked.first, _frame(body))
         counted = self._cache.count(place.model, body)
         if counted.prompt > self._window:
             raise invalid(
@@ -217,14 +167,14 @@ class GeminiSim:
             raise invalid("Invalid continuation token.")
         return rest
 
-    def _watch_prefix(self, conversation: str, body: Json) -> None:
-        """A changed tool or system text throws the cached prefix away: never within a session."""
-        now = (compact(body.get("tools")), compact(body.get("systemInstruction")))
-        before = self._prefixes.setdefault(conversation, now)
-        for name, old, new in zip(("tools", "systemInstruction"), before, now, strict=True):
-            if old != new:
-                self.unexpected.append(f"{name} changed within the conversation")
-        self._prefixes[conversation] = now
+
+def _frame(body: Json) -> dict[str, bytes]:
+    """What must not change within a session."""
+    return {name: compact(body.get(name)) for name in ("tools", "systemInstruction")}
+
+
+def _error(status: int) -> bytes:
+    return compact(Refused(status, "The simulator was told to fail.").body())
 
 
 def _said(body: Json) -> Json:

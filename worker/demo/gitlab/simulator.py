@@ -3,31 +3,26 @@
 import asyncio
 import queue
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route as HttpRoute
-from starlette.types import Receive, Scope, Send
 
 from worker.demo.gitlab import evidence, hooks, oidc, people, reads, webhooks, writes
 from worker.demo.gitlab.hooks import Event, Receiver
 from worker.demo.gitlab.protocol import Answer, Refused, Wire, admit, token_name
 from worker.demo.gitlab.state import Note, Pipeline, User
 from worker.demo.gitlab.world import World
+from worker.demo.loopback import Cut, Loopback
 
 ROUTES = people.ROUTES + reads.ROUTES + evidence.ROUTES + writes.ROUTES + webhooks.ROUTES
-_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +83,14 @@ class GitLabSim(World):
         self._outage: _Fault | None = None
         self._outbox: queue.Queue[Event | None] = queue.Queue()
         self._http = httpx.Client(timeout=10.0, trust_env=False)
-        self._server: uvicorn.Server | None = None
-        self._threads: list[threading.Thread] = []
+        self._server = Loopback("gitlab-sim", self._endpoint)
+        self._postman = threading.Thread(target=self._deliver, name="gitlab-sim-hooks", daemon=True)
         self.note_listeners.append(self._on_note)
         self.webhooks.post = self._post
 
-    def __enter__(self) -> "GitLabSim":
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        app = Starlette(routes=[HttpRoute("/{path:path}", self._endpoint, methods=_METHODS)])
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            lifespan="off",
-            http="h11",
-            ws="none",
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._start(lambda: self._serve(listener), "gitlab-sim")
-        self._start(self._deliver, "gitlab-sim-hooks")
-        self._await_start(time.monotonic() + 10)
+    def __enter__(self) -> Self:
+        self.url = self._server.start()
+        self._postman.start()
         return self
 
     def __exit__(
@@ -121,28 +100,9 @@ class GitLabSim(World):
         trace: TracebackType | None,
     ) -> None:
         self._outbox.put(None)
-        if self._server:
-            self._server.should_exit = True
-        for thread in self._threads:
-            thread.join(timeout=10)
+        self._server.stop()
+        self._postman.join(timeout=10)
         self._http.close()
-
-    def _serve(self, listener: socket.socket) -> None:
-        assert self._server is not None
-        with listener:
-            self._server.run(sockets=[listener])
-
-    def _start(self, target: Callable[[], None], name: str) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _await_start(self, deadline: float) -> None:
-        assert self._server is not None
-        while not self._server.started:
-            if time.monotonic() > deadline or not self._threads[0].is_alive():
-                raise RuntimeError("the GitLab simulator did not start")
-            time.sleep(0.005)
 
     # ------------------------------------------------------------------------------------- faults
 
@@ -209,7 +169,7 @@ class GitLabSim(World):
         self.requests.append(
             SeenRequest(wire.method, wire.path, wire.query, token_name(self, wire), answer.status)
         )
-        return _Cut() if fault and fault.drop else _response(answer)
+        return Cut(status_code=201) if fault and fault.drop else _response(answer)
 
     def _answer(self, wire: Wire, fault: _Fault | None) -> Answer:
         spoiled = fault is not None and fault.status > 0
@@ -301,14 +261,6 @@ class GitLabSim(World):
             self.deliveries.append(done)
             self._outbox.task_done()
         self._outbox.task_done()
-
-
-class _Cut(Response):
-    """An answer that breaks off after its headers: the connection is closed."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 201, "headers": headers})
 
 
 def _response(answer: Answer) -> Response:

@@ -1,19 +1,15 @@
 """The server under both simulators: one path, a request log, a cache, faults."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.demo.loopback import Fault, Faults, Loopback
+from worker.demo.model_api import ModelApi
 from worker.demo.openai.cache import Counted, PrefixCache
 from worker.demo.openai.protocol import Json, Refused, compact, invalid, parse
 from worker.demo.script import Answer, Asked, Script
-
-Self = TypeVar("Self", bound="Simulator")
 
 
 class Wire(Protocol):
@@ -42,12 +38,13 @@ class Wire(Protocol):
         ...
 
 
-class Simulator:
-    """A running API that answers from a script. `url` is the base URL, version included.
+class Simulator(ModelApi):
+    """A running API that answers from a script.
 
-    `requests`, `raw` and `answers` log what went over the wire; `unexpected` what was refused, or
-    changed that must not. `key` is the only key taken; with "" any will do, also none.
+    `key` is the only key taken; with "" any will do, also none.
     """
+
+    base = "/v1"
 
     def __init__(
         self,
@@ -59,58 +56,18 @@ class Simulator:
         window: int = 1_000_000,
         cache: PrefixCache | None = None,
     ) -> None:
-        self.url = ""
-        self.requests: list[Json] = []
-        self.raw: list[bytes] = []
-        self.answers: list[Json] = []
-        self.unexpected: list[str] = []
+        super().__init__(self._endpoint, _error, think)
         self._wire = wire
         self._script = script
         self._key = key
-        self._think = think
         self._window = window
         self._cache = cache or PrefixCache()
-        self._frames: dict[str, Mapping[str, str]] = {}
-        self._faults = Faults()
-        self._loopback = Loopback(type(self).__name__, self._endpoint)
-
-    def fail_next(
-        self,
-        status: int,
-        body: bytes | Json = b"",
-        headers: Mapping[str, str] | None = None,
-        times: int = 1,
-    ) -> None:
-        """Answer the next `times` valid requests so; the script is not asked for them.
-
-        Without a body an error body that fits the status is sent.
-        """
-        given = compact(body).encode() if isinstance(body, dict) else body
-        self._faults.add(Fault(status, given or _error(status), headers or {}), times)
-
-    def cut_next(self, times: int = 1) -> None:
-        """Close the connection in the middle of the next `times` answers."""
-        self._faults.add(Fault(0), times)
-
-    def __enter__(self: Self) -> Self:
-        self.url = f"{self._loopback.start()}/v1"
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._loopback.stop()
 
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
         try:
             body = self._admitted(request, raw)
-            if self._think:
-                await asyncio.sleep(self._think)
-            if spoiled := self._faults.next():
+            if spoiled := await self._thought():
                 return spoiled
             answer = self._answer(body)
         except Refused as refused:
@@ -159,13 +116,6 @@ class Simulator:
             return self._wire.answer(self._script(asked), body, counted)
         except LookupError as error:
             raise invalid(f"the script has no answer: {error}") from error
-
-    def _watch_frame(self, conversation: str, frame: Mapping[str, str]) -> None:
-        """Changed tools or instructions throw the cached prefix away: never within a session."""
-        before = self._frames.get(conversation, frame)
-        changed = [name for name in frame if frame[name] != before.get(name)]
-        self.unexpected += [f"{name} changed within the conversation" for name in changed]
-        self._frames[conversation] = frame
 
     def _json(self, content: Json, status: int) -> Response:
         headers = {"x-request-id": f"req_{len(self.raw):06}"}

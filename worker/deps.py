@@ -1,4 +1,4 @@
-"""What a job is given. `wiring.py` fills it with real parts, tests with others."""
+"""What a job is given. `wiring` fills it with real parts, tests with others."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -44,7 +44,10 @@ ROOMS = {
     "worker.playbook": Room(PURE, ("pydantic", "yaml")),
     # Around the parts of a job: the Protocols that it decorates, and no adapter.
     "worker.telemetry": Room(
-        (*PURE, "worker.deps", "worker.sessions.objects", "sandbox.base"),
+        (
+            *(*PURE, "worker.deps", "worker.models.wrapper", "worker.sessions.objects"),
+            "sandbox.base",
+        ),
         ("opentelemetry", "prometheus_client"),
     ),
     "worker.gitlab_client": Room(PURE, ("gitlab", "requests")),
@@ -89,15 +92,19 @@ ROOMS = {
     "worker.suggesting": Room((*STORY, "worker.forge.note")),
     "worker.ticker": Room((*STORY, "worker.forge.note", "worker.forge.progress")),
     "worker.living": Room((*STORY, "worker.forge.lint", "worker.forge.settled", "worker.survey")),
+    "worker.beginnings": Room((*STORY, "worker.salvage", "worker.survey")),
     "worker.conversation": Room(
-        (*STORY, "worker.log", "worker.turn", "worker.living", "worker.salvage", "worker.survey")
+        (
+            *(*STORY, "worker.beginnings", "worker.log", "worker.turn", "worker.living"),
+            *("worker.salvage", "worker.survey"),
+        )
     ),
     "worker.stranded": Room(STORY),
     "worker.retention": Room((*STORY, "worker.fair")),
     "worker.replies": Room(
         (
-            *(*STORY, "worker.conversation", "worker.forge.neutralise", "worker.retention"),
-            "worker.survey",
+            *(*STORY, "worker.beginnings", "worker.conversation", "worker.forge.neutralise"),
+            *("worker.retention", "worker.survey"),
         )
     ),
     "worker.feedback": Room((*STORY, "worker.log")),
@@ -213,7 +220,9 @@ def test_no_module_imports_itself_through_others() -> None:
         ("worker/tools/planted.py", "from worker.settings import Settings"),
         ("worker/tools/planted.py", "from sandbox import docker"),
         ("worker/turn.py", "from worker.forge import gitlab"),
-        ("worker/wiring.py", "from worker.demo import case"),
+        ("worker/turn.py", "from worker.wiring import stores"),
+        ("worker/telemetry/planted.py", "from worker.models import client"),
+        ("worker/wiring/doors.py", "from worker.demo import case"),
         ("worker/cli/serve.py", "from worker.demo import case"),
         ("worker/demo/planted.py", "from worker.sources import reader"),
         ("sandbox/planted.py", "from worker.errors import SandpiperError"),

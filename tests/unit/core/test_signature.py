@@ -39,7 +39,7 @@ def test_the_lines_may_come_without_their_numbers() -> None:
         ),
         (
             "fatal: cannot read /builds/group/app/.git/objects/3f2a9c1b7d",
-            "fatal: cannot read /srv/runner/work/app/.git/objects/88aa01ff9e",
+            "fatal: cannot read /elsewhere/app/.git/objects/88aa01ff9e",
         ),
         (
             "Error: ENOENT: no such file or directory, open '/tmp/tmpk3x_9a2/settings.json'",

@@ -1,0 +1,39 @@
+"""Every boundary of the house, but for those to GitLab (`core.gitlab`).
+
+Implementations don't inherit; tables are typed.
+"""
+
+from worker.core.ports.clock import Clock
+from worker.core.ports.models import Model, Reply, Request, StopReason
+from worker.core.ports.sessions import Claim, KnownFailures, RecentTurns, SessionKey, SessionStore
+from worker.core.ports.tools import (
+    Beside,
+    Captures,
+    Document,
+    DocumentKind,
+    FailedJob,
+    Ran,
+    Source,
+    Toolbox,
+)
+
+__all__ = [
+    "Beside",
+    "Captures",
+    "Claim",
+    "Clock",
+    "Document",
+    "DocumentKind",
+    "FailedJob",
+    "KnownFailures",
+    "Model",
+    "Ran",
+    "RecentTurns",
+    "Reply",
+    "Request",
+    "SessionKey",
+    "SessionStore",
+    "Source",
+    "StopReason",
+    "Toolbox",
+]

@@ -1,0 +1,19 @@
+"""Time."""
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time, so that tests can hold it."""
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

@@ -1,0 +1,182 @@
+"""The store: sessions, what is known of failures, and the list of turns."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from worker.core.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """Where a session lies in the store."""
+
+    project_id: int
+    mr_iid: int
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who works on a turn. `trigger_id` says on behalf of what; `until` is in epoch seconds.
+
+    `fence` is how often the turn was taken over from a dead owner.
+    """
+
+    owner: str
+    trigger_id: str
+    until: float
+    fence: int = 0
+
+
+class SessionStore(Protocol):
+    """Where sessions outlive workers. All raise StoreError."""
+
+    def latest(self, key: SessionKey) -> int | None:
+        """The highest turn that has a `context.json`, or None."""
+        ...
+
+    def read_context(self, key: SessionKey, turn: int) -> bytes:
+        """The committed `context.json` of a turn."""
+        ...
+
+    def open_files(
+        self, key: SessionKey, turn: int
+    ) -> AbstractContextManager[Iterator[bytes]] | None:
+        """The chunks of a turn's `sandbox.tar.gz`, or None if it has none."""
+        ...
+
+    def write_files(self, key: SessionKey, turn: int, chunks: Iterable[bytes]) -> int:
+        """Store `sandbox.tar.gz` from a stream, before the turn is committed. Returns its bytes."""
+        ...
+
+    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Write `context.json` if the turn has none. Raises TurnTaken if it has (law 10)."""
+        ...
+
+    def claim(
+        self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
+    ) -> Claim | None:
+        """Take the turn for `claim.owner`; None on success, else the claim that holds it.
+
+        A claim past its `until` is taken over, and `over`, whose owner was found dead. Atomic
+        against every other worker.
+        """
+        ...
+
+    @property
+    def records(self) -> Records:
+        """The small records that all workers on this store share."""
+        ...
+
+    def tidy(self, key: SessionKey, turn: int) -> None:
+        """Remove what a worker that died right after `commit` has left of its work."""
+        ...
+
+    def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
+        """Give the turn up, if `claim` still holds it."""
+        ...
+
+    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Keep the unfinished turn's context; replaced by the next one, gone after `commit`."""
+        ...
+
+    def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
+        """The unfinished turn's last checkpoint, or None."""
+        ...
+
+    def find(self, session_id: str) -> SessionKey | None:
+        """The key of a session by its id alone (or a unique beginning of it)."""
+        ...
+
+    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
+        """Every stored session, or those of one project, or of one of its merge requests."""
+        ...
+
+    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+        """Who works on the turn, or None."""
+        ...
+
+    def stop(self, key: SessionKey, turn: int, reason: str) -> None:
+        """Ask whoever works on the turn to end it. The first reason stands."""
+        ...
+
+    def stopped(self, key: SessionKey, turn: int) -> str:
+        """The reason given to `stop`, or ""."""
+        ...
+
+    def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
+        """Keep what became of a committed turn's pipeline, as `after.json`. The first stands."""
+        ...
+
+    def after(self, key: SessionKey, turn: int) -> bytes | None:
+        """What `record_after` has kept, or None."""
+        ...
+
+    def feedback(self, key: SessionKey, turn: int) -> bytes | None:
+        """What `change_feedback` has kept, or None."""
+        ...
+
+    def change_feedback(
+        self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Replace a stored turn's `feedback.json` by what `made` makes of it, unless that is None.
+
+        Atomic against every other worker: `made` is asked again if another was faster.
+        """
+        ...
+
+    def erase(self, key: SessionKey, before: int) -> None:
+        """Remove all objects of a session but the commit of the turn `before`, and its claim."""
+        ...
+
+    def touched(self, key: SessionKey) -> float | None:
+        """When its latest turn was committed or else anything was written (epoch), or None."""
+        ...
+
+    def remove(self, key: SessionKey) -> None:
+        """Remove all objects of a session. Whoever does so holds its next turn."""
+        ...
+
+    def location(self, key: SessionKey, turn: int) -> str:
+        """Where the turn's objects lie, for a human."""
+        ...
+
+
+class KnownFailures(Protocol):
+    """What is known of a project's errors, by their signatures' keys. All raise StoreError."""
+
+    def read(self, project_id: int, key: str) -> bytes | None:
+        """The entry of an error, or None."""
+        ...
+
+    def change(
+        self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
+    ) -> None:
+        """Replace an entry by what `made` makes of it, None standing for no entry.
+
+        Atomic against every other worker: `made` is asked again if another was faster.
+        """
+        ...
+
+    def keys(self, project_id: int) -> tuple[str, ...]:
+        """The keys of all entries of a project, at most some thousands."""
+        ...
+
+
+class RecentTurns(Protocol):
+    """Turns by the time they began, for the operators. All raise StoreError."""
+
+    def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
+        """List a turn that began `at` (epoch seconds), or replace its row."""
+        ...
+
+    def newest(
+        self, limit: int, before: str = "", project_id: int = 0
+    ) -> Iterator[tuple[str, bytes]]:
+        """Rows with their cursors, the newest first, those after the cursor `before` only.
+
+        At most `limit` rows are read, and some thousand names looked at.
+        """
+        ...

@@ -1,0 +1,116 @@
+"""What a model may call, and what is behind it: sources, and what they have given."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from worker.core.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.places import Place
+
+
+class Toolbox(Protocol):
+    """Everything the model may call."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, in a fixed order."""
+        ...
+
+    def repeatable(self, call: ToolCall) -> bool:
+        """Whether the call only reads, so that running it again changes nothing."""
+        ...
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator["Ran"]:
+        """The result of each call, in call order. `first` numbers the first call of the batch.
+
+        A failing tool is a result with `is_error`. Raises only SandboxLost.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A tool result with what it took: bytes produced, seconds."""
+
+    result: ToolResult
+    size: int
+    seconds: float
+
+
+class DocumentKind(StrEnum):
+    """How a document is previewed."""
+
+    JSON = "json"
+    TEXT = "text"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A file that goes into the sandbox beside a document's, named like it with a `suffix` more."""
+
+    suffix: str
+    chunks: Callable[[], Iterator[bytes]]
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a source returns. `missing` says what is not in it and why, or "".
+
+    A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
+    and `data` says in words what it is. `final` is False if the same call may give more later.
+
+    `preview` shows it in so many bytes, where its kind has no better way. `part` gives about so
+    many bytes of it, line numbers kept, for where the whole does not fit. Neither raises.
+    """
+
+    data: bytes
+    kind: DocumentKind = DocumentKind.JSON
+    missing: str = ""
+    chunks: Callable[[], Iterator[bytes]] | None = None
+    final: bool = True
+    lines: int | None = None
+    preview: Callable[[int], str] | None = None
+    beside: Callable[[], Iterable[Beside]] = tuple
+    part: Callable[[int], Iterator[bytes]] | None = None
+
+
+class Source(Protocol):
+    """One read-only data source, bound to the session's project on the host."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Its name, description and arguments; a project is never an argument (law 2)."""
+        ...
+
+    def fetch(self, arguments: str) -> Document:
+        """`arguments` is JSON text from the model. Raises ArgumentError or SourceError."""
+        ...
+
+
+class Captures(Protocol):
+    """What the session's sources give, as the model was given it: to prove quotes by (law 5)."""
+
+    def lines(self, place: Place) -> Sequence[str]:
+        """The lines of a document of the session's project; line N is item N - 1.
+
+        Raises SourceError or ArgumentError with the reason why there are none.
+        """
+        ...
+
+    def url(self, place: Place, first: int, last: int) -> str:
+        """A link to these lines of a place that `lines` has read, "" if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A failed job and the lines of its log that most likely explain it."""
+
+    job_id: int
+    name: str
+    reason: str
+    url: str
+    excerpt: str

@@ -1,0 +1,104 @@
+"""The parts of a job."""
+
+import os
+import socket
+from functools import partial
+from secrets import token_hex
+from urllib.parse import urlsplit
+
+from worker import playbook
+from worker.budget import Budget
+from worker.clock import SystemClock
+from worker.core.gitlab import Forge
+from worker.core.known import Settings as KnownSettings
+from worker.core.limits import Limits
+from worker.core.redact import Redactor
+from worker.deps import Deps, NoteOptions
+from worker.errors import ForgeError
+from worker.forge.checked import CheckedForge
+from worker.forge.dry import DryForge
+from worker.forge.gitlab import GitLabForge
+from worker.journal import Journal
+from worker.models.fallback import FallbackModel
+from worker.sessions.store import Store
+from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+from worker.sources.policy import Policy
+from worker.telemetry.parts import Telemetry
+from worker.wiring.doors import published
+from worker.wiring.engines import sandboxes
+from worker.wiring.kits import kits
+from worker.wiring.providers import guarded
+from worker.wiring.stores import leases, store
+
+
+def deps(
+    settings: Settings,
+    forge: Forge | None = None,
+    salt: str = "",
+    watched: Telemetry | None = None,
+) -> Deps:
+    """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
+    gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.secrets())
+    client = ReadClient(gitlab.url, gitlab.read_token)
+    models = guarded(settings, watched)
+    pages = published(settings)
+    hosts = frozenset({urlsplit(gitlab.url).netloc, *pages.hosts})
+    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts)
+    kit = kits(settings, client, redactor, partial(_own, writer))
+    kept = store(settings)
+    kept = Store(watched.objects(kept.records)) if watched else kept
+    held = leases(settings, kept)
+    made = Deps(
+        desk=_desk(client, gitlab),
+        forge=writer,
+        store=kept,
+        sandboxes=sandboxes(settings),
+        model=lambda: FallbackModel(models),
+        kit=kit,
+        playbook=playbook.load(settings.workflows),
+        limits=Limits(**settings.limits.of_a_run()),
+        clock=clock,
+        redact=redactor.text,
+        gitlab_url=gitlab.url,
+        hosts=hosts,
+        owner=f"{socket.gethostname()}:{os.getpid()}",
+        leases=held,
+        journal=Journal(kept.records, held, clock),
+        salt=salt,
+        choices={model.name: partial(FallbackModel, [model]) for model in models},
+        turns_per_day=settings.limits.turns_per_day,
+        project_concurrency=settings.limits.project_concurrency,
+        budget=Budget(kept.records, clock, settings.limits.project_cost_usd_per_day),
+        debounce=gitlab.debounce,
+        note=NoteOptions(**settings.note.model_dump()),
+        known=None if salt else kept.known,
+        known_settings=KnownSettings(**settings.known.model_dump()),
+        recent=None if salt else kept.recent,
+        page=pages.linker(),
+    )
+    return watched.around(made) if watched else made
+
+
+def dry(settings: Settings) -> Deps:
+    """The parts of a job that posts nothing; its session is its own."""
+    return deps(settings, DryForge(lambda body: None), salt=token_hex(8))
+
+
+def _desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
+    policy = Policy(
+        skip_labels=gitlab.skip_labels,
+        skip_drafts=gitlab.skip_drafts,
+        skip_paths=gitlab.skip_paths,
+        bot_merge_requests=gitlab.bot_merge_requests,
+    )
+    level = ACCESS_LEVELS[gitlab.reply_min_access]
+    return GitLabDesk(client, gitlab.url, gitlab.projects, level, policy)
+
+
+def _own(forge: Forge) -> frozenset[int]:
+    try:
+        return frozenset({forge.me()})
+    except ForgeError:
+        return frozenset()

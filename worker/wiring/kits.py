@@ -1,0 +1,104 @@
+"""The tools and sources of a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sandbox.base import Sandbox
+from worker.core.context import Subject
+from worker.core.messages import ToolSpec
+from worker.core.ports import Captures, FailedJob, Source, Toolbox
+from worker.core.redact import Redactor
+from worker.core.survey import Survey
+from worker.deps import Kit
+from worker.playbook import Workflow
+from worker.settings import Settings
+from worker.sources.captured import Captured
+from worker.sources.client import ReadClient
+from worker.sources.failures import failed_jobs
+from worker.sources.konflux import Tenant, open_konflux
+from worker.sources.plugins import installed
+from worker.sources.reader import Reader
+from worker.sources.survey import survey
+from worker.sources.table import Rows, bind, joined, notes
+from worker.sources.testing_farm import open_testing_farm
+from worker.tools.base import Bench
+from worker.tools.table import TOOLS
+from worker.tools.toolbox import WorkflowToolbox, offered
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """The tools and sources of one workflow over one subject. Satisfies deps.Kit."""
+
+    reader: Reader
+    rows: Rows
+    sources: Mapping[str, Source]
+    workflow: Workflow
+    exec_timeout: float
+    redact: Callable[[str], str]
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told."""
+        return offered(self.sources, self.workflow.allows)
+
+    @property
+    def notes(self) -> str:
+        """The sources' part of the system prompt."""
+        return notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
+
+    @property
+    def captures(self) -> Captures:
+        """What the sources give, to prove quotes by."""
+        return Captured(self.reader, self.sources)
+
+    def failures(self) -> tuple[FailedJob, ...]:
+        """The failed jobs and what their logs show."""
+        return failed_jobs(self.reader)
+
+    def survey(self) -> Survey:
+        """The failing jobs by cause."""
+        return survey(self.reader)
+
+    def redactions(self) -> Mapping[str, int]:
+        """What the reader has taken out."""
+        return self.reader.redact.counts
+
+    def open(self, sandbox: Sandbox) -> Toolbox:
+        """The toolbox over a running sandbox."""
+        bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact)
+        return WorkflowToolbox(bench, self.workflow.allows)
+
+
+def kits(
+    settings: Settings, client: ReadClient, redactor: Redactor, own: Callable[[], frozenset[int]]
+) -> Callable[[Subject, Workflow], Kit]:
+    """What makes a run's kit. `own` gives the users whose notes are ours. Raises ConfigError."""
+    rows, timeout = sources(settings), settings.sandbox.exec_timeout
+    opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
+
+    def made(subject: Subject, workflow: Workflow) -> Kit:
+        reader = opened(subject, redactor.data)
+        return _Kit(reader, rows, bind(reader, rows), workflow, timeout, redactor.text)
+
+    return made
+
+
+def sources(settings: Settings) -> Rows:
+    """GitLab's sources, the configured others, and the plug-ins'. Raises ConfigError."""
+    cluster, farm = settings.sources.konflux, settings.sources.testing_farm
+    tenants = {
+        project: Tenant(each.namespace, each.repository)
+        for project, each in cluster.projects.items()
+    }
+    return joined(
+        open_konflux(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
+        open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
+        installed(),
+    )
+
+
+def tool_names(settings: Settings) -> tuple[str, ...]:
+    """Every tool and source that a workflow may name. Raises ConfigError."""
+    return (*(tool.name for tool in TOOLS), *(row.name for row in sources(settings)))

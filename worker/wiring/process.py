@@ -1,0 +1,61 @@
+"""What a process begins with: its settings, its log, its telemetry, and what it cannot lack."""
+
+from sandbox.base import SandboxUnavailable
+from worker import log, playbook
+from worker import settings as settings_module
+from worker.core.redact import Redactor
+from worker.errors import ConfigError, SandpiperError
+from worker.settings import Settings
+from worker.telemetry.parts import Telemetry, tracing
+from worker.wiring.engines import driver
+from worker.wiring.kits import tool_names
+from worker.wiring.providers import models
+from worker.wiring.stores import store
+
+
+def start(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
+    """Settings, with logging set up. Raises ConfigError."""
+    settings = settings_module.load(config)
+    if model:
+        chosen = settings.models.model_copy(update={"default": model})
+        settings = settings.model_copy(update={"models": chosen})
+    use(settings, quiet=quiet)
+    return settings
+
+
+def use(settings: Settings, *, quiet: bool = False) -> None:
+    """Set logging up so that no secret of `settings` is ever written."""
+    chosen, redact = settings.log, Redactor(settings.secrets()).text
+    log.configure(redact, quiet=quiet, form=chosen.format, level=chosen.level)
+
+
+def require_secret(settings: Settings) -> None:
+    """Raise ConfigError unless the webhook's secret is there."""
+    if not settings.gitlab.webhook_secret:
+        raise ConfigError(
+            "no webhook secret: set GITLAB_WEBHOOK_SECRET to the secret token of the webhook in "
+            "GitLab; without one anybody could start runs"
+        )
+
+
+def require_worker(settings: Settings) -> None:
+    """Raise unless jobs can run here: tokens, workflows, model, store, engine."""
+    if not settings.gitlab.read_token or not settings.gitlab.write_token:
+        raise ConfigError(
+            "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
+            "GITLAB_WRITE_TOKEN (scope api)"
+        )
+    playbook.load(settings.workflows)
+    for each in models(settings):
+        each.close()
+    store(settings).probe()
+    try:
+        driver(settings).check()
+    except SandboxUnavailable as error:
+        raise SandpiperError(str(error)) from error
+
+
+def telemetry(settings: Settings) -> Telemetry:
+    """What watches one process: metrics, and traces where they are wanted. Raises ConfigError."""
+    names = tool_names(settings)
+    return Telemetry(names, tracing(settings.traces.endpoint, names))

@@ -1,0 +1,59 @@
+"""The models, and the breakers of their providers."""
+
+from worker.clock import SystemClock
+from worker.models import breaker
+from worker.models.base import Dialect
+from worker.models.catalogue import Catalogue
+from worker.models.catalogue_entries import extended
+from worker.models.client import HttpModel, Told, untold
+from worker.models.table import build
+from worker.settings import ProviderSettings, Settings
+from worker.telemetry.parts import Telemetry
+
+
+def models(settings: Settings, told: Told = untold) -> list[HttpModel]:
+    """The configured model and those to fall back to, in order. Raises ConfigError."""
+    chosen = settings.models
+    return [_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
+
+
+def _model(name: str, settings: Settings, told: Told) -> HttpModel:
+    provider = settings.models.provider(name.partition("/")[0])
+    return build(
+        name,
+        provider.base_url,
+        provider.key,
+        clock=SystemClock(),
+        project=provider.project,
+        location=provider.location,
+        dialect=_dialect(provider),
+        catalogue=catalogue(settings),
+        told=told,
+    )
+
+
+def guarded(settings: Settings, watched: Telemetry | None) -> list[breaker.GuardedModel]:
+    """The models behind their providers' breakers, `watched` if they are to be.
+
+    Raises ConfigError.
+    """
+    asked = models(settings, watched.attempt if watched else untold)
+    heard = watched.circuit if watched else breaker.unheard
+    return breaker.guarded(asked, SystemClock(), heard)
+
+
+def catalogue(settings: Settings) -> Catalogue:
+    """What is known of models, the operator's word included. Raises ConfigError."""
+    entries = settings.models.catalogue.items()
+    return extended({model: entry.model_dump(exclude_unset=True) for model, entry in entries})
+
+
+def _dialect(provider: ProviderSettings) -> Dialect | None:
+    """What the operator says of a compatible server; None leaves it to the endpoint."""
+    said = {
+        "limit": provider.max_tokens_field,
+        "reasoning": provider.send_reasoning,
+        "call_id": provider.call_id,
+    }
+    stated = {name: value for name, value in said.items() if value}
+    return Dialect(**stated) if stated else None

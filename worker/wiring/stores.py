@@ -1,0 +1,31 @@
+"""The session store, and the leases on what is in it."""
+
+import atexit
+import socket
+
+from worker.clock import SystemClock
+from worker.leases import Leases
+from worker.sessions.store import Store
+from worker.sessions.table import guarded, open_store
+from worker.settings import Settings
+
+
+def store(settings: Settings) -> Store:
+    """The session store. Raises ConfigError or StoreError.
+
+    Where S3 is an imitation that ignores conditional writes, a Redis broker makes up for it.
+    """
+    opened = open_store(settings.store, settings.s3_endpoint or None)
+    imitation = settings.store.startswith("s3://") and settings.s3_endpoint
+    if not imitation or not settings.broker.startswith("redis"):
+        return opened
+    return opened if opened.honours_conditions() else guarded(opened, settings.broker)
+
+
+def leases(settings: Settings, kept: Store) -> Leases:
+    """This process's leases in the store `kept`, given back at its end."""
+    chosen = settings.worker
+    host = socket.gethostname()
+    held = Leases(kept, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
+    atexit.register(held.resign)
+    return held

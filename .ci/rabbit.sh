@@ -38,13 +38,6 @@ with kombu.Connection(sys.argv[1], connect_timeout=2) as connection:
 start_rabbit() {
   local port
   rabbit_dir=$(mktemp -d)
-  printf '[].' >"$rabbit_dir/plugins"
-  cat >"$rabbit_dir/rabbitmq.conf" <<END
-log.console = true
-log.console.level = error
-log.file = false
-disk_free_limit.absolute = 1MB
-END
   for _ in 1 2 3 4 5; do
     port=$((20000 + RANDOM % 12000 / 3 * 3)) # three in a row: AMQP, Erlang's own, its name server
     if port_taken "$port"; then continue; fi
@@ -66,6 +59,13 @@ launch_rabbit() {
   local port=$1 server
   server=$(rabbit_server)
   stop_rabbit_processes
+  printf '[].' >"$rabbit_dir/plugins"
+  cat >"$rabbit_dir/rabbitmq.conf" <<END
+log.console = true
+log.console.level = error
+log.file = false
+disk_free_limit.absolute = 1MB
+END
   local env=(
     PATH="$PATH" LANG=C.UTF-8 HOME="$rabbit_dir"
     ERL_EPMD_PORT=$((port + 2)) ERL_EPMD_ADDRESS=127.0.0.1

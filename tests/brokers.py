@@ -15,6 +15,7 @@ import pytest
 import redis
 
 QUEUE = "celery"
+KEEPING = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
 
 
 @dataclass
@@ -23,6 +24,7 @@ class RedisServer:
 
     folder: Path
     port: int
+    options: tuple[str, ...] = ()
     popen: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -37,7 +39,7 @@ class RedisServer:
         words = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         with (self.folder / "redis.log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [program, *words, "--appendonly", "yes", "--appendfsync", "always", "--save", ""],
+                [program, *words, *KEEPING, *self.options],
                 stdout=log,
                 stderr=log,
             )
@@ -63,9 +65,9 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis(folder: Path, port: int) -> Iterator[RedisServer]:
+def running_redis(folder: Path, port: int, *options: str) -> Iterator[RedisServer]:
     """A Redis of its own on a free port."""
-    server = RedisServer(folder, port)
+    server = RedisServer(folder, port, options)
     server.start()
     try:
         yield server

@@ -69,6 +69,10 @@ def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatch
         task_ignore_result=True,
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0.1, "interval_max": 0.5},
         worker_prefetch_multiplier=1,
+        # After a lost connection Celery 5.7 would raise the count again from the pool's threads,
+        # which read RabbitMQ's answers from under the main one: all of them wait for ever
+        # (celery/worker/consumer/consumer.py, _restore_prefetch_count_after_connection_restart).
+        worker_enable_prefetch_count_reduction=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
@@ -201,6 +205,9 @@ def _transport(settings: Settings) -> dict[str, Any]:
             "visibility_timeout": max(1, int(settings.worker.lease)),
             "unacked_restore_interval": settings.worker.heartbeat,
             "unacked_restore_throttle": 1,
+            # Who dies while handing out again must not keep others from it for five minutes.
+            "unacked_mutex_expire": max(1, int(settings.worker.lease)),
+            "priority_steps": [0],
             "socket_connect_timeout": 5,
             "socket_timeout": 30,
         }

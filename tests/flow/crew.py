@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
 from worker.errors import StoreError
 from worker.journal import FOLDER
+from worker.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.settings import Settings
@@ -66,7 +67,9 @@ def fails(made: Product, pipeline: Pipeline | None = None) -> None:
         mr.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
     )
     settings = Settings(broker=made.env["SANDPIPER_BROKER"])
-    app.enqueuer(app.build(settings, lambda: pytest.fail("the test is no worker")))(trigger)
+    celery = app.build(settings, lambda: pytest.fail("the test is no worker"))
+    with closing(Publisher(celery, app.TASK)) as publish:
+        publish(trigger)
 
 
 def another(made: Product, number: int) -> Pipeline:

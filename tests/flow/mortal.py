@@ -1,12 +1,13 @@
 """The product with a death in it: `python -m tests.flow.mortal POINT ONCE COMMAND …`.
 
 COMMAND is `serve` or `worker` with its options. The process kills itself with SIGKILL when it comes
-to POINT, the first time only: the file ONCE remembers, for the processes that follow.
+to POINT, the first time only: the file ONCE remembers, for the processes that follow. At "frozen
+POINT" it stops instead, until it is sent SIGCONT.
 """
 
-import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,18 @@ from sandbox.base import Sandbox
 from worker import wiring
 from worker.cli import serve, worker
 from worker.core.messages import ToolCall
-from worker.core.ports import Ran
+from worker.core.ports import Ran, Reply, Request
 from worker.deps import Deps
+
+FROZEN = "frozen "
 
 
 class Death:
     """Comes once, at one point."""
 
     def __init__(self, point: str, once: Path) -> None:
-        self._point, self._once = point, once
+        self._point, self._once = point.removeprefix(FROZEN), once
+        self._how = signal.SIGSTOP if point.startswith(FROZEN) else signal.SIGKILL
 
     def at(self, point: str) -> None:
         if point != self._point:
@@ -33,7 +37,8 @@ class Death:
             self._once.touch(exist_ok=point == "always")
         except FileExistsError:
             return
-        os.kill(os.getpid(), signal.SIGKILL)
+        # To this thread, so that it does not take another step.
+        signal.pthread_kill(threading.get_ident(), self._how)
 
 
 class Around:
@@ -66,6 +71,20 @@ class Forge(Around):
         self._part.edit(*arguments, **options)
 
 
+class Model(Around):
+    """While the first one is asked the sandbox may still be starting; at the others it stands."""
+
+    asked = False
+
+    def reply(self, request: Request) -> Reply:
+        given: Reply = self._part.reply(request)
+        self._death.at("in a model call")
+        if self.asked:
+            self._death.at("in a later model call")
+        self.asked = True
+        return given
+
+
 class Kit(Around):
     """Tools that are killed after a command has run, before its result is kept."""
 
@@ -93,7 +112,7 @@ def parts(made: Deps, death: Death) -> Deps:
             after={"commit": "after the commit"},
         ),
         forge=Forge(made.forge, death, after={"post": "after the post"}),
-        model=lambda: Around(made.model(), death, after={"reply": "in a model call"}),
+        model=lambda: Model(made.model(), death),
         kit=lambda subject, workflow: Kit(made.kit(subject, workflow), death),
     )
 

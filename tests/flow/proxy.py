@@ -5,6 +5,7 @@ with Proxy("127.0.0.1", 9000) as proxy:
     proxy.away_at(rb"PUT .*context\\.json", 2.0)   # from when such a request arrives
     proxy.delay = 0.3                             # each piece of an answer is late by so much
     proxy.cut_next(after=40)                      # the next answer is reset in its middle
+    proxy.silent_at(rb"POST .*/notes", heard=True)  # from then on no answers, until `speak`
 """
 
 import re
@@ -24,18 +25,23 @@ _RESET = struct.pack("ii", 1, 0)
 class Proxy:
     """Passes connections on to `target`: (host, port), or the path of a Unix socket.
 
-    `struck` are the patterns of `away_at` that were met, `connections` counts those taken.
+    `struck` are the patterns of `away_at` that were met, `connections` counts those taken,
+    `swallowed` the pieces of answers that were kept back.
     """
 
     def __init__(self, target: tuple[str, int] | str) -> None:
         self.delay = 0.0
         self.struck: list[bytes] = []
         self.connections = 0
+        self.swallowed = 0
         self._target = target
         self._awaited: deque[tuple[bytes, float]] = deque()
         self._cuts: deque[int] = deque()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._hush: bytes | None = None
+        self._silent = False
+        self._heard = True
         self._back = 0.0
         self._closed = False
         self._listener = self._listening(0)
@@ -74,6 +80,15 @@ class Proxy:
     def pass_next(self, times: int) -> None:
         """The next `times` answers are whole, whatever comes after."""
         self._cuts.extend([-1] * times)
+
+    def silent_at(self, pattern: bytes, *, heard: bool) -> None:
+        """From when a request's head matches, connections are taken and nothing is answered, until
+        `speak`. `heard` says whether requests arrive all the same."""
+        self._hush, self._heard = pattern, heard
+
+    def speak(self) -> None:
+        """Answer again, whoever asks from now on."""
+        self._silent, self._hush = False, None
 
     # ------------------------------------------------------------------------------------ serving
 
@@ -130,6 +145,8 @@ class Proxy:
             while data := peer.recv(_CHUNK):
                 if self._strikes(data):
                     return
+                if self._swallows(data):
+                    continue
                 server.sendall(data)
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)
@@ -143,9 +160,17 @@ class Proxy:
         self.away(seconds)
         return True
 
+    def _swallows(self, data: bytes) -> bool:
+        if self._hush and re.search(self._hush, data[:2000]):
+            self._silent, self._hush = True, None
+        return self._silent and not self._heard
+
     def _answers(self, server: socket.socket, peer: socket.socket) -> None:
         with suppress(OSError):
             while data := server.recv(_CHUNK):
+                if self._silent:
+                    self.swallowed += 1
+                    continue
                 if self.delay:
                     time.sleep(self.delay)
                 after = self._cuts.popleft() if self._cuts and data.startswith(b"HTTP/") else -1

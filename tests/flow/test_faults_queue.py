@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.brokers import RedisServer, running_redis
 from tests.fakes import HandClock, says
@@ -51,11 +52,19 @@ def test_a_broker_that_dies_in_the_middle_of_a_burst_and_comes_back_loses_and_do
             worker.until(lambda: len(made.model.answers) >= 3, "the runs need the broker")
             broker.start()
             worker.until(lambda: crew.ended(crew.folder_store(made), BURST), "not all ended")
+            # kombu's own way of taking messages leaves a gap for a worker's death.
+            assert {"cmdstat_blmove", "cmdstat_brpop"} & commands(broker) == {"cmdstat_blmove"}
     for pipeline in pipelines:
         (note,) = crew.own(made, pipeline.mr)
         assert "The command ran 1 times." in note.body
     assert len(made.model.requests) == 3 * BURST
     crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+def commands(broker: RedisServer) -> set[str]:
+    """The statistics of the commands it was sent since it was started."""
+    with redis.Redis.from_url(broker.url) as client:
+        return set(client.info("commandstats"))
 
 
 @dataclass
@@ -127,8 +136,9 @@ def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
             popen.terminate()
             popen.wait(20)
         (note,) = made.notes()
-        assert f"{MOST_DEATHS} workers died" in note.body
-        assert "given up" in made.run("sweep", "--parked").stdout
+        assert f"{MOST_DEATHS} runs broke off" in note.body
+        assert "ValueError" in note.body
+        assert "ValueError" in made.run("sweep", "--parked").stdout
         # The answer that was paid for was not asked for again.
         assert len(made.model.requests) == 3
         assert not [name for name in store.records.names("") if name.endswith("claim.json")]

@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from functools import partial
+from types import TracebackType
 
 from worker import job
 from worker.core.progress import Begun, Left, Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
-from worker.errors import Interrupted, Postponed, SandpiperError
+from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
 from worker.fair import Gate
 from worker.journal import MOST_DEATHS, Entry, project_of
 from worker.log import bound
@@ -63,7 +65,7 @@ def _perform(
             log.info("trigger %s skipped: %s", trigger_id(trigger), entry)
             return "skipped"
         if entry.deaths > MOST_DEATHS:
-            deps.journal.park(entry, f"{entry.deaths} workers died at it, the last while giving up")
+            deps.journal.park(entry, f"{_story(entry)}, the last while giving up")
             return "parked"
         with gate.entered(entry) if gate else nullcontext(True) as free:
             return _run(entry, deps, watch, later) if free else "held"
@@ -73,7 +75,9 @@ def _run(entry: Entry, deps: Deps, watch: Watcher, later: Callable[[Trigger, flo
     trigger, gives_up = entry.trigger, _last_words(entry)
     patient = entry.tries < PATIENT_TRIES
     try:
-        ended = job.run(trigger, replace(deps, gives_up=gives_up, patient=patient), watch)
+        with ExitStack() as ending:
+            ending.push(partial(_broken_off, entry, deps))
+            ended = job.run(trigger, replace(deps, gives_up=gives_up, patient=patient), watch)
     except Postponed as error:
         return _failed(entry, error, deps, later)
     except Interrupted as error:
@@ -110,7 +114,30 @@ def _last_words(entry: Entry) -> str:
     """The reason that is posted in place of a result, where trying again would be no use."""
     if entry.deaths < MOST_DEATHS:
         return ""
-    return f"given up: {entry.deaths} workers died while they were at it"
+    return f"given up: {_story(entry)}"
+
+
+def _story(entry: Entry) -> str:
+    """What became of its runs so far."""
+    if not entry.broke:
+        return f"{entry.deaths} workers died while they were at it"
+    return f"{entry.deaths} runs broke off, at least one by an unforeseen error ({entry.broke})"
+
+
+def _broken_off(
+    entry: Entry,
+    deps: Deps,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    """Keep what ended the run if nobody has foreseen it, for whoever reads why it was given up."""
+    if not isinstance(error, Exception) or isinstance(error, SandpiperError):
+        return
+    try:
+        deps.journal.break_off(entry, type(error).__name__)
+    except StoreError as away:
+        log.warning("trigger %s: not noted why it broke off: %s", trigger_id(entry.trigger), away)
 
 
 def _failed(

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from worker.core.ports import Clock
@@ -46,6 +47,7 @@ class Entry:
     `owner` works on it, or where it is WAITING has promised to begin it again at `due`; "" is
     nobody. HELD ones are begun when their project's turn comes. `deaths` counts owners that died,
     `tries` runs that ended in a passing error, `queued` how often it was put on the queue again.
+    `broke` names the last error that nobody has foreseen; a run that it ends counts as a death.
     """
 
     trigger: Trigger
@@ -57,6 +59,7 @@ class Entry:
     accepted_at: float = 0.0
     due: float = 0.0
     reason: str = ""
+    broke: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,10 @@ class Journal:
         due, timer = self._clock.now() + seconds, self._leases.timer()
         self._own(entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000])
 
+    def break_off(self, entry: Entry, error: str) -> None:
+        """Its run is ended by an error that nobody has foreseen; who finds it begins it again."""
+        self._own(entry, State.OPEN, broke=error)
+
     def hand_over(self, entry: Entry) -> None:
         """Its run ended between two steps; anybody may go on."""
         self._own(entry, State.OPEN, owner="")
@@ -152,9 +159,9 @@ class Journal:
             self._records.delete(name)
             return None
 
-    def parked(self) -> Iterator[Noted]:
-        """The entries that a human has to look at."""
-        for name in self.names():
+    def parked(self, most: int | None = None) -> Iterator[Noted]:
+        """The entries that a human has to look at, of the first `most`."""
+        for name in islice(self.names(), most):
             noted = self.read(name)
             if noted and noted.entry.state is State.PARKED:
                 yield noted
@@ -233,6 +240,7 @@ def decode(content: bytes) -> Entry:
         accepted_at=float(_number(fields, "accepted_at")),
         due=float(_number(fields, "due")),
         reason=str(fields.get("reason", "")),
+        broke=str(fields.get("broke", "")),
     )
 
 

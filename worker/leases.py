@@ -128,6 +128,10 @@ class Lease:
         if self._presence.lost:
             raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
 
+    def sure(self) -> bool:
+        """Whether nobody can have taken over by now, as far as is known without asking anybody."""
+        return not self._presence.lost and self._presence.age() <= self._leases.lease / 2
+
     def confirm(self) -> None:
         """Before anything is posted or committed: the same, and the store is always asked."""
         self.patiently(self._presence.beat)

@@ -11,6 +11,7 @@ from worker.core.context import Subject
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
+from worker.journal import Journal
 
 log = logging.getLogger("sandpiper.sweep")
 
@@ -49,9 +50,10 @@ def sweep(
             return
 
 
-def parked(deps: Deps) -> Iterator[str]:
-    """A line for each trigger that could not be brought to an end. Raises StoreError."""
-    for noted in deps.journal.parked():
+def parked(journal: Journal, most: int | None = None) -> Iterator[str]:
+    """A line for each trigger that could not be brought to an end, of the first `most` triggers
+    that have not ended. Raises StoreError."""
+    for noted in journal.parked(most):
         entry = noted.entry
         at = datetime.fromtimestamp(entry.accepted_at, UTC).strftime("%Y-%m-%d %H:%M")
         yield f"{trigger_id(entry.trigger)}  {at}Z  {_described(entry.trigger)}: {entry.reason}"

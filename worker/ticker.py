@@ -10,15 +10,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from worker.core.context import Context
 from worker.core.identity import Marker
 from worker.core.progress import Answered, Asking, Event, Watcher
 from worker.deps import Deps
-from worker.errors import ForgeError
+from worker.errors import ForgeError, Postponed
 from worker.forge import note
-from worker.forge.progress import Seen, told
+from worker.forge.progress import WAITING, Seen, told
 
 log = logging.getLogger("sandpiper.ticker")
 
@@ -33,21 +33,37 @@ LAST_EDIT = 10.0
 
 
 @contextmanager
-def ticking(marker: Marker, context: Context, deps: Deps, watch: Watcher) -> Iterator[Watcher]:
-    """`watch`, which also keeps the note of `context` up to date until the block ends."""
+def ticking(
+    marker: Marker, context: Context, deps: Deps, watch: Watcher, sure: Callable[[], bool]
+) -> Iterator[Watcher]:
+    """`watch`, which also keeps the note of `context` up to date until the block ends, and says
+    that the run waits where it is postponed.
+
+    Nothing is written unless `sure` says that the turn is still ours: a worker that was frozen and
+    thaws would write its progress over the finding of whoever went on.
+    """
     posted, started = context.note, deps.clock.monotonic()
     if posted is None or deps.note.progress <= 0:
         yield watch
         return
 
-    def edit(seen: Seen) -> None:
-        line = told(seen, deps.clock.monotonic() - started, deps.redact)
+    def write(line: str) -> None:
+        if not sure():
+            return
         body = note.placeholder(marker, context.subject, resumed=context.turn > 0, progress=line)
         deps.forge.edit(context.subject, posted, body, hurried=True)
+
+    def edit(seen: Seen) -> None:
+        write(told(seen, deps.clock.monotonic() - started, deps.redact))
 
     ticker = Ticker(edit, deps.note.progress)
     try:
         yield ticker.watching(watch)
+    except Postponed:
+        ticker.close()
+        with suppress(ForgeError):
+            write(WAITING)
+        raise
     finally:
         ticker.close()
 

@@ -83,7 +83,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
         context = _surveyed(replace(turn, context=context), kit, deps, watch)
         context = _afforded(context, deps)
     if not context.outcome:
-        with ticking(turn.marker, context, deps, watch) as ticked:
+        with ticking(turn.marker, context, deps, watch, turn.lease.sure) as ticked:
             context = _investigated(replace(turn, context=context), kit, deps, ticked)
     context = _counted(context, kit)
     found = _finding(context, kit, deps)
@@ -154,8 +154,13 @@ def _surveyed(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:
         _Last(turn, deps).checkpoint(context)
-        watch(Stage(f"surveyed: {len(context.survey.groups if context.survey else ())} causes"))
+        watch(Stage(f"surveyed: {_causes(context)}"))
     return survey.answered(context, deps, by_known=turn.unasked) or context
+
+
+def _causes(context: Context) -> str:
+    count = len(context.survey.groups) if context.survey else 0
+    return "1 cause" if count == 1 else f"{count} causes"
 
 
 def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:

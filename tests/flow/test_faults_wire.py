@@ -1,6 +1,7 @@
 """GitLab and the model API in trouble: one note all the same, and no answer is paid for twice."""
 
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,24 @@ import pytest
 from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
+from tests.jobs import FINDING, Job
+from worker import errand
+from worker.core.progress import unwatched
+from worker.core.triggers import Trigger
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Say
+from worker.forge.gitlab import GitLabForge
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
 FOR_A_WHILE = 1.0
 """Seconds; stands for ten minutes: a trigger is tried for most of an hour (errand.MAX_TRIES)."""
+
+HASTY = (5.0, 0.5)
+"""Seconds to connect, and to wait for an answer: half a minute in the product."""
 
 TROUBLES: dict[str, dict[str, Any]] = {
     "502": {"status": 502},
@@ -59,6 +70,36 @@ def test_a_gitlab_in_trouble_at_the_first_look_and_at_the_result_gets_its_one_no
     assert "The command ran 1 times." in note.body
     assert len(made.model.requests) == 3
     crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize(
+    "place", [rb"GET .*/pipelines/\d+ ", rb"POST .*/notes ", rb"PUT .*/notes/\d+ "]
+)
+def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_later(
+    tmp_path: Path, place: bytes, heard: bool
+) -> None:
+    with GitLabSim() as sim, Proxy(("127.0.0.1", int(sim.url.rpartition(":")[2]))) as between:
+        at = Job(sim, tmp_path)
+        at.answers(FINDING)
+        read = ReadClient(between.url, at.scene.read_token, HASTY)
+        deps = at.deps(
+            desk=GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None),
+            forge=GitLabForge(between.url, at.scene.write_token, HASTY, lambda seconds: None),
+        )
+        between.silent_at(place, heard=heard)
+        again: list[Trigger] = []
+        errand.perform(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
+        assert again == [at.trigger()]
+        while heard and not between.swallowed:
+            time.sleep(0.01)
+        between.speak()
+        while again:
+            errand.perform(again.pop(), deps, unwatched, lambda each, _: again.append(each))
+        (note,) = at.own()
+        assert "A race in the test." in note.body
+        assert len(at.model.requests) == 1
+        assert list(at.store.records.names("journal/")) == []
 
 
 def test_a_model_that_is_overloaded_and_then_breaks_off_its_answers_is_asked_again(

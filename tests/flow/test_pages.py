@@ -9,8 +9,13 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
+from worker.clock import SystemClock
+from worker.core.triggers import Replied, trigger_id
 from worker.demo import story
 from worker.demo.gitlab import Note
+from worker.journal import Journal
+from worker.leases import Leases
+from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -70,5 +75,21 @@ def test_a_note_leads_to_the_page_of_its_session(told: Product) -> None:
         listed = httpx.get(f"{told.url}/sessions", auth=("me", TOKEN))
         assert "northsound/ferrytimes" in listed.text
         assert "Caused by this change" in listed.text
+        assert "Given up" not in listed.text
         assert httpx.get(f"{told.url}/sessions").status_code == 401
         assert TOKEN not in serve.log.read_text()
+
+
+def test_operators_see_what_was_given_up(told: Product) -> None:
+    clock, store = SystemClock(), FolderStore(told.folder / "store")
+    leases = Leases(store, clock, "another")
+    journal = Journal(store.records, leases, clock)
+    trigger = Replied(501, 1, "thread", 99)
+    with leases.entered() as (owner, _):
+        begun = journal.begin(trigger, owner)
+        assert not isinstance(begun, str)
+        journal.park(begun, "three workers died at it")
+    with told.serve():
+        listed = _Text(httpx.get(f"{told.url}/sessions", auth=("me", TOKEN)).text)
+    assert f"{trigger_id(trigger)} " in listed.text
+    assert "note 99 on 501!1: three workers died at it" in listed.text

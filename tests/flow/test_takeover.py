@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.flow.mortal import FROZEN
 from tests.flow.product import SECRET, Process, Product, containers, free_port, healthy, product
+from tests.flow.taker import killed_with_a_message
 from worker import app
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import MergeRequest, Note, Pipeline, Receiver
@@ -173,6 +175,57 @@ def assert_replaced(made: Product, points: Sequence[str]) -> None:
         heir.until(lambda: done(made, len(points)), "nobody went on")
     assert time.monotonic() - began < TAKEN_OVER
     assert_told_once(made, repeated=1)
+
+
+def test_a_message_whose_worker_dies_before_it_has_noted_it_is_taken_by_another(
+    tmp_path: Path, redis_url: str
+) -> None:
+    with told(tmp_path, redis_url) as made:
+        queued(made)
+        assert killed_with_a_message(redis_url, "celery")
+        assert journal(made) == []
+        with made.process("worker", "--concurrency", "1") as heir:
+            heir.until(lambda: done(made), "the message is lost")
+        assert_told_once(made)
+
+
+@pytest.mark.parametrize("point", ["in a later model call", "in a command", "before the edit"])
+def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_nothing(
+    tmp_path: Path, redis_url: str, point: str
+) -> None:
+    with told(tmp_path, redis_url) as made:
+        # Its progress would be told the moment it thaws.
+        (made.folder / "sandpiper.yaml").write_text(HASTE.replace("progress: 0", "progress: 0.1"))
+        queued(made)
+        with mortal(made, FROZEN + point, "worker") as frozen:
+            frozen.until(lambda: stopped(frozen), "it did not freeze")
+            with made.process("worker", "--concurrency", "1") as heir:
+                heir.until(lambda: done(made), "nobody went on")
+            (note,) = made.notes()
+            asked, said = len(made.model.requests), body(note)
+            frozen.popen.send_signal(signal.SIGCONT)
+            frozen.until(lambda: "another worker has taken over" in frozen.log.read_text(), "?")
+            # It is a worker as any other again.
+            queued(made, another(made, 1))
+            frozen.until(lambda: done(made, 2), "it does nothing any more")
+        assert made.notes() == [note]
+        assert body(note) == said
+        assert len(made.model.requests) == asked + 3
+        assert not any(containers(path.parent.parent.name) for path in made.objects("context.json"))
+        assert made.gitlab.unexpected == []
+        assert made.model.unexpected == []
+
+
+def body(note: Note) -> str:
+    """A note without its footer: an edit that was on its way cannot be called back, and says how
+    long it took."""
+    return note.body.partition("<sub>")[0]
+
+
+def stopped(process: Process) -> bool:
+    """Whether it is stopped by a signal."""
+    status = Path(f"/proc/{process.popen.pid}/stat").read_text()
+    return status.rpartition(")")[2].split()[0] == "T"
 
 
 def test_the_embedded_worker_goes_on_after_a_restart(tmp_path: Path) -> None:

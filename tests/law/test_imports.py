@@ -122,7 +122,7 @@ ROOMS = {
     "worker.wiring": Room(
         (
             *(*STORY, *SERVICE, "worker.app", "worker.conversation", "worker.turn", "sandbox"),
-            "worker.clock",
+            *("worker.clock", "worker.sweep"),
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),

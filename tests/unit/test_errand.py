@@ -159,6 +159,24 @@ def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue
     assert len(at.own()) == 1
 
 
+def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_name(
+    at: Job, queue: Queue
+) -> None:
+    class Poisoned:
+        def subject(self, trigger: PipelineFailed) -> Subject | str:
+            raise ZeroDivisionError("not for strangers")
+
+    for _ in range(MOST_DEATHS):
+        with pytest.raises(ZeroDivisionError):
+            perform(at, at.trigger(), queue, desk=Poisoned())
+    perform(at, at.trigger(), queue)
+    (note,) = at.own()
+    told = "3 runs broke off, at least one by an unforeseen error (ZeroDivisionError)"
+    assert told in note.body
+    assert "not for strangers" not in note.body
+    assert [one.entry.reason for one in at.deps().journal.parked()] == [f"given up: {told}"]
+
+
 def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Queue) -> None:
     journal = at.deps().journal
     with at.leases.entered() as (owner, _):

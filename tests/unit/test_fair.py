@@ -182,9 +182,12 @@ def at(tmp_path: Path) -> Iterator[Job]:
 def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> None:
     later: list[tuple[Trigger, float]] = []
     at.answers(OPEN, FINDING)
+    bodies = []
     for _ in range(2):
         errand.perform(at.trigger(), at.deps(), unwatched, lambda *told: later.append(told))
+        bodies.append(at.own()[0].body)
         at.clock.time += 1000
+    assert "no model answers now" in bodies[0]
     assert [seconds for _, seconds in later] == [2.0]
     (note,) = at.own()
     assert "A race" in note.body

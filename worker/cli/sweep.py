@@ -66,7 +66,7 @@ def command(
 def _parked(settings: Settings, retry: str) -> None:
     deps = wiring.deps(settings)
     if not retry:
-        for line in sweep.parked(deps):
+        for line in sweep.parked(deps.journal):
             click.echo(line)
         return
     trigger = deps.journal.retry(retry)

@@ -12,6 +12,8 @@ from worker.forge.parts import SHAPES
 MAX_TARGET = 70
 """Characters that are shown of what a tool is called with."""
 
+WAITING = "Waiting: no model answers now. It goes on by itself as soon as one does."
+
 _TELLING = ("command", "source", "path", "name", "query", "job_id", "pipeline_id", "ref")
 
 

@@ -9,7 +9,7 @@ import binascii
 import hmac
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import anyio
@@ -46,8 +46,9 @@ _log = logging.getLogger("sandpiper.pages")
 class Pages:
     """What the pages are made of.
 
-    `open` gives the store and its list of turns; it may block and raise StoreError. Without a
-    `signer` there are no session pages, without `operator_token` there is no list.
+    `open` gives the store and its list of turns, `parked` a line for each trigger that was given
+    up; they may block and raise StoreError. Without a `signer` there are no session pages, without
+    `operator_token` there is no list.
     """
 
     open: Callable[[], tuple[SessionStore, RecentTurns]]
@@ -55,6 +56,7 @@ class Pages:
     operator_token: str
     limits: Limits
     now: Callable[[], float]
+    parked: Callable[[], Iterable[str]] = tuple
     line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE))
 
     def routes(self) -> list[Route]:
@@ -140,7 +142,8 @@ class Pages:
             return f"sessions/{name}?sig={signer.sign(name, until)}" if good and signer else ""
 
         found = overview.overview(recent, store, link, self.now(), before=before, project=project)
-        return _page("overview", page=found)
+        parked = [] if before or project else overview.parked(self.parked())
+        return _page("overview", page=found, parked=parked)
 
 
 def _query(request: Request, name: str) -> str:

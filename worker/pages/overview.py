@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -16,6 +16,9 @@ from worker.pages.view import told, web_url
 ROWS = 50
 SEARCHED = 400
 """Rows that are read to find those of one project."""
+
+GIVEN_UP = 10
+"""Triggers that were given up, of which the page tells."""
 
 INTERRUPTED = "interrupted"
 _STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
@@ -74,6 +77,12 @@ def overview(
         older=older,
         first=not before,
     )
+
+
+def parked(lines: Iterable[str]) -> list[str]:
+    """What was given up, for the head of the first page."""
+    shown = [one_line(line, 300) for line in islice(lines, GIVEN_UP + 1)]
+    return shown if len(shown) <= GIVEN_UP else [*shown[:GIVEN_UP], "and more"]
 
 
 def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:

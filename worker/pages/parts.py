@@ -1,7 +1,7 @@
 """The pages as an operator has configured them: what notes link to, and what is served."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -70,10 +70,19 @@ class Published:
 
         return link
 
-    def routes(self, open_store: Callable[[], Kept], limits: Limits) -> list[Route]:
-        """What is served. The store is opened when the first page is asked for."""
+    def routes(
+        self,
+        open_store: Callable[[], Kept],
+        limits: Limits,
+        parked: Callable[[Kept], Iterable[str]] = lambda kept: (),
+    ) -> list[Route]:
+        """What is served. The store is opened when the first page is asked for; `parked` tells
+        what was given up there, a line each."""
         once = _Once(open_store)
-        return Pages(once, self.signer, self.operator_token, limits, self.now).routes()
+        return Pages(
+            *(once, self.signer, self.operator_token, limits, self.now),
+            parked=lambda: parked(once.kept()),
+        ).routes()
 
 
 class _Once:
@@ -84,6 +93,10 @@ class _Once:
         self._kept: Kept | None = None
 
     def __call__(self) -> tuple[SessionStore, RecentTurns]:
+        kept = self.kept()
+        return kept, kept.recent
+
+    def kept(self) -> Kept:
         with self._lock:
             self._kept = self._kept or self._open()
-        return self._kept, self._kept.recent
+        return self._kept

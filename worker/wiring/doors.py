@@ -1,19 +1,26 @@
 """What takes requests: the webhook receiver, and the pages of what is stored."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from starlette.applications import Starlette
 
+from worker import sweep
+from worker.clock import SystemClock
 from worker.core.limits import Limits
 from worker.core.triggers import Trigger
-from worker.pages.parts import Published
+from worker.journal import Journal
+from worker.leases import Leases
+from worker.pages.parts import Kept, Published
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
 from worker.wiring.stores import store
+
+MOST_READ = 200
+"""Entries of the journal that the operators' page looks through."""
 
 
 def door(
@@ -33,10 +40,17 @@ def door(
         page=watched.metrics.page if watched and settings.metrics.enabled else None,
     )
     pages = published(settings).routes(
-        partial(store, settings), Limits(**settings.limits.of_a_run())
+        partial(store, settings), Limits(**settings.limits.of_a_run()), _parked
     )
     built.router.routes.extend(pages)
     return built
+
+
+def _parked(kept: Kept) -> Iterator[str]:
+    """What was given up, of the first triggers in the journal; nothing here holds a lease."""
+    clock = SystemClock()
+    journal = Journal(kept.records, Leases(kept, clock, "pages"), clock)
+    return sweep.parked(journal, MOST_READ)
 
 
 def published(settings: Settings) -> Published:

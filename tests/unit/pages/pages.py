@@ -127,7 +127,11 @@ class Site:
         self.signer = self.signer or Signer("a-secret-that-signs")
         self.store = FolderStore(self.root)
         self.opened = 0
-        self.pages = Pages(self._open, self.signer, self.token, Limits(), lambda: self.now)
+        self.parked: list[str] = []
+        self.pages = Pages(
+            *(self._open, self.signer, self.token, Limits(), lambda: self.now),
+            parked=lambda: self.parked,
+        )
         self.client = TestClient(Starlette(routes=self.pages.routes()))
 
     def _open(self) -> tuple[FolderStore, RecentTurns]:

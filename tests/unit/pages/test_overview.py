@@ -11,7 +11,7 @@ from tests.unit.pages.pages import ATTRIBUTES, KEY, NOW, TAGS, TOKEN, Seen, Site
 from worker.core.context import Context, Outcome, Status
 from worker.core.limits import Spent
 from worker.core.ports import Claim
-from worker.pages.overview import ROWS
+from worker.pages.overview import GIVEN_UP, ROWS
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -85,6 +85,20 @@ def test_a_turn_that_nobody_works_on_any_more_is_interrupted(site: Site) -> None
     assert "Interrupted" in site.client.get("/sessions", headers=BEARER).text
     site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
     assert "Running" in site.client.get("/sessions", headers=BEARER).text
+
+
+def test_what_was_given_up_stands_at_the_head_of_the_first_page(site: Site) -> None:
+    assert "Given up" not in site.client.get("/sessions", headers=BEARER).text
+    site.parked = [f"trigger{number}: <script>reason</script>" for number in range(GIVEN_UP + 5)]
+    page = site.client.get("/sessions", headers=BEARER).text
+    seen = Seen(page)
+    assert seen.tags <= TAGS
+    assert "trigger0: <script>reason</script>" in seen.text
+    assert f"trigger{GIVEN_UP - 1}:" in seen.text
+    assert f"trigger{GIVEN_UP}:" not in seen.text
+    assert "and more" in seen.text
+    for query in ("before=0", "project=7"):
+        assert "Given up" not in site.client.get(f"/sessions?{query}", headers=BEARER).text
 
 
 def test_thousands_of_turns_are_read_a_page_at_a_time(site: Site) -> None:

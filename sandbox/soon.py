@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -139,10 +139,18 @@ def start_soon(
             return left, Began(adopted=True)
         sandbox, began = _restored(driver, session, archives)
         if isinstance(sandbox, FramedSandbox):
-            sandbox.warm()
+            _warm(sandbox)
         return sandbox, began
 
     return SoonSandbox(start)
+
+
+def _warm(sandbox: FramedSandbox) -> None:
+    """Have a session ready, or leave nothing of it behind. Raises SandboxGone."""
+    with ExitStack() as undo:
+        undo.callback(sandbox.close)
+        sandbox.warm()
+        undo.pop_all()
 
 
 def _restored(driver: Starter, session: str, archives: Sequence[Archive]) -> tuple[Sandbox, Began]:
@@ -229,7 +237,7 @@ class Pool:
         while self._wait_for_need():
             try:
                 sandbox = self._driver.start("warm")
-                sandbox.warm()
+                _warm(sandbox)
             except SandboxError as error:
                 log.warning("the pool of sandboxes is not filled: %s", error)
                 with self._change:

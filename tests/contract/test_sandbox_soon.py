@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from secrets import token_hex
 
 import pytest
 
@@ -12,6 +13,7 @@ from sandbox.docker import DockerDriver
 from sandbox.framed import FramedSandbox
 from sandbox.soon import Pool, start_soon
 from sandbox.spec import ContainerSpec
+from tests.flow.product import containers
 
 
 class Counting:
@@ -40,6 +42,15 @@ class Broken(Counting):
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         raise SandboxUnavailable("no engine today")
+
+
+class Struck(Counting):
+    """A driver whose containers die as soon as they run."""
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
+        sandbox = super().start(session, archive)
+        sandbox.vessel.kill()
+        return sandbox
 
 
 @pytest.fixture
@@ -102,6 +113,18 @@ def test_a_start_that_fails_is_gone_at_the_first_use(driver: DockerDriver) -> No
     with pytest.raises(SandboxGone, match=r"could not be started: no engine today"):
         said(sandbox, "true")
     sandbox.close()
+
+
+def test_a_container_that_dies_before_its_first_use_is_not_left_behind(
+    driver: DockerDriver,
+) -> None:
+    struck = Struck(driver)
+    session = token_hex(8)
+    sandbox = start_soon(struck, session)
+    with pytest.raises(SandboxGone):
+        sandbox.wait()
+    assert struck.started
+    assert containers(session) == []
 
 
 def test_a_store_that_fails_is_gone_at_the_first_use(counting: Counting) -> None:

@@ -9,6 +9,7 @@ import docker
 import pytest
 
 from sandbox.engine import address
+from tests.engines import Engine, running_engine
 from tests.flow import crew
 from tests.flow.product import containers
 from tests.flow.proxy import Proxy
@@ -76,3 +77,31 @@ def test_an_engine_that_restarts_under_a_run_costs_its_sandbox_and_the_note_says
     (note,) = made.notes()
     assert "sandbox" in note.body
     crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+@pytest.fixture
+def own_engine(sandbox_image: str) -> Iterator[Engine]:
+    """An engine of the test's own, with the sandbox's image."""
+    with running_engine() as engine:
+        engine.take_image(sandbox_image)
+        yield engine
+
+
+def test_an_engine_that_really_restarts_in_the_middle_of_a_run_costs_no_more(
+    tmp_path: Path, redis_url: str, own_engine: Engine, sandbox_image: str
+) -> None:
+    def restarts(asked: Asked) -> Call:
+        own_engine.restart()
+        return Call([("sandbox_exec", {"command": crew.LINES})])
+
+    image = f"sandbox: {{image: {sandbox_image}}}\n"
+    with crew.hasty(tmp_path, crew.script(restarts), redis_url, image) as made:
+        made.env["DOCKER_HOST"] = own_engine.url
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    (note,) = made.notes()
+    assert "sandbox" in note.body
+    crew.assert_nothing_left(made, crew.folder_store(made))
+    with closing(own_engine.client()) as client:
+        assert client.containers.list() == []

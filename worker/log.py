@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
+from time import localtime, strftime
 from typing import Literal
 
 _CHATTY = (
@@ -58,12 +60,13 @@ class _Plain(logging.Formatter):
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        time = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')},{record.msecs:03.0f}"
+        time = f"{_second(int(record.created))},{record.msecs:03.0f}"
         about = " ".join(f"{name}={value}" for name, value in _about.get().items())
         message = _one_line(self._redact(record.getMessage()))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(about))}]" if about else ""
-        told = self._redact(_trace(self, record))
+        if not (told := self._redact(_trace(self, record))):
+            return line
         # Indented, so that nothing which an error quotes looks like a record of its own.
         return "\n".join([line, *(f"  {_one_line(each)}" for each in told.splitlines())])
 
@@ -97,6 +100,11 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     parts = [formatter.formatException(record.exc_info)] if record.exc_info else []
     parts += [formatter.formatStack(record.stack_info)] if record.stack_info else []
     return "\n".join(parts)
+
+
+@lru_cache(1)  # a busy door writes thousands of lines a second
+def _second(at: int) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", localtime(at))
 
 
 def _one_line(text: str) -> str:

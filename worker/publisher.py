@@ -6,6 +6,7 @@ for results that nobody stores, asks a pool for a connection and declares the qu
 
 import threading
 import time
+from itertools import count
 from typing import Any
 
 from celery import Celery
@@ -30,6 +31,8 @@ class Publisher:
     def __init__(self, app: Celery, task: str) -> None:
         self._app, self._task = app, task
         self._lock = threading.Lock()
+        # For each message a random id of its own would cost as much as to write it.
+        self._name, self._count = uuid(), count()
         self._connection: Any = None
         self._producer: Any = None
 
@@ -73,7 +76,7 @@ class Publisher:
 
     def _send(self, connection: Any, trigger: Trigger, since: float | None) -> None:
         message = self._app.amqp.as_task_v2(
-            uuid(),
+            f"{self._name}-{next(self._count)}",
             self._task,
             [to_message(trigger)],
             ignore_result=True,

@@ -3,8 +3,10 @@
 Answering a webhook talks to nobody but the broker: GitLab gives up after 10 s (wire-gitlab 1.3).
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import anyio
@@ -103,8 +105,9 @@ class _Door:
     told: Callable[[str, str], None]
     page: Callable[[], bytes] | None
     seen: Seen = field(default_factory=Seen)
-    # One at a time: threads that wait for the same connection would only contend for the CPU.
-    line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+    # One thread, which takes the next trigger without a turn of the event loop: several would wait
+    # for the same connection and contend for the CPU.
+    line: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "enqueue"))
 
     async def webhook(self, request: Request) -> Response:
         return self._counted(request, await _refusing(self._admit, request))
@@ -171,13 +174,12 @@ class _Door:
     async def _queue(self, request: Request, project: str, trigger: Trigger) -> Response:
         name, failure = trigger_id(trigger), ""
         try:
-            with anyio.move_on_after(self.queue_seconds) as scope:
-                await anyio.to_thread.run_sync(
-                    self.enqueue, trigger, abandon_on_cancel=True, limiter=self.line
-                )
+            async with asyncio.timeout(self.queue_seconds):
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self.line, self.enqueue, trigger)
         except QueueError as error:
             failure = str(error)
-        if scope.cancelled_caught:
+        except TimeoutError:
             failure = f"the broker did not answer within {self.queue_seconds:g} s"
         if failure:
             _record(logging.ERROR, request, project, f"not queued {name}: {failure}")
@@ -223,7 +225,7 @@ async def _body(request: Request, seconds: float) -> bytes:
     chunks: list[bytes] = []
     size = 0
     try:
-        with anyio.fail_after(seconds):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > MAX_BODY:

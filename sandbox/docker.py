@@ -106,11 +106,12 @@ class Container:
         self._api.close()
 
     def _removed(self) -> bool:
-        """Whether the engine answers, be it that there is nothing to remove."""
+        """Whether it is gone, be it that there was nothing to remove; an engine that is away, or
+        has not got rid of it yet (a 5xx), is asked again."""
         try:
             self._api.remove_container(self.id, force=True, v=True)
-        except APIError:
-            return True
+        except APIError as error:
+            return not error.is_server_error()
         except (DockerException, OSError):
             return False
         return True

@@ -51,7 +51,8 @@ def _world(folder: Path, url: str) -> Iterator[Product]:
     def thinks(*args: object, **options: object) -> AnthropicSim:
         return AnthropicSim(*args, think=THINKS, **options)  # type: ignore[arg-type]
 
-    limits = f"limits: {{wall_clock: {WALL_CLOCK:.0f}}}\n"
+    # All of one project: by default it would get half of the worker.
+    limits = f"limits: {{wall_clock: {WALL_CLOCK:.0f}, project_concurrency: {SESSIONS}}}\n"
     (folder / "sandpiper.yaml").write_text(limits)
     with product(folder, lambda asked: Say("flaky"), url, thinks) as told:
         yield told

@@ -38,7 +38,7 @@ _WINDOW = 1 << 17
 BEFORE, AFTER = 6, 12
 """Lines kept around a line with a word of trouble."""
 
-HITS = 150
+HITS = 250
 """Lines with a word of trouble that are looked at, of one log."""
 
 _ROUGHLY = 6

@@ -27,7 +27,7 @@ from worker.sources.client import Listing
 from worker.sources.mr_diff import changed_files
 from worker.sources.pipeline_jobs import all_jobs
 from worker.sources.reader import Reader
-from worker.sources.started import project_of, started, trigger_of
+from worker.sources.started import BEYOND, project_of, shown, started, trigger_of
 
 SECONDS = 20.0
 """After these no request is begun."""
@@ -125,6 +125,7 @@ class _Collection:
         self._reader, self._pool, self._failing, self._diff = reader, pool, failing, diff
         self._listed: dict[int, wire.Job] = {}
         self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._errors: dict[int, frozenset[str]] = {}
 
     def facts(self) -> list[Facts]:
@@ -137,7 +138,7 @@ class _Collection:
         read = self._pool.map(lambda each: _known(lambda: self._jobs_of(each)), pipelines)
         self._jobs = {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
         self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
-        self._listed = {job.id: job for job in _items(self._jobs[near.own.id])}
+        self._listed = {job.id: job for job in self._all(near.own)}
         self._read_logs(near)
         return [self._told(each, near) for each in self._failing]
 
@@ -151,12 +152,9 @@ class _Collection:
         triggers = {trigger_of(job) for job in behind if job.id in foreign}
         if not triggers:
             return
-        self._jobs[own.id] = [*listed, *behind]
         more = self._pool.map(lambda each: started(each, self._reader, triggers), others)
-        for each, found in zip(others, more, strict=True):
-            jobs = self._jobs[each.id]
-            unread = isinstance(jobs, Unknown)
-            self._jobs[each.id] = jobs if unread else [*_items(jobs), *_items(found)]
+        found = zip([own, *others], [behind, *more], strict=True)
+        self._behind = {each.id: jobs for each, jobs in found}
 
     def _ours(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
@@ -257,8 +255,13 @@ class _Collection:
     def _named(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
         """The pipeline's runs of jobs that fail here, newest first."""
         names = set(map(self._name, self._failing))
-        jobs = _items(self._jobs.get(pipeline.id, ()))
-        return (job for job in sorted(jobs, key=lambda job: -job.id) if job.name in names)
+        jobs = sorted(self._all(pipeline), key=lambda job: -job.id)
+        return (job for job in jobs if job.name in names)
+
+    def _all(self, pipeline: wire.Pipeline) -> list[wire.Job]:
+        """The pipeline's jobs, and those behind its trigger jobs, as far as they were read."""
+        read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
+        return [job for jobs in read for job in _items(jobs)]
 
     def _name(self, group: Group) -> str:
         """The job's name as GitLab has it: a survey's is cleaned."""
@@ -280,7 +283,7 @@ class _Collection:
             made = replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
         diff = self._diff
         change = diff if isinstance(diff, Unknown) else self._change(group, diff)
-        return replace(made, change=change)
+        return replace(made, name=shown(made.name), change=change)
 
     def _compared(self, made: Facts, near: Around) -> Facts:
         ours = {run.job_id for run in made.jobs}
@@ -311,18 +314,19 @@ class _Collection:
     def _runs(
         self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
     ) -> tuple[Run, ...] | Unknown:
-        """The runs of the job, newest pipeline first; unknown if none can be read."""
+        """The runs of the job, newest pipeline first; unknown if there is none in what was read
+        and not all was."""
         if isinstance(pipelines, Unknown):
             return pipelines
-        unread = [jobs for each in pipelines if isinstance(jobs := self._jobs[each.id], Unknown)]
-        if unread and len(unread) == len(pipelines):
-            return unread[0]
-        return tuple(
+        read = self._behind if BEYOND in made.name else self._jobs
+        unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
+        runs = tuple(
             self._run(job, each, made.run)
             for each in pipelines
             for job in self._named(each)
             if job.name == made.name
         )
+        return unread[0] if unread and not runs else runs
 
     def _run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
         of_mr = OF_MR.match(pipeline.ref)

@@ -1,7 +1,7 @@
 """The jobs of the pipelines that a pipeline's trigger jobs have started, to compare runs of them.
 
-A job is called there by its path, `deploy > smoke`: children of one pipeline may have jobs of the
-same name. Only what the pipeline itself has started is followed, not what that has started.
+A job is called there by its trigger job and its own name: children of one pipeline may have jobs
+of the same name. Only what the pipeline itself has started is followed, not what that has started.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,7 +15,8 @@ from worker.sources.reader import Reader
 MOST = 4
 """Trigger jobs of one pipeline that are followed: two requests for each."""
 
-BEYOND = " > "
+BEYOND = "\0"
+"""Between the two names. No name has one in it, so that no job can pass for another."""
 
 
 def project_of(pipeline: wire.Pipeline, reader: Reader) -> int:
@@ -35,7 +36,7 @@ def started(
         return [
             job
             for bridge in [each for each in bridges if _wanted(each, triggers)][:MOST]
-            for job in _behind(bridge, reader)
+            for job in _behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
@@ -46,16 +47,27 @@ def trigger_of(job: wire.Job) -> str:
     return job.name.partition(BEYOND)[0]
 
 
+def shown(name: str) -> str:
+    """A job's name as people read it."""
+    return name.replace(BEYOND, " > ")
+
+
 def _wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     if bridge.downstream_pipeline is None:
         return False
     return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
 
 
-def _behind(bridge: wire.Bridge, reader: Reader) -> Iterator[wire.Job]:
+def _behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
+    """The jobs of what was started; `skip` says that what may not be read is nothing to miss."""
     child = bridge.downstream_pipeline
-    if child is None or not reader.may_read(project := project_of(child, reader)):
+    if child is None:
         return
+    project = project_of(child, reader)
+    if not reader.may_read(project):
+        if skip:
+            return
+        raise SourceError(f"project {project} is not one this session may read")
     path = f"/projects/{project}/pipelines/{child.id}"
     for job in all_jobs(path, child.id, reader).items:
         yield job.model_copy(update={"name": f"{bridge.name}{BEYOND}{job.name}"})

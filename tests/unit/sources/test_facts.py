@@ -293,9 +293,36 @@ def test_another_projects_pipeline_that_may_not_be_read_is_not_followed(
     _child(sim, scene.pipeline, "same")
     elsewhere = sim.add_project("other/place")
     _child(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", elsewhere)
+    reader = _reader(sim, scene)
+    (made,) = facts(survey(reader).groups, reader, NOT_ASKED)
+    assert made.target == Unknown(f"project {elsewhere.id} is not one this session may read")
+    assert not any(f"/projects/{elsewhere.id}/" in str(request) for request in sim.requests)
+
+
+def test_a_childs_job_whose_other_runs_cannot_be_read_is_not_said_not_to_have_run(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    job_in(sim, scene.pipeline, "other", "lint")
+    _child(sim, scene.pipeline, "same")
+    parent = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    job_in(sim, parent, "other", "lint")
+    reader = _reader(sim, scene)
+    groups = survey(reader).groups
+    sim.fail_next("GET", f"/pipelines/{parent.id}/bridges", 403)
+    found = {made.name: made for made in facts(groups, reader, NOT_ASKED)}
+    assert isinstance(found["deploy > unit-tests"].target, Unknown)
+    # The parent's own jobs are compared all the same.
+    target = found["lint"].target
+    assert isinstance(target, Target)
+    assert [run.pipeline_id for run in target.runs] == [parent.id]
+
+
+def test_a_job_cannot_pass_for_one_behind_a_trigger_job(sim: GitLabSim, scene: Scene) -> None:
+    scene.pipeline.jobs.clear()
+    _child(sim, scene.pipeline, "same")
+    job_in(sim, scene.pipeline, "pass", "deploy > unit-tests")
     (group,) = survey(_reader(sim, scene)).groups
     assert group.hard == ""
-    assert not any(f"/projects/{elsewhere.id}/" in str(request) for request in sim.requests)
 
 
 def test_what_cannot_be_read_is_unknown_with_its_reason(sim: GitLabSim, scene: Scene) -> None:

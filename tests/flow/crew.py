@@ -59,7 +59,7 @@ def at_work(made: Product) -> Iterator[Process]:
         yield running
 
 
-def fails(made: Product, pipeline: Pipeline | None = None) -> None:
+def fails(made: Product, pipeline: Pipeline | None = None) -> PipelineFailed:
     """A pipeline's failure is on the queue, as the door would put it there."""
     which = pipeline or made.scene.pipeline
     mr = which.mr or made.scene.mr
@@ -70,9 +70,10 @@ def fails(made: Product, pipeline: Pipeline | None = None) -> None:
     celery = app.build(settings, lambda: pytest.fail("the test is no worker"))
     with closing(Publisher(celery, app.TASK)) as publish:
         publish(trigger)
+    return trigger
 
 
-def another(made: Product, number: int) -> Pipeline:
+def another(made: Product, number: int, trace: bytes = b"it failed\n") -> Pipeline:
     """One more failed pipeline, of a merge request of its own."""
     scene = made.scene
     mr = made.gitlab.open_merge_request(
@@ -82,7 +83,7 @@ def another(made: Product, number: int) -> Pipeline:
         files={f"file-{number}": b"1"},
     )
     pipeline = made.gitlab.run_pipeline(mr)
-    made.gitlab.add_job(pipeline, "test", status="failed", trace=b"it failed\n")
+    made.gitlab.add_job(pipeline, "test", status="failed", trace=trace)
     return pipeline
 
 

@@ -7,23 +7,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.flow import crew
 from tests.flow.mortal import FROZEN
 from tests.flow.product import SECRET, Process, Product, containers, free_port, healthy, product
 from tests.flow.taker import killed_with_a_message
-from worker import app
-from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import MergeRequest, Note, Pipeline, Receiver
+from worker.demo.gitlab import Note, Receiver
 from worker.demo.script import Asked, Call, Say, Scripted
 from worker.journal import MOST_DEATHS, Entry, State, encode, name_of
-from worker.publisher import Publisher
 from worker.sessions.folder import FolderStore
-from worker.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -42,29 +39,11 @@ POINTS = [
 TAKEN_OVER = 30.0
 """Seconds, with starting a process, on a machine that is busy; leases are one second."""
 
-COUNT = "echo ran >> /tmp/data/count"
-
-
-def conclude(asked: Asked) -> Say:
-    """How often the command ran, by what it has left behind."""
-    lines = json.loads(asked.results[-1].content)["stdout"].strip()
-    return Say(f"## Verdict\nflaky\n\n## Cause\nThe command ran {lines} times.\n")
-
-
-def script() -> Scripted:
-    return Scripted(
-        [
-            Call([("sandbox_exec", {"command": COUNT})]),
-            Call([("sandbox_exec", {"command": "wc -l < /tmp/data/count"})]),
-            conclude,
-        ]
-    )
-
 
 @contextmanager
 def told(folder: Path, broker: str, chosen: Scripted | None = None) -> Iterator[Product]:
     """The bundled case, on short leases."""
-    with product(folder, chosen or script(), broker) as made:
+    with product(folder, chosen or crew.script(), broker) as made:
         (folder / "sandpiper.yaml").write_text(HASTE)
         yield made
 
@@ -88,50 +67,19 @@ def mortal(made: Product, point: str, command: str, *options: str) -> Iterator[P
             popen.kill()
 
 
-def queued(made: Product, pipeline: Pipeline | None = None) -> PipelineFailed:
-    """The pipeline's failure is on the broker's queue, as the door would put it there."""
-    which = pipeline or made.scene.pipeline
-    mr = which.mr or made.scene.mr
-    trigger = PipelineFailed(
-        mr.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
-    )
-    settings = Settings(broker=made.env["SANDPIPER_BROKER"])
-    celery = app.build(settings, lambda: pytest.fail("the test is no worker"))
-    with closing(Publisher(celery, app.TASK)) as publish:
-        publish(trigger)
-    return trigger
-
-
-def another(made: Product, number: int) -> Pipeline:
-    """One more failed pipeline, of a merge request of its own."""
-    scene = made.scene
-    mr = made.gitlab.open_merge_request(
-        *(scene.mr.project, scene.author),
-        title=f"Change {number}",
-        branch=f"change-{number}",
-        files={f"file-{number}": b"1"},
-    )
-    pipeline = made.gitlab.run_pipeline(mr)
-    trace = b"ValueError: no such thing as %d\n" % number
-    made.gitlab.add_job(pipeline, "test", status="failed", trace=trace)
-    return pipeline
-
-
 def killed(process: Process) -> None:
     assert process.popen.wait(60) == -signal.SIGKILL, process.log.read_text()
 
 
-def journal(made: Product) -> list[Path]:
-    return list((made.folder / "store" / "journal").rglob("*.json"))
-
-
 def done(made: Product, count: int = 1) -> bool:
-    return len(made.objects("context.json")) == count and not journal(made)
+    return len(made.objects("context.json")) == count and not made.unfinished()
 
 
 def assert_told_once(made: Product, repeated: int = 0) -> None:
     """Every merge request that was at stake has one note, and nothing is left behind."""
-    notes = [note for mr in made.scene.mr.project.merge_requests.values() for note in own(made, mr)]
+    notes = [
+        note for mr in made.scene.mr.project.merge_requests.values() for note in crew.own(made, mr)
+    ]
     stored = made.objects("context.json")
     assert len(notes) == len({note.merge_request.iid for note in notes}) == len(stored)
     assert all("The command ran 1 times." in note.body for note in notes)
@@ -141,10 +89,6 @@ def assert_told_once(made: Product, repeated: int = 0) -> None:
     assert not any(containers(path.parent.parent.name) for path in stored)
     left = {path.name for path in (made.folder / "store").rglob("*") if path.is_file()}
     assert not left & {"claim.json", "checkpoint.json"}
-
-
-def own(made: Product, mr: MergeRequest) -> list[Note]:
-    return [note for note in mr.notes() if note.author is made.scene.bot]
 
 
 def test_killed_workers_are_replaced_wherever_they_die(tmp_path: Path, redis_url: str) -> None:
@@ -166,7 +110,7 @@ def assert_replaced(made: Product, points: Sequence[str]) -> None:
     )
     made.env["SANDPIPER_CONFIG"] = "patient.yaml"
     for number, point in enumerate(points):
-        queued(made, another(made, number))
+        crew.fails(made, crew.another(made, number, b"ValueError: no %d\n" % number))
         with mortal(made, point, "worker") as one:
             killed(one)
     del made.env["SANDPIPER_CONFIG"]
@@ -181,9 +125,9 @@ def test_a_message_whose_worker_dies_before_it_has_noted_it_is_taken_by_another(
     tmp_path: Path, redis_url: str
 ) -> None:
     with told(tmp_path, redis_url) as made:
-        queued(made)
+        crew.fails(made)
         assert killed_with_a_message(redis_url, "celery")
-        assert journal(made) == []
+        assert made.unfinished() == []
         with made.process("worker", "--concurrency", "1") as heir:
             heir.until(lambda: done(made), "the message is lost")
         assert_told_once(made)
@@ -196,7 +140,7 @@ def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_noth
     with told(tmp_path, redis_url) as made:
         # Its progress would be told the moment it thaws.
         (made.folder / "sandpiper.yaml").write_text(HASTE.replace("progress: 0", "progress: 0.1"))
-        queued(made)
+        crew.fails(made)
         with mortal(made, FROZEN + point, "worker") as frozen:
             frozen.until(lambda: stopped(frozen), "it did not freeze")
             with made.process("worker", "--concurrency", "1") as heir:
@@ -206,7 +150,7 @@ def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_noth
             frozen.popen.send_signal(signal.SIGCONT)
             frozen.until(lambda: "another worker has taken over" in frozen.log.read_text(), "?")
             # It is a worker as any other again.
-            queued(made, another(made, 1))
+            crew.fails(made, crew.another(made, 1))
             frozen.until(lambda: done(made, 2), "it does nothing any more")
         assert made.notes() == [note]
         assert body(note) == said
@@ -246,7 +190,7 @@ def test_a_trigger_that_kills_a_third_worker_is_told_of_and_parked(
     tmp_path: Path, redis_url: str
 ) -> None:
     with told(tmp_path, redis_url) as made:
-        trigger = queued(made)
+        trigger = crew.fails(made)
         before = Entry(trigger, State.OPEN, deaths=MOST_DEATHS - 1)
         FolderStore(made.folder / "store").records.create(name_of(trigger), encode(before))
         with mortal(made, "in a model call", "worker") as third:
@@ -262,7 +206,7 @@ def test_a_trigger_that_kills_a_third_worker_is_told_of_and_parked(
 
 
 def parked(made: Product) -> bool:
-    return any('"parked"' in path.read_text() for path in journal(made))
+    return any('"parked"' in path.read_text() for path in made.unfinished())
 
 
 @dataclass
@@ -281,9 +225,9 @@ class Slow:
 
         def last(asked: Asked) -> Say:
             self.seen.append(json.dumps(asked.body["messages"][-1]))
-            return conclude(asked)
+            return crew.conclude(asked)
 
-        return Scripted([Call([("sandbox_exec", {"command": COUNT})]), second, last])
+        return crew.script(second, last)
 
 
 def test_a_worker_that_is_told_to_end_hands_its_run_over_between_two_steps(
@@ -291,7 +235,7 @@ def test_a_worker_that_is_told_to_end_hands_its_run_over_between_two_steps(
 ) -> None:
     slow = Slow()
     with told(tmp_path, redis_url, slow.script()) as made:
-        queued(made)
+        crew.fails(made)
         with made.process("worker", "--concurrency", "2") as first:
             first.until(slow.asked.is_set, "the model was not asked")
             first.popen.terminate()
@@ -328,7 +272,7 @@ def test_what_does_not_end_in_the_grace_is_left_and_taken_over_at_once(
     slow = Slow()
     with told(tmp_path, redis_url, slow.script()) as made:
         (made.folder / "sandpiper.yaml").write_text("worker: {grace: 0.5}\n")
-        queued(made)
+        crew.fails(made)
         with made.process("worker", "--concurrency", "2") as first:
             first.until(slow.asked.is_set, "the model was not asked")
             first.popen.terminate()

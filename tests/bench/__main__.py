@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from tests.bench import (
+    attacks,
     chaos,
     loop_overhead,
     many,
@@ -26,14 +27,18 @@ BENCHES: dict[str, Callable[[], None]] = {
     "queue": queueing.main,
     "many": many.main,
     "chaos": chaos.main,
+    "attacks": attacks.main,
 }
 
 
 def main(words: list[str]) -> None:
-    """Run the named benchmarks, or all; `chaos` alone may have options."""
+    """Run the named benchmarks, or all; `chaos` may have options, `attacks` areas."""
     names = list(takewhile(lambda word: not word.startswith("-"), words))
     if names == ["chaos"]:
         chaos.main(words[1:])
+        return
+    if names[:1] == ["attacks"]:
+        attacks.main(words[1:])
         return
     for name in names or BENCHES:
         if name not in BENCHES:

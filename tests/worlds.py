@@ -57,9 +57,12 @@ def job_in(
 
 
 def target(sim: GitLabSim, mr: MergeRequest, *runs: tuple[str, str]) -> None:
-    """Pipelines of the target branch, the oldest first: (commit, outcome of unit-tests)."""
-    for sha, outcome in runs:
-        job_in(sim, branch_pipeline(sim, mr, sha), outcome)
+    """Pipelines of the target branch, the oldest first: (commit, outcome of unit-tests). All of
+    them ran before the merge request's."""
+    for day, (sha, outcome) in enumerate(runs, 1):
+        pipeline = branch_pipeline(sim, mr, sha)
+        job = job_in(sim, pipeline, outcome)
+        pipeline.created_at = job.created_at = f"2026-11-{14 + day}T09:00:00.000Z"
 
 
 def bare(project: Project) -> str:

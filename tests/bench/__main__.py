@@ -15,6 +15,7 @@ from tests.bench import (
     receiver,
     sandbox,
     start_up,
+    verdicts,
 )
 
 BENCHES: dict[str, Callable[[], None]] = {
@@ -28,6 +29,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "many": many.main,
     "chaos": chaos.main,
     "attacks": attacks.main,
+    "verdicts": verdicts.main,
 }
 
 

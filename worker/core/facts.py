@@ -1,6 +1,9 @@
 """What GitLab shows of a failing job, as values: what `verdict` decides by. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cmp_to_key
 
 from worker.core.touches import Touch
 
@@ -18,8 +21,9 @@ class Run:
 
     `status` and `reason` are GitLab's status and failure_reason. `error` is a key of what its log
     says: that of the failing job where it says at least as much (`core.signature.errors`), "" if
-    it did not fail or the log could not be read. `at` is when it, or its pipeline, was created:
-    ISO 8601, or "". `place` is where it ran, if not here.
+    it did not fail or the log could not be read. `at` is when it started, or its pipeline was
+    created: ISO 8601 in any zone, or "". `started` is False for a job that never ran. `source` is
+    what made its pipeline, in GitLab's words. `place` is where it ran, if not here.
     """
 
     job_id: int
@@ -31,11 +35,39 @@ class Run:
     url: str = ""
     at: str = ""
     place: str = ""
+    source: str = ""
+    started: bool = True
+
+    def is_after(self, other: "Run") -> bool:
+        """Whether it ran later than `other`: by the clock, else by the order of the ids."""
+        ours, theirs = instant(self.at), instant(other.at)
+        if ours is None or theirs is None or ours == theirs:
+            return self.job_id > other.job_id
+        return ours > theirs
+
+
+def instant(at: str) -> float | None:
+    """Seconds since the epoch of an ISO 8601 time with its zone; None if it is not one."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo else None
+
+
+def _later_first(one: Run, other: Run) -> int:
+    return -1 if one.is_after(other) else 1
+
+
+def newest_first(runs: Iterable[Run]) -> list[Run]:
+    """The runs by the time at which they ran."""
+    return sorted(runs, key=cmp_to_key(_later_first))
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest first.
+    """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest pipeline
+    first; of one pipeline the newest attempt first.
 
     None of them ran with the change. `base` is the commit that the failing pipeline is built on,
     "" if it is not known. `moved` says that the branch has gone on since.
@@ -46,6 +78,23 @@ class Target:
     looked_at: int
     base: str = ""
     moved: bool = False
+
+    @property
+    def finished(self) -> list[Run]:
+        """The runs that passed or failed, as they are listed."""
+        return [each for each in self.runs if each.status in ("success", "failed")]
+
+    @property
+    def at_newest_commit(self) -> list[Run]:
+        """The finished runs at the newest commit that has any, the newest first.
+
+        Which commit is newest is told by its first pipeline: a late retry makes no commit newer.
+        """
+        first: dict[str, int] = {}
+        for each in self.finished:
+            first[each.sha] = min(first.get(each.sha, each.pipeline_id), each.pipeline_id)
+        newest = max(first, key=lambda sha: first[sha], default="")
+        return newest_first(each for each in self.finished if each.sha == newest)
 
 
 @dataclass(frozen=True, slots=True)

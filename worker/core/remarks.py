@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from worker.core.facts import Run
+from worker.core.facts import Run, instant
 from worker.core.hostile import one_line
 
 MAX_NAME = 120
@@ -83,10 +82,10 @@ def renamed(sentence: Remark, clean: Callable[[str], str]) -> Remark:
 
 def apart(one: str, other: str) -> str:
     """How long before or after `other` the time `one` is (both ISO 8601), or ""."""
-    try:
-        seconds = (datetime.fromisoformat(one) - datetime.fromisoformat(other)).total_seconds()
-    except (ValueError, TypeError):
+    then, now = instant(one), instant(other)
+    if then is None or now is None:
         return ""
+    seconds = then - now
     side = "before" if seconds < 0 else "after"
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if abs(seconds) >= 2 * size:

@@ -53,8 +53,17 @@ def signature(lines: Sequence[str]) -> Signature:
 
 
 def errors(lines: Sequence[str]) -> frozenset[str]:
-    """The normal forms of all lines that a signature is chosen from, such as every failed test."""
-    return frozenset(normal for normal, _ in _kept(_telling(lines)))
+    """The normal forms of all lines that a signature is chosen from, such as every failed test;
+    where no line tells anything, of the last one that says what could not be done."""
+    return frozenset(normal for normal, _ in _kept(_telling(lines))) or _last_trouble(lines)
+
+
+def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
+    for line in reversed(lines):
+        normal = normalised(_NUMBER.sub("", line.strip(), 1))
+        if _TROUBLE.search(normal) and not _MERE.match(normal) and not _says_nothing(normal):
+            return frozenset((normal,))
+    return frozenset()
 
 
 def _kept(telling: Sequence[tuple[float, str, str]]) -> list[tuple[str, str]]:
@@ -141,6 +150,10 @@ _MERE = re.compile(
     r"command (?:failed|exited)|script (?:failed|exited|returned)|the command .{1,200} (?:exited|"
     r"returned)|cleaning up|uploading|exited? with|exit (?:code|status)|make(?:\[<n>\])?: \*\*\*|"
     r"[\w.-]{0,40}: \*\*\* \[|npm err!|elifecycle|.{0,40}returned (?:a )?non-zero)",
+    re.IGNORECASE,
+)
+_TROUBLE = re.compile(
+    r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",
     re.IGNORECASE,
 )
 

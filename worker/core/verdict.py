@@ -9,11 +9,10 @@ the verdict is unknown. What neither decides is the model's to say.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import groupby
 from typing import Any
 
 from worker.core import remarks
-from worker.core.facts import Change, Facts, Run, Target
+from worker.core.facts import Change, Facts, Run, Target, instant, newest_first
 from worker.core.remarks import Remark, apart, job, name, pipeline, plain, remark
 
 
@@ -155,6 +154,8 @@ def _outside(facts: Facts) -> Remark | None:
     untouched = isinstance(facts.change, Change) and facts.change.whole and not facts.change.ci
     if not reasons <= NEVER_THE_CHANGE and (not untouched or _always_dies(facts)):
         return None
+    if _waited_in_vain(facts) is False or _unexplained(facts):
+        return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
 
@@ -162,79 +163,122 @@ def _always_dies(facts: Facts) -> bool:
     """A job that dies each time here and passes meanwhile elsewhere may be killed for what it does:
     a runner reports one that was out of memory as a system failure."""
     deaths = [each for each in _attempts(facts) if each.reason == facts.run.reason]
-    newest = next(iter(_ended(_target(facts))), None)
-    return len(deaths) >= 2 and newest is not None and newest.status == "success"
+    newest = next(iter(_at_newest_commit(facts)), None)
+    return len(deaths) >= 2 and newest is not None and _is_green(newest)
+
+
+def _waited_in_vain(facts: Facts) -> bool | None:
+    """Whether no runner took a job of `stuck_or_timeout_failure`; None for any other reason."""
+    stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
+    return not any(each.started for each in stuck) if stuck else None
+
+
+def _unexplained(facts: Facts) -> bool:
+    """Whether the script failed on this commit before and has not passed since: what the runner
+    did later does not explain that."""
+    failed = [
+        each
+        for each in _attempts(facts)
+        if each.status == "failed" and each.reason == "script_failure"
+    ]
+    return any(not _passed_after(each, _attempts(facts)) for each in failed)
 
 
 # ------------------------------------------------------------------------------------------ flaky
 
+RECENT = 14 * 24 * 3600.0
+"""Seconds for which a flake on the target branch speaks for the code of today."""
+
 
 def _passed_afterwards(facts: Facts) -> Remark | None:
-    later = [each for each in _passes(facts) if each.job_id > facts.run.job_id]
-    return _passed(facts, later[0]) if later else None
+    """A pass after the same error, on one commit in one kind of pipeline."""
+    attempts = _attempts(facts)
+    failed = [facts.run, *(each for each in attempts if facts.same(each))]
+    pairs = ((each, _passed_after(each, attempts)) for each in failed)
+    return next((_passed(facts, each, green) for each, green in pairs if green), None)
 
 
-def _passed_before(facts: Facts) -> Remark | None:
-    """Unless it has failed in the same way more than once since: then something has changed."""
-    if not (passes := _passes(facts)):
-        return None
-    newest = max(passes, key=lambda each: each.job_id)
-    since = [each for each in _attempts(facts) if each.job_id > newest.job_id and facts.same(each)]
-    return None if since else _passed(facts, newest)
-
-
-def _passed(facts: Facts, run: Run) -> Remark:
+def _passed(facts: Facts, failed: Run, green: Run) -> Remark:
     return remark(
-        name(facts.name), " failed in ", job(facts.run), " and passed on the same commit in ",
-        job(run),
+        name(facts.name), " failed in ", job(failed), " and passed on the same commit in ",
+        job(green),
     )  # fmt: skip
 
 
 def _comes_and_goes(facts: Facts) -> Remark | None:
-    """The same error on the target branch, with passes between or on the very commit it failed on.
+    """The same error on the target branch, followed by a pass at the same commit in a pipeline of
+    the same source, not long ago.
 
-    Not if it has failed here again and again: there it may come and go, here it stays.
+    Not if it has failed here again and again: there it may come and go, here it stays. Nor if a
+    newer commit of the branch fails with it: then `_fails_there` says what is known.
     """
     target = _target(facts)
-    if target is None or _failed_again(facts):
+    if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts):
         return None
-    passed = {each.sha for each in target.runs if each.status == "success"}
-    failed = [each for each in target.runs if facts.same(each)]
-    mixed = [each for each in failed if each.sha and each.sha in passed]
-    if mixed:
-        return remark(
-            "on ", name(target.branch), " it failed in the same way and passed on one commit: ",
-            job(mixed[0]),
-        )  # fmt: skip
-    outcomes = [facts.same(each) for each in _ended(target) if each in failed or _green(each)]
-    spells = sum(same for same, _ in groupby(outcomes))
-    if spells < 2:
-        return None
-    return remark(
-        "on ", name(target.branch), " it failed in the same way and passed by turns: ",
-        job(failed[0]), ", ", job(failed[-1]),
-    )  # fmt: skip
+    for failed in (each for each in target.runs if facts.same(each) and _is_recent(each, facts)):
+        if green := _passed_after(failed, _alike(target.runs, failed)):
+            return remark(
+                "on ", name(target.branch), " it failed in the same way and then passed on one "
+                "commit: ", job(failed), ", ", job(green),
+            )  # fmt: skip
+    return None
+
+
+def _fails_at_a_newer_commit(facts: Facts) -> bool:
+    """Whether the newest commit's runs all fail with this error, and an older commit has runs."""
+    newest = _at_newest_commit(facts)
+    older = [each for each in _finished(facts) if newest and each.sha != newest[0].sha]
+    return bool(older) and all(facts.same(each) for each in newest)
+
+
+def _is_recent(run: Run, facts: Facts) -> bool:
+    then, now = instant(run.at), instant(facts.run.at)
+    return then is None or now is None or now - then <= RECENT
+
+
+def _alike(runs: Iterable[Run], run: Run) -> list[Run]:
+    """The runs at the commit of `run` in pipelines of the same source."""
+    return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
+
+
+def _passed_after(run: Run, runs: Iterable[Run]) -> Run | None:
+    """The first of `runs` that passed later than `run`."""
+    greens = sorted(filter(_is_green, runs), key=lambda each: each.job_id)
+    return next((each for each in greens if each.is_after(run)), None)
 
 
 # -------------------------------------------------------------------------- on the target branch
 
 
 def _fails_there(facts: Facts) -> Remark | None:
-    """The newest run there, or the one of the very commit the change is built on."""
-    target = _target(facts)
-    runs = _ended(target)
-    if target is None or not runs:
+    """The newest run at the newest commit, or every run of the commit the change is built on."""
+    target, newest = _target(facts), _at_newest_commit(facts)
+    if target is None or not newest:
         return None
-    passed = {each.sha for each in runs if _green(each)}
-    base = [each for each in runs if each.sha and each.sha == target.base]
-    for run, fixed in ((runs[0], False), *((each, _green(runs[0])) for each in base[:1])):
-        if facts.same(run) and run.sha not in passed:
-            return remark(
-                "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
-                *_when(run, facts.run), ", without this change",
-                "; it passes there since: a rebase brings that" if fixed else "",
-            )  # fmt: skip
+    if facts.same(newest[0]) and not _broke_after_ours(facts):
+        return _same_failure(facts, target, newest[0])
+    base = [each for each in target.finished if each.sha and each.sha == target.base]
+    if base and all(facts.same(each) for each in base):
+        return _same_failure(facts, target, newest_first(base)[0], mended=_is_green(newest[0]))
     return None
+
+
+def _broke_after_ours(facts: Facts) -> bool:
+    """Whether the branch passed after this failure and broke only then: it may have got this very
+    change in the meantime."""
+    newest, *_ = _at_newest_commit(facts)
+    older = [each for each in _finished(facts) if each.sha != newest.sha]
+    return any(
+        _is_green(each) and each.is_after(facts.run) and newest.is_after(each) for each in older
+    )
+
+
+def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+    return remark(
+        "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
+        *_when(run, facts.run), ", without this change",
+        "; it passes there since: a rebase brings that" if mended else "",
+    )  # fmt: skip
 
 
 def _when(run: Run, ours: Run) -> tuple[str, ...]:
@@ -245,34 +289,29 @@ def _when(run: Run, ours: Run) -> tuple[str, ...]:
 
 
 def _failed_again(facts: Facts) -> Remark | None:
-    """Against "flaky": twice the same way, and never a pass, on one commit."""
+    """Against "flaky": twice the same way on one commit, and no pass since the first time."""
     again = [each for each in _attempts(facts) if facts.same(each)]
-    if not again or _passes(facts):
+    failed = [facts.run, *again]
+    if not again or any(_passed_after(each, _attempts(facts)) for each in failed):
         return None
     return remark(
-        name(facts.name), f" failed {len(again) + 1} times in the same way on this commit and "
-        "never passed: ", job(facts.run), ", ", job(again[0]),
+        name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
+        "not passed since: ", job(facts.run), ", ", job(again[0]),
     )  # fmt: skip
 
 
 def _passes_there(facts: Facts) -> Remark | None:
     """Against "already failing": it passes there, and no failure of it there may be this one."""
-    target = _target(facts)
-    runs = _ended(target)
-    if target is None or not runs or not _green(runs[0]):
+    target, newest = _target(facts), _at_newest_commit(facts)
+    if target is None or not newest or not _is_green(newest[0]):
         return None
-    failed = [each for each in runs if not _green(each)]
+    failed = [each for each in target.finished if not _is_green(each)]
     if any(facts.same(each) or not (each.error and facts.run.error) for each in failed):
         return None
     return remark(
-        name(facts.name), " passes on ", name(target.branch), ": ", pipeline(runs[0]), ", ",
-        job(runs[0]),
+        name(facts.name), " passes on ", name(target.branch), ": ", pipeline(newest[0]), ", ",
+        job(newest[0]),
     )  # fmt: skip
-
-
-def _once_passed(facts: Facts) -> Remark | None:
-    """Against "caused by this change": the same commit has passed."""
-    return _passed(facts, passes[0]) if (passes := _passes(facts)) else None
 
 
 Rule = Callable[[Facts], Remark | None]
@@ -281,16 +320,14 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.INFRASTRUCTURE, _outside),
     (Verdict.FLAKY, _passed_afterwards),
     (Verdict.FLAKY, _comes_and_goes),
-    # Before the pass that came first: if it fails on the target branch by now, something outside
-    # has changed since that pass.
     (Verdict.TARGET, _fails_there),
-    (Verdict.FLAKY, _passed_before),
 )
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.CHANGE, _once_passed),
     (Verdict.FLAKY, _failed_again),
     (Verdict.TARGET, _passes_there),
 )
+"""A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
+the same."""
 
 
 # ------------------------------------------------------------------------------------------- runs
@@ -300,20 +337,21 @@ def _attempts(facts: Facts) -> tuple[Run, ...]:
     return facts.attempts if isinstance(facts.attempts, tuple) else ()
 
 
-def _passes(facts: Facts) -> list[Run]:
-    return [each for each in _attempts(facts) if _green(each)]
-
-
 def _target(facts: Facts) -> Target | None:
     return facts.target if isinstance(facts.target, Target) else None
 
 
-def _ended(target: Target | None) -> list[Run]:
-    """The runs that passed or failed, newest first."""
-    return [each for each in target.runs if each.status in ("success", "failed")] if target else []
+def _finished(facts: Facts) -> list[Run]:
+    target = _target(facts)
+    return target.finished if target else []
 
 
-def _green(run: Run) -> bool:
+def _at_newest_commit(facts: Facts) -> list[Run]:
+    target = _target(facts)
+    return target.at_newest_commit if target else []
+
+
+def _is_green(run: Run) -> bool:
     return run.status == "success"
 
 

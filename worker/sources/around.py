@@ -40,7 +40,7 @@ def around(
     """The pipelines worth a look, of those that GitLab lists; `own` is the session's."""
     known = () if isinstance(listed, Unknown) else listed
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
-    alike = [each for each in same if (each.ref, each.source) == (own.ref, own.source)]
+    alike = [each for each in same if _kind(each) == _kind(own)]
     shas = {own.sha, *(each.sha for each in known)}
     foreign = target if isinstance(target, Unknown) else _ran_without(target, shas)
     return Around(
@@ -53,6 +53,11 @@ def around(
         branch="" if isinstance(mr, Unknown) else mr.target_branch,
         base=_base(own, mr, () if isinstance(foreign, Unknown) else foreign),
     )
+
+
+def _kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
+    """What decides a pipeline's variables and rules: where it ran, on what, and why."""
+    return pipeline.project_id, pipeline.ref, pipeline.source
 
 
 def _ran_without(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:

@@ -6,7 +6,7 @@ reason; nothing here raises.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -20,10 +20,10 @@ from worker.core.signature import errors
 from worker.core.survey import Failing, Group
 from worker.core.touches import Changed, definitions, touches
 from worker.core.verdict import ruled
-from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.around import OF_MR, Around, around
+from worker.sources.around import OF_MR, Around
 from worker.sources.client import Listing
+from worker.sources.compared_pipelines import find_pipelines, known
 from worker.sources.mr_diff import changed_files
 from worker.sources.pipeline_jobs import all_jobs
 from worker.sources.reader import Reader
@@ -34,9 +34,6 @@ SECONDS = 20.0
 
 GRACE = 5.0
 """Seconds after that in which those that are under way may end."""
-
-ON_TARGET = 6
-"""Of the target branch's pipelines, the newest that are looked into."""
 
 LOGS = 8
 """Logs of other runs that are read."""
@@ -63,7 +60,7 @@ Diff = Listing[wire.DiffFile] | Unknown
 
 def read_diff(reader: Reader) -> Diff:
     """The files that the merge request changes, or why they are not known. Raises nothing."""
-    return _known(lambda: changed_files(reader, DIFF_PAGES))
+    return known(lambda: changed_files(reader, DIFF_PAGES))
 
 
 def with_facts(
@@ -130,12 +127,12 @@ class _Collection:
 
     def facts(self) -> list[Facts]:
         """The facts, in the order of what fails."""
-        near = self._find()
+        near = find_pipelines(self._reader, self._pool)
         wanted = [near.own, *near.aside]
         for each in (near.attempts, near.target, near.earlier, near.elsewhere):
             wanted += () if isinstance(each, Unknown) else each
         pipelines = list({each.id: each for each in wanted}.values())
-        read = self._pool.map(lambda each: _known(lambda: self._jobs_of(each)), pipelines)
+        read = self._pool.map(lambda each: known(lambda: self._jobs_of(each)), pipelines)
         self._jobs = {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
         self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
         self._listed = {job.id: job for job in self._all(near.own)}
@@ -159,55 +156,6 @@ class _Collection:
     def _ours(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
 
-    def _find(self) -> Around:
-        reader, number = self._reader, self._reader.subject.pipeline_id
-        finding = self._pool.submit(_known, self._failed)
-        listed = self._pool.submit(_known, self._of_the_merge_request)
-        mr = _known(
-            lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
-        )
-        target = mr if isinstance(mr, Unknown) else _known(lambda: self._of_the_target(mr))
-        known = listed.result()
-        own = next((each for each in _items(known) if each.id == number), None)
-        return around(own or self._own(), mr, known, target, finding.result())
-
-    def _own(self) -> wire.Pipeline:
-        """The session's pipeline, or what is known of it without asking."""
-        subject = self._reader.subject
-        path = f"{self._reader.pipeline_project}/pipelines/{subject.pipeline_id}"
-        found = _known(lambda: self._reader.client.one(path, wire.Pipeline, "the pipeline"))
-        return (
-            wire.Pipeline(
-                id=subject.pipeline_id, project_id=subject.pipeline_project_id, sha=subject.sha
-            )
-            if isinstance(found, Unknown)
-            else found
-        )
-
-    def _of_the_merge_request(self) -> Sequence[wire.Pipeline]:
-        path = f"{self._reader.merge_request}/pipelines"
-        what = "the merge request's pipelines"
-        return self._reader.client.page(path, wire.Pipeline, what, 1, 30).items
-
-    def _of_the_target(self, mr: wire.MergeRequest) -> Sequence[wire.Pipeline]:
-        """The newest ones, and of those further back the ones of the merge base."""
-        found = self._pipelines("the target branch's pipelines", ref=mr.target_branch)
-        base = mr.diff_refs.base_sha if mr.diff_refs else None
-        if base and base not in {each.sha for each in found}:
-            found = [
-                *found[:ON_TARGET],
-                *self._pipelines("the merge base's pipelines", ref=mr.target_branch, sha=base),
-            ]
-        shown = [each for at, each in enumerate(found) if at < ON_TARGET or each.sha == base]
-        return shown[: ON_TARGET + 1]
-
-    def _failed(self) -> Sequence[wire.Pipeline]:
-        return self._pipelines("the project's failed pipelines", status="failed")
-
-    def _pipelines(self, what: str, **query: str) -> list[wire.Pipeline]:
-        path = f"{self._reader.target_project}/pipelines"
-        return list(self._reader.client.page(path, wire.Pipeline, what, 1, 30, query).items)
-
     def _jobs_of(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
         path = f"/projects/{project_of(pipeline, self._reader)}/pipelines/{pipeline.id}"
         return all_jobs(path, pipeline.id, self._reader).items
@@ -228,9 +176,9 @@ class _Collection:
             if job.status == "failed" and job.id not in ours
         }
         chosen = list(islice(failed.items(), LOGS))
-        read = self._pool.map(lambda each: _known(lambda: self._errors_of(*each)), chosen)
+        read = self._pool.map(lambda each: known(lambda: self._errors_of(*each)), chosen)
         firsts = [job.job_id for job in (group.jobs[0] for group in self._failing) if job.read]
-        own = self._pool.map(lambda each: _known(lambda: self._own_errors(each)), firsts)
+        own = self._pool.map(lambda each: known(lambda: self._own_errors(each)), firsts)
         for number, found in zip(
             [*(number for number, _ in chosen), *firsts], [*read, *own], strict=True
         ):
@@ -340,6 +288,8 @@ class _Collection:
             url=job.web_url,
             at=job.started_at or pipeline.created_at or "",
             place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
+            source=pipeline.source,
+            started=job.started_at is not None,
         )
 
     def _error(self, job_id: int, ours: Run) -> str:
@@ -383,15 +333,10 @@ def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.P
         error=error,
         url=job.url,
         at=(listed.started_at if listed else "") or pipeline.created_at or "",
+        source=pipeline.source,
+        started=listed is None or listed.started_at is not None,
     )
 
 
 def _items(found: Sequence[T] | Unknown) -> Sequence[T]:
     return () if isinstance(found, Unknown) else found
-
-
-def _known(read: Callable[[], T]) -> T | Unknown:
-    try:
-        return read()
-    except SourceError as error:
-        return Unknown(str(error))

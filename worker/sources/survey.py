@@ -4,7 +4,7 @@ Bounded in jobs, bytes and seconds; what could not be had is named. Raises nothi
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,7 @@ from worker.core import rules
 from worker.core.facts import NOT_ASKED, Unknown
 from worker.core.hostile import one_line
 from worker.core.rules import Scene
-from worker.core.survey import EXCERPT, Failing, Group, Survey, began, grouped
+from worker.core.survey import EXCERPT, Failing, Group, Ruled, Survey, began, grouped
 from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.downstream import Descent
@@ -47,6 +47,8 @@ class _Found:
     diff: Diff = NOT_ASKED
     missing: list[str] = field(default_factory=list)
     whole: bool = True
+    unexplained: frozenset[str] = frozenset()
+    """Jobs whose script failed in an attempt before, and that have not passed since."""
 
     def lacks(self, what: str) -> None:
         """Something that may hide a failing job could not be read."""
@@ -75,7 +77,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
     changed = _paths(found)
     scene = Scene(subject.project, subject.sha, changed)
-    groups = grouped(found.jobs, lambda job: rules.recognise(job, scene))
+    groups = grouped(found.jobs, lambda job: _ruled(job, scene, found.unexplained))
     broken = rules.broken(found.errors, scene) if not found.jobs else None
     if broken:
         groups = (Group("", one_line(found.errors, 300), (), broken),)
@@ -86,6 +88,12 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
         bare = with_facts(bare, reader, found.diff, max(LEAST, deadline - time.monotonic()))
     whole = found.whole and _seen(groups)
     return Survey(bare, tuple(found.missing), changed, whole)
+
+
+def _ruled(job: Failing, scene: Scene, unexplained: Collection[str]) -> Ruled | None:
+    """What a rule says of a job: not certain where an earlier failure of its script stands."""
+    ruled = rules.recognise(job, scene)
+    return replace(ruled, certain=False) if ruled and job.name in unexplained else ruled
 
 
 def _seen(groups: Sequence[Group]) -> bool:
@@ -114,6 +122,7 @@ def _pipeline(reader: Reader, found: _Found) -> None:
     retried = retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
+    found.unexplained = frozenset(_clean(name, reader) for name in _unexplained(listed.items))
     variants = _variants(job.name for job in newest)
     found.jobs += [
         _failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
@@ -124,6 +133,21 @@ def _pipeline(reader: Reader, found: _Found) -> None:
     if len(found.jobs) > MOST_JOBS:
         found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs")
         found.jobs = found.jobs[:MOST_JOBS]
+
+
+def _unexplained(jobs: Iterable[wire.Job]) -> Iterator[str]:
+    """Names of jobs of which an attempt before the newest failed by its script, unless a later one
+    passed."""
+    failed: dict[str, bool] = {}
+    newest: dict[str, wire.Job] = {}
+    for job in sorted(jobs, key=lambda job: job.id):
+        before = newest.get(job.name)
+        if before and before.status == "failed" and before.failure_reason == "script_failure":
+            failed[job.name] = True
+        if job.status == "success":
+            failed[job.name] = False
+        newest[job.name] = job
+    return (name for name, stands in failed.items() if stands)
 
 
 def _errors(path: str, number: int, reader: Reader, found: _Found) -> str:

@@ -85,14 +85,13 @@ RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
 NOT_READ = Unknown("GitLab's rate limit is reached")
 NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
 CI = Change(1, ci=(".gitlab-ci.yml",))
-FROM_THE_CACHE = target((NEW, "same"), (BASE, "pass"), (OLD, "same"), (OLD, "pass"))
 
 CASES = (
     # ------------------------------------------------------------------------------------ flaky
     one("retried, passed on the same commit", CHANGE, FLAKY, "code",
         facts(attempts=(PASSED_LATER,))),
-    one("passed on the same commit before", CHANGE, FLAKY, "code",
-        facts(attempts=(PASSED_BEFORE,))),
+    one("failed, passed and failed again on the same commit", CHANGE, FLAKY, "code",
+        facts(attempts=(PASSED_BEFORE, AGAIN))),
     one("passed on retry, and the error names a changed file", CHANGE, FLAKY, "code",
         facts(attempts=(PASSED_LATER,), change=NAMED)),
     one("passed on retry though it failed twice before", INFRA, FLAKY, "code",
@@ -102,11 +101,12 @@ CASES = (
     one("passed on retry after the target branch was red", TARGET, FLAKY, "code",
         facts(attempts=(PASSED_LATER,), target=RED)),
     one("fails and passes on one commit of the target branch", CHANGE, FLAKY, "code",
-        facts(target=target((NEW, "pass"), (BASE, "same"), (BASE, "pass")))),
-    one("comes and goes on the target branch", CHANGE, FLAKY, "code",
-        facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "pass"), ("9" * 40, "same")))),
-    one("comes and goes, and the newest run failed", TARGET, FLAKY, "code",
-        facts(target=FROM_THE_CACHE)),
+        facts(target=target((NEW, "pass"), (BASE, "pass"), (BASE, "same")))),
+    one("fails, passes and fails on the newest commit of the target branch", TARGET, FLAKY, "code",
+        facts(target=target((NEW, "same"), (NEW, "pass"), (NEW, "same"), (BASE, "pass")))),
+    one("the passes between are of other commits of the target branch", FLAKY, FLAKY, "model",
+        facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "pass"), ("9" * 40, "same"),
+                            base=NEW))),
     one("depends on timing, the record is silent", FLAKY, FLAKY, "model", facts()),
     one("order of tests, target branch not readable", FLAKY, FLAKY, "model",
         facts(target=NOT_READ)),
@@ -116,6 +116,8 @@ CASES = (
         facts(target=target((NEW, "same"), (BASE, "pass")))),
     one("passed before the target branch broke", CHANGE, TARGET, "code",
         facts(attempts=(PASSED_BEFORE,), target=target((NEW, "same"), (BASE, "pass")))),
+    one("a flake of an older commit, broken on the newest", CHANGE, TARGET, "code",
+        facts(target=target((NEW, "same"), (BASE, "pass"), (OLD, "pass"), (OLD, "same")))),
     one("mended on the target branch since the base", CHANGE, TARGET, "code",
         facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "same")))),
     one("the error names a changed file, but is older", CHANGE, TARGET, "code",
@@ -131,7 +133,8 @@ CASES = (
         facts(target=target())),
     # --------------------------------------------------------------------------- infrastructure
     one("the runner failed", CHANGE, INFRA, "code", reason("runner_system_failure")),
-    one("no runner took it", FLAKY, INFRA, "code", reason("stuck_or_timeout_failure")),
+    one("no runner took it", FLAKY, INFRA, "code",
+        facts(run=run(JOB, reason="stuck_or_timeout_failure", started=False))),
     one("the quota is used up, CI configuration changed", CHANGE, INFRA, "code",
         reason("ci_quota_exceeded", change=CI)),
     one("the scheduler failed, diff not known", UNKNOWN, INFRA, "code",
@@ -147,6 +150,12 @@ CASES = (
     # ----------------------------------------------------------------------------------- change
     one("broken by a changed line", CHANGE, CHANGE, "model", facts(change=NAMED)),
     one("failed twice on this commit", CHANGE, CHANGE, "model", facts(attempts=(AGAIN,))),
+    one("a date in the change came: it passed on this commit before", CHANGE, CHANGE, "model",
+        facts(attempts=(PASSED_BEFORE,))),
+    one("it was taken by a runner, and met the time limit", CHANGE, CHANGE, "model",
+        reason("stuck_or_timeout_failure")),
+    one("its script had failed before the runner did", CHANGE, CHANGE, "model",
+        reason("runner_system_failure", attempts=(AGAIN,))),
     one("the retry that passed was on another commit", CHANGE, CHANGE, "model",
         facts(earlier=(run(JOB - 1, "success", sha=OLD),))),
     one("passed in another kind of pipeline, with other variables", CHANGE, CHANGE, "model",
@@ -187,7 +196,7 @@ CASES = (
         facts()),
     one("called an old failure, but the target has another error", TARGET, UNKNOWN, "nobody",
         facts(target=target((NEW, "pass"), (BASE, "other")))),
-    one("called the change's, but the commit has passed before it failed twice", CHANGE, UNKNOWN,
+    one("called flaky, but the commit passed only before it failed twice", FLAKY, UNKNOWN,
         "nobody", facts(attempts=(run(JOB - 1), run(JOB - 2, "success")))),
     one("the model cannot tell", UNKNOWN, UNKNOWN, "model", facts()),
     # -------------------------------------------------------------------------- several errors

@@ -112,7 +112,8 @@ DOCS = DiffFile("docs/index.md", "@@ -1 +1 @@\n-a\n+b\n")
 
 WORLDS = (
     World("passed in another pipeline of the commit", _retried, CHANGE, FLAKY),
-    World("passed before it failed", _attempts("pass"), CHANGE, FLAKY),
+    World("passed before it failed", _attempts("pass"), CHANGE, CHANGE),
+    World("failed, passed, and failed again", _attempts("same", "pass"), CHANGE, FLAKY),
     World("passed, then failed twice in the same way", _attempts("pass", "same"), INFRA, INFRA),
     World("failed twice in the same way", _attempts("same"), FLAKY, UNKNOWN),
     World("failed in another way before", _attempts("other"), FLAKY, FLAKY),
@@ -126,7 +127,8 @@ WORLDS = (
     World("red, its log is gone", _red(("base", "gone"), (NEW, "gone")), CHANGE, CHANGE),
     World("red before the base", _red((OLD, "same"), ("base", "pass")), CHANGE, CHANGE),
     World("red and green by turns", _red((OLD, "same"), ("base", "pass"), (NEW, "same")), CHANGE,
-          FLAKY),
+          TARGET),
+    World("red, then green on one commit", _red(("base", "same"), ("base", "pass")), CHANGE, FLAKY),
     World("called old, but green", _red(("base", "pass"), (NEW, "pass")), TARGET, UNKNOWN),
     World("the runner failed", _reason("runner_system_failure"), CHANGE, INFRA),
     World("the image is a new one", _reason("runner_system_failure", CI), CHANGE, CHANGE),
@@ -262,11 +264,12 @@ def test_a_childs_job_is_compared_with_the_target_branchs_child(
     assert group.failed == "unit-tests"
 
 
-def test_a_childs_job_that_passed_when_it_was_run_before_is_flaky(
+def test_a_childs_job_that_failed_and_passed_when_it_was_run_before_is_flaky(
     sim: GitLabSim, scene: Scene
 ) -> None:
     scene.pipeline.jobs.clear()
-    child = _child(sim, scene.pipeline, "pass")
+    child = _child(sim, scene.pipeline, "same")
+    job_in(sim, child, "pass")
     child.status = scene.pipeline.bridges[0].status = "failed"
     job_in(sim, child, "same")
     (group,) = survey(_reader(sim, scene)).groups

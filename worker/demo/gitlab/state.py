@@ -175,6 +175,7 @@ class Bridge:
 class Job:
     """A job; `trace` None stands for a log that is not there (yet), `erased` for one removed.
 
+    `started_at` is "" for a job that began when it was created, None for one that never did.
     `archive` is the zip of its artifacts, None where there are none (any more).
     """
 
@@ -192,6 +193,7 @@ class Job:
     duration: float | None = 42.5
     archive: bytes | None = None
     artifacts_expire_at: str | None = None
+    started_at: str | None = ""
 
     @property
     def web_url(self) -> str:

@@ -1,0 +1,345 @@
+"""Labelled worlds as YAML: what GitLab's record shows of a failed job, and which verdict it proves.
+
+A world is built in the simulated GitLab and judged as the product does. Its fields:
+
+- `failed`: `job`, `attempts` in the order of time (the last one is judged), `kind` of its pipeline
+  (merge_request, branch, merged_result, train, child), `siblings` of a matrix, `fork`.
+- `target`: `branch`, `runs`, `denied` (its jobs may not be read), `picks` (a commit of it that
+  carries the same change).
+- `others`: runs in other merge requests; `merge_base`; `rebased`; `diff` (changed paths).
+- of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
+  `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `allow_failure`, `times` and
+  `every`.
+- `expect`: `settled` (flaky, preexisting, infrastructure, change, none), `allowed`, `never`.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from worker.core.context import Subject
+from worker.core.verdict import ORDER, Verdict
+from worker.demo.gitlab import (
+    Access,
+    Bridge,
+    DiffFile,
+    GitLabSim,
+    MergeRequest,
+    Pipeline,
+    Project,
+    Scene,
+    failing_merge_request,
+)
+from worker.demo.gitlab.state import Commit
+from worker.sources.client import ReadClient
+from worker.sources.facts import read_diff, with_facts
+from worker.sources.reader import Reader
+from worker.sources.survey import survey
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+LABELS = {
+    Verdict.FLAKY: "flaky",
+    Verdict.TARGET: "preexisting",
+    Verdict.INFRASTRUCTURE: "infrastructure",
+    Verdict.CHANGE: "change",
+    Verdict.UNKNOWN: "none",
+    Verdict.ABSTAIN: "none",
+}
+
+RIGHT, OPEN, WRONG, NEVER = "right", "open", "wrong", "never"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One labelled world; `fields` are as in the file."""
+
+    id: str
+    title: str
+    fields: Mapping[str, Any]
+
+    def grade(self, settled: str) -> str:
+        """How good it is to settle this world so: RIGHT, OPEN, WRONG or NEVER."""
+        expect = self.fields["expect"]
+        if settled == expect["settled"] or settled in expect.get("allowed", ()):
+            return RIGHT
+        if settled == "none":
+            return OPEN
+        return NEVER if settled in expect.get("never", ()) else WRONG
+
+
+def read_worlds(path: Path) -> list[World]:
+    """The worlds of a file."""
+    found = yaml.safe_load(path.read_text("utf-8"))["worlds"]
+    return [World(each["id"], each["title"], each) for each in found]
+
+
+def settled_verdict(world: World) -> str:
+    """What the product settles in this world, as a label; "none" where it leaves it open."""
+    with GitLabSim() as sim:
+        reader = _Builder(sim, world.fields).build()
+        groups = survey(reader).groups
+        certain = [group.ruled.verdict for group in groups if group.ruled and group.ruled.certain]
+        if len(certain) == len(groups) > 0:
+            return LABELS[min(map(Verdict, certain), key=ORDER.index)]
+        if not all(group.ruling for group in groups):
+            groups = with_facts(groups, reader, read_diff(reader))
+        hard = [group.ruling.hard or Verdict.UNKNOWN for group in groups if group.ruling]
+        assert sim.unexpected == []
+        return LABELS[min(hard, key=ORDER.index)] if hard else "none"
+
+
+# ------------------------------------------------------------------------------------ the building
+
+_UNITS = {"m": 1, "h": 60, "d": 1440}
+_KINDS = {"merge_request": "head", "merged_result": "merge", "train": "train", "branch": "branch"}
+
+
+def _minutes(text: str) -> float:
+    found = re.fullmatch(r"(\d+)([smhd])", text)
+    assert found, text
+    return int(found[1]) / 60 if found[2] == "s" else int(found[1]) * _UNITS[found[2]]
+
+
+def _moment(minutes: float) -> str:
+    return (NOW - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def _sha(name: str) -> str:
+    return hashlib.sha1(f"commit {name}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a job and the pipeline that it belongs to; `ago` and `made` are in minutes."""
+
+    fields: Mapping[str, Any]
+    where: str
+    pipeline: str
+    ago: float
+    made: float
+
+
+class _Builder:
+    """Builds one world in a simulated GitLab."""
+
+    def __init__(self, sim: GitLabSim, fields: Mapping[str, Any]) -> None:
+        self._sim = sim
+        self._fields = fields
+        self._failed: Mapping[str, Any] = fields["failed"]
+        self._branch = fields["target"]["branch"]
+        self._pipelines: dict[str, Pipeline] = {}
+        self._children: dict[str, Pipeline] = {}
+
+    def build(self) -> Reader:
+        scene = failing_merge_request(self._sim, log=b"", diffs=self._diffs())
+        self._scene, self._mr = scene, scene.mr
+        self._project: Project = scene.project
+        self._forget(scene)
+        self._prepare_merge_request()
+        runs = sorted(self._runs(), key=lambda run: -run.made)
+        for run in runs:
+            if run.pipeline not in self._pipelines:
+                self._pipelines[run.pipeline] = self._add_pipeline(run)
+        for run in sorted(runs, key=lambda run: -run.ago):
+            self._add_job(run)
+        own = self._pipelines[self._judged().pipeline]
+        self._mr.head_pipeline = own
+        self._add_siblings(own)
+        self._deny()
+        client = ReadClient(self._sim.url, scene.read_token, timeout=(5.0, 5.0))
+        return Reader.open(client, self._subject(own), bytes)
+
+    def _forget(self, scene: Scene) -> None:
+        self._sim.pipelines.clear()
+        self._sim.jobs.clear()
+        scene.mr.pipelines.clear()
+        scene.mr.head_pipeline = None
+
+    def _diffs(self) -> list[DiffFile]:
+        hunk = "@@ -1 +1 @@\n-a\n+b\n"
+        return [DiffFile(path, hunk) for path in self._fields.get("diff", ["lib/greeting.py"])]
+
+    def _prepare_merge_request(self) -> None:
+        mr = self._mr
+        mr.target_branch, mr.sha = self._branch, _sha("H")
+        mr.base_sha = _sha(self._fields.get("merge_base", "A"))
+        mr.commits[:] = [
+            Commit(_sha("G"), "Earlier work", mr.author, _moment(9000)),
+            Commit(_sha("H"), "Greet by name", mr.author, _moment(300)),
+        ]
+        if self._failed.get("fork"):
+            fork = self._sim.add_project("mara/service", parent=self._project)
+            self._sim.add_member(fork, self._scene.bot, Access.REPORTER)
+            mr.source_project = fork
+
+    def _runs(self) -> Iterator[_Run]:
+        for at, each in enumerate(self._failed["attempts"]):
+            yield self._run(each, "attempt", f"attempt {each.get('pipeline', 0)}", at)
+        for at, each in enumerate(self._fields["target"]["runs"]):
+            name = f"target {each['pipeline']}" if "pipeline" in each else f"target run {at}"
+            first = self._run(each, "target", name, at)
+            times, every = each.get("times", 1), _minutes(each.get("every", "0m"))
+            for number in range(times):
+                back = first.ago - number * every
+                yield _Run(each, "target", f"{name} {number}", back, back + first.made - first.ago)
+        for at, each in enumerate(self._fields.get("others", ())):
+            yield self._run(each, "other", f"other {at}", at)
+
+    def _run(self, fields: Mapping[str, Any], where: str, pipeline: str, at: int) -> _Run:
+        ago = _minutes(fields["ago"])
+        return _Run(fields, where, pipeline, ago, ago + _minutes(fields.get("queued", "0m")))
+
+    def _judged(self) -> _Run:
+        return [run for run in self._runs() if run.where == "attempt"][-1]
+
+    # --------------------------------------------------------------------------------- pipelines
+
+    def _add_pipeline(self, run: _Run) -> Pipeline:
+        made = {
+            "attempt": self._add_own_pipeline,
+            "target": self._add_target_pipeline,
+            "other": self._add_other_pipeline,
+        }[run.where](run)
+        made.created_at = _moment(run.made)
+        if self._kind(run) == "child":
+            self._children[run.pipeline] = self._add_child(made)
+        return made
+
+    def _kind(self, run: _Run) -> str:
+        return str(run.fields.get("kind", self._failed.get("kind", "merge_request")))
+
+    def _add_own_pipeline(self, run: _Run) -> Pipeline:
+        kind = self._kind(run)
+        commit = run.fields.get("commit", "H")
+        forked = run.fields.get("project") == "fork"
+        where = self._mr.source_project if forked else self._project
+        made = self._sim.run_pipeline(self._mr, kind=_KINDS.get(kind, "head"), project=where)
+        onto = run.fields.get("onto")
+        made.sha = _sha(f"{commit} into {onto}") if onto else _sha(commit)
+        made.status = run.fields.get("pipeline_status", "failed")
+        return made
+
+    def _add_target_pipeline(self, run: _Run) -> Pipeline:
+        fields = run.fields
+        job_status = fields["status"]
+        usual = (
+            "failed" if job_status == "failed" and not fields.get("allow_failure") else "success"
+        )
+        branch = fields.get("branch", self._branch)
+        return self._add_branch_pipeline(
+            branch, _sha(fields["commit"]), fields.get("source", "push"),
+            fields.get("pipeline_status", usual),
+        )  # fmt: skip
+
+    def _add_branch_pipeline(self, ref: str, sha: str, source: str, status: str) -> Pipeline:
+        made = Pipeline(
+            id=self._sim.next_id("pipeline"), iid=len(self._sim.pipelines) + 1,
+            project=self._project, ref=ref, sha=sha, source=source, status=status,
+            user=self._mr.author, created_at=_moment(0),
+        )  # fmt: skip
+        self._sim.pipelines[made.id] = made
+        return made
+
+    def _add_other_pipeline(self, run: _Run) -> Pipeline:
+        other = self._other_merge_request(run.fields["mr"], run.fields.get("base", "A"))
+        made = self._sim.run_pipeline(other, kind="head", project=self._project)
+        made.sha = other.sha
+        return made
+
+    def _other_merge_request(self, number: int, base: str) -> MergeRequest:
+        developer = self._scene.developer
+        made = self._sim.open_merge_request(
+            self._project, developer, title=f"Other {number}", branch=f"other-{number}",
+            target_branch=self._branch,
+        )  # fmt: skip
+        made.sha = _sha(f"other {number}")
+        own = Commit(made.sha, f"Other {number}", developer, _moment(200))
+        made.commits[:] = [*(self._mr.commits if base == "H" else ()), own]
+        made.base_sha = self._mr.base_sha if base == "H" else _sha(base)
+        return made
+
+    def _add_child(self, parent: Pipeline) -> Pipeline:
+        made = self._add_branch_pipeline(parent.ref, parent.sha, "parent_pipeline", parent.status)
+        made.created_at = parent.created_at
+        parent.bridges.append(Bridge(len(parent.bridges) + 1, "backend", parent.status, made))
+        return made
+
+    # -------------------------------------------------------------------------------------- jobs
+
+    def _add_job(self, run: _Run) -> None:
+        fields, status = run.fields, run.fields["status"]
+        if status == "absent":
+            return
+        pipeline = self._children.get(run.pipeline, self._pipelines[run.pipeline])
+        job = self._sim.add_job(
+            pipeline, fields.get("job", self._failed["job"]), status=status,
+            trace=self._log(run), failure_reason=fields.get("reason"),
+            allow_failure=fields.get("allow_failure", False),
+        )  # fmt: skip
+        job.created_at = _moment(run.made)
+        job.started_at = _moment(run.ago)
+        job.duration = _minutes(fields.get("took", "90s")) * 60
+        job.erased = fields.get("log") == "erased"
+        if fields.get("ran") is False or status in ("skipped", "manual", "created"):
+            job.started_at, job.trace = None, None
+
+    def _log(self, run: _Run) -> bytes:
+        fields = run.fields
+        errors = fields.get("error", [])
+        lines = ["$ run-tests", *fields.get("lines", ())]
+        if run.where == "attempt" and run.fields is self._failed["attempts"][-1]:
+            lines += self._fields.get("log_lines", [])
+        for error in [errors] if isinstance(errors, str) else errors:
+            lines += _told(error)
+        lines += _ending(fields)
+        return ("\n".join(lines) + "\n").encode()
+
+    def _add_siblings(self, own: Pipeline) -> None:
+        pipeline = self._children.get(self._judged().pipeline, own)
+        for each in self._failed.get("siblings", ()):
+            self._sim.add_job(pipeline, each["job"], status=each["status"], trace=b"ok\n")
+
+    def _deny(self) -> None:
+        if self._fields["target"].get("denied"):
+            for name, pipeline in self._pipelines.items():
+                if name.startswith("target"):
+                    self._sim.fail_next("GET", f"/pipelines/{pipeline.id}/jobs", 403, times=100)
+
+    def _subject(self, own: Pipeline) -> Subject:
+        mr = self._mr
+        return Subject(
+            gitlab_url=self._sim.url,
+            project_id=mr.project.id,
+            project=mr.project.path,
+            mr_iid=mr.iid,
+            pipeline_project_id=own.project.id,
+            pipeline_id=own.id,
+            sha=own.sha,
+            web_url=mr.web_url,
+        )
+
+
+def _told(error: str) -> list[str]:
+    """The lines of a log that show an error, as pytest or another tool writes them."""
+    test, found, message = error.partition(": ")
+    if not found or not test.startswith("test_"):
+        return [error]
+    return [f"E   {message}", f"FAILED tests/{test}.py::{test} - {message}"]
+
+
+def _ending(fields: Mapping[str, Any]) -> list[str]:
+    if fields["status"] == "success":
+        return ["Job succeeded"]
+    if fields["status"] != "failed":
+        return []
+    return {
+        "runner_system_failure": ["ERROR: Job failed (system failure)"],
+        "job_execution_timeout": ["ERROR: Job failed: execution took longer than 1h0m0s seconds"],
+    }.get(fields.get("reason", ""), ["ERROR: Job failed: exit code 1"])

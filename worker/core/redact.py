@@ -135,7 +135,23 @@ def _shape(kind: str, hints: str, pattern: str, *, tail: bool = False) -> Shape:
     # Every pattern is linear: it starts at a fixed text and its repeats are bounded, possessive,
     # or followed by what they cannot match.
     replacement = _tail(kind) if tail else _whole(kind)
-    return Shape(kind, tuple(hints.split()), re.compile(pattern), replacement, _hint(hints.split()))
+    compiled = re.compile(_after_escapes(pattern))
+    return Shape(kind, tuple(hints.split()), compiled, replacement, _hint(hints.split()))
+
+
+_JSON, _SHELL = (r"\\[bfnrt]", r"\\u[0-9A-Fa-f]{4}"), (r"\\x[0-9A-Fa-f]{2}", r"[0-9;\[][mK]")
+_ESCAPES = "|".join(f"(?<={escape}.)" for escape in (*_JSON, *_SHELL, "%[0-9A-Fa-f]{2}"))
+"""What may stand before a token: in JSON, in a shell's text and colours, in a URL."""
+
+
+def _after_escapes(pattern: str) -> str:
+    """`pattern`, of which one that begins a word also matches right after an escape, whose last
+    character is a letter too. What stands before is looked at after the first character: so the
+    search goes from one of these to the next."""
+    found = re.match(r"(\(\?<!(\[[^]]+\])\))(\[[^]]+\]|\w)", pattern)
+    if found is None:
+        return pattern
+    return f"{found[3]}(?:(?<!{found[2]}.)|{_ESCAPES}){pattern[found.end() :]}"
 
 
 def _hint(hints: list[str]) -> re.Pattern[str] | None:
@@ -148,6 +164,7 @@ def _hint(hints: list[str]) -> re.Pattern[str] | None:
 
 
 _START = r"(?<![A-Za-z0-9])"
+_WORD = r"(?<![\w-])"
 _KEY = r"PRIVATE KEY(?: BLOCK)?-----"
 
 SHAPES: tuple[Shape, ...] = (
@@ -169,12 +186,12 @@ SHAPES: tuple[Shape, ...] = (
     _shape(
         "openai-key",
         "sk-",
-        r"(?<![\w-])sk-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])(?:proj-|svcacct-|admin-)?[\w-]{20,}+",
+        _WORD + r"sk-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])(?:proj-|svcacct-|admin-)?[\w-]{20,}+",
     ),
     _shape("google-key", "AIza", _START + r"AIza[\w-]{35}"),
-    _shape("google-key", "AQ.", r"(?<![\w.])AQ\.[\w-]{30,}+"),
+    _shape("google-key", "AQ.", _WORD + r"A(?<!\.A)Q\.[\w-]{30,}+"),
     _shape("google-token", "ya29.", _START + r"ya29\.[\w.-]{20,}+"),
-    _shape("aws-key-id", "AKIA ASIA", _START + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape("aws-key-id", "AKIA ASIA", _START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _shape("azure-key", "AccountKey=", r"(AccountKey=)[A-Za-z0-9+/]{40,}+={0,2}", tail=True),
     _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", _START + r"gh[pousr]_[A-Za-z0-9]{36,}+"),
     _shape("github-token", "github_pat_", _START + r"github_pat_\w{22,}+"),
@@ -193,14 +210,17 @@ SHAPES: tuple[Shape, ...] = (
     _shape("rubygems-key", "rubygems_", _START + r"rubygems_[a-f0-9]{40,}+"),
     _shape("sonar-token", "sqp_ sqa_ squ_", _START + r"sq[apu]_[a-f0-9]{40}"),
     _shape("sendgrid-key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{16,64}"),
-    _shape("jwt", "eyJ", r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*+"),
+    _shape("jwt", "eyJ", _WORD + r"eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]*+"),
     _shape(
-        "docker-auth", '"auth', r'(\\?"auth\\?"[ \t]*+:[ \t]*+\\?")[A-Za-z0-9+/=]{12,}+', tail=True
+        "docker-auth",
+        '"auth',
+        r'("auth\\{0,3}"[ \t]*+:[ \t]*+\\{0,3}")[A-Za-z0-9+/=]{12,}+',
+        tail=True,
     ),
     _shape(
         "authorization",
         "uthorization UTHORIZATION",
-        r"((?i:authorization)\\?[\"']?[ \t]*+[:=][ \t]*+\\?[\"']?"
+        r"((?i:authorization)\\{0,3}[\"']?[ \t]*+[:=][ \t]*+\\{0,3}[\"']?"
         r"(?i:(?:bearer|basic|token|digest)[ \t]++)?)(?![\[$<{*])[^\s\"',;\\]{8,}+",
         tail=True,
     ),
@@ -240,7 +260,8 @@ _NAMED = re.compile(
         (?: passw(?:or)?d | passphrase | pwd | secret | token | credentials? | auth
           | (?:api|access|private|secret|signing|encryption|account|master|session)[_-]?key
         )
-        (?![a-z]) [\w.-]{0,32}+ \\?["']? [ \t]{0,4}+ (?: => | := | :(?!:) | = ) [ \t]{0,4}+ \\?["']?
+        (?![a-z]) [\w.-]{0,32}+ \\{0,3}["']? [ \t]{0,4}+
+        (?: => | := | :(?!:) | = ) [ \t]{0,4}+ \\{0,3}["']?
     )
     ( [^\s"'`,;<>(){}\[\]\\]{8,512}+ ) (?! \( )
     """,

@@ -129,6 +129,10 @@ class Desk(Protocol):
         """The merge request's diff if the subject is still its head, or the reason why not."""
         ...
 
+    def needs_internal_note(self, subject: Subject) -> bool:
+        """Whether more people read the merge request than may open the logs of its jobs."""
+        ...
+
     def since(self, subject: Subject) -> Sequence[str]:
         """What has changed on the merge request since, one line each. Raises nothing."""
         ...

@@ -36,8 +36,7 @@ def fetch(args: BranchPipelines, reader: Reader) -> Document:
 
 def target_branch(reader: Reader) -> str:
     """The branch that the merge request goes to. Raises SourceError."""
-    mr = reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
-    return mr.target_branch
+    return reader.binding.target_branch()
 
 
 def recent(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:

@@ -14,6 +14,7 @@ from worker.core.gitlab import Changes, ThreadNote
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.errors import SourceError
 from worker.sources import failing, policy, wire
+from worker.sources.audience import find_audience
 from worker.sources.changes import changes
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.delta import since
@@ -171,6 +172,10 @@ class GitLabDesk:
     def changes(self, subject: Subject) -> Changes | str:
         """The merge request's diff if the subject is still its head, or the reason why not."""
         return changes(self._client, subject)
+
+    def needs_internal_note(self, subject: Subject) -> bool:
+        """Whether more people read the merge request than may open the logs of its jobs."""
+        return find_audience(self._client, subject).internal
 
     def since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""

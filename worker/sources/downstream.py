@@ -1,5 +1,6 @@
 """The pipelines that a pipeline has started: children, and those of other projects."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from worker.errors import SourceError
@@ -15,10 +16,15 @@ _QUERY = {"scope[]": "failed"}
 
 
 class Descent:
-    """Walks down from one pipeline, each pipeline once. `missing` says what was not looked at."""
+    """Walks down from one pipeline, each pipeline once. `missing` says what was not looked at.
 
-    def __init__(self, reader: Reader) -> None:
+    `own` says that it is the merge request's: then all that is found may be read, else the jobs
+    whose names an own pipeline has.
+    """
+
+    def __init__(self, reader: Reader, *, own: bool = True) -> None:
         self._reader = reader
+        self._own = own
         self._seen: set[int] = set()
         self.missing: list[str] = []
 
@@ -77,8 +83,7 @@ class Descent:
         found = self._reader.client.many(
             f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
         )
-        for job in found.items:
-            self._reader.logs.adopt(job.id, project)
+        self._adopt(found.items, project)
         return [
             present(
                 id=job.id,
@@ -91,3 +96,11 @@ class Descent:
             )
             for job in found.items
         ]
+
+    def _adopt(self, jobs: Sequence[wire.Job], project: int) -> None:
+        reader = self._reader
+        for job in jobs:
+            if self._own:
+                reader.binding.learn_name(job.name)
+            if self._own or reader.binding.has_name(job.name):
+                reader.logs.adopt(job.id, project)

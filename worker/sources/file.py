@@ -43,14 +43,15 @@ def _read(reader: Reader, path: str, ref: str) -> Blob:
     """From the project the pipeline ran in, else from the merge request's, where they differ."""
     subject = reader.subject
     try:
-        return _read_from(subject.pipeline_project_id, reader, path, ref)
+        return read_from(subject.pipeline_project_id, reader, path, ref)
     except NotFound:
         if subject.pipeline_project_id == subject.project_id:
             raise
-        return _read_from(subject.project_id, reader, path, ref)
+        return read_from(subject.project_id, reader, path, ref)
 
 
-def _read_from(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
+def read_from(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
+    """A file of one project. Raises SourceError."""
     url = f"/projects/{project_id}/repository/files/{quote(path, safe='')}/raw"
     return reader.client.blob(url, f"the file {path} at {ref}", MAX_BYTES, {"ref": ref})
 

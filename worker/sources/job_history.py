@@ -24,11 +24,6 @@ class JobRuns(Arguments):
     """Of which job."""
 
     job_name: str = Field(min_length=1, max_length=255, description="The job's whole name.")
-    branch: str = Field(
-        default="",
-        max_length=300,
-        description="A branch of the merge request's project; by default its target branch.",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class _Run:
 
 def list_runs(args: JobRuns, reader: Reader) -> Document:
     """The runs of the job as JSON, newest first, every attempt."""
-    branch = args.branch or target_branch(reader)
+    branch = target_branch(reader)
     looked_at: list[int] = []
     missing: list[str] = []
     runs: list[_Run] = []
@@ -62,7 +57,7 @@ def list_runs(args: JobRuns, reader: Reader) -> Document:
 
 def last_green(args: JobRuns, reader: Reader) -> Document:
     """The log of the newest run that passed; its last line says which run that is."""
-    branch = args.branch or target_branch(reader)
+    branch = target_branch(reader)
     looked_at: list[int] = []
     for run in _runs(args.job_name, branch, reader, looked_at):
         if run.job.status == "success":

@@ -16,6 +16,7 @@ from worker.core.redacting import redacted
 from worker.core.timeline import Timeline
 from worker.errors import SourceError
 from worker.sources import wire
+from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.green import LastGreen, Passed
 from worker.sources.log import Green, Log
@@ -46,10 +47,10 @@ ENDED = frozenset({"success", "failed", "canceled", "skipped"})
 
 
 class JobLogs:
-    """The logs of the jobs of one session's projects.
+    """The logs of the jobs that one session may read.
 
-    Those are the project the pipeline ran in and the merge request's; a job of another one is read
-    once it was adopted. Safe to share by threads.
+    Those are of the project the pipeline ran in and of the merge request's, as `binding` allows; a
+    job of another one is read once it was adopted. Safe to share by threads.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class JobLogs:
         redact: Callable[[bytes], bytes],
         max_log: int = MAX_LOG,
         max_kept: int = MAX_KEPT,
+        binding: Binding | None = None,
     ) -> None:
         self._client = client
+        self._binding = binding or Binding(client, subject)
         self._subject = subject
         self._redact = redact
         self._max_log = max_log
@@ -73,7 +76,10 @@ class JobLogs:
         self._greens = 0
 
     def adopt(self, job_id: int, project_id: int) -> None:
-        """Let the log of a job of another project be read: the operator allows that project."""
+        """Let a job be read that an own pipeline has started, or that has the name of such a job.
+
+        The operator allows the project that it is in.
+        """
         with self._lock:
             self._adopted[job_id] = project_id
 
@@ -150,7 +156,16 @@ class JobLogs:
         return reading
 
     def job(self, job_id: int) -> tuple[int, wire.Job]:
-        """The id of the project a job is in, and the job. Raises SourceError."""
+        """The id of the project a job is in, and the job.
+
+        Raises SourceError, also for a job that is not this session's to read.
+        """
+        project, job = self._find(job_id)
+        if job_id not in self._adopted:
+            self._binding.check_job(project, job)
+        return project, job
+
+    def _find(self, job_id: int) -> tuple[int, wire.Job]:
         *first, last = self._projects(job_id)
         for project in first:
             with suppress(NotFound):

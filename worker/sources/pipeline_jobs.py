@@ -24,19 +24,18 @@ class PipelineJobs(Arguments):
     """Which pipeline."""
 
     pipeline_id: int = Field(
-        default=0, ge=0, description="A pipeline of the same project; 0 for this session's."
+        default=0,
+        ge=0,
+        description="A pipeline of the merge request or of its target branch; 0: this session's.",
     )
 
 
 def fetch(args: PipelineJobs, reader: Reader) -> Document:
     """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
-    what = f"pipeline {number}"
-    project = reader.owner(f"/pipelines/{number}", what) if args.pipeline_id else ""
-    path = f"{project or reader.pipeline_project}/pipelines/{number}"
-    pipeline = reader.client.one(path, wire.Pipeline, what)
+    path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
     found = all_jobs(path, number, reader)
-    descent = Descent(reader)
+    descent = Descent(reader, own=own)
     downstream = descent.below(path, pipeline.id)
     data = to_json(_told(pipeline, found.items) | present(downstream=downstream))
     missing = [*_missing(pipeline, found, bool(downstream)), *descent.missing]
@@ -47,7 +46,10 @@ def fetch(args: PipelineJobs, reader: Reader) -> Document:
 def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
     """The jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
     what = f"the jobs of pipeline {number}"
-    return reader.client.many(f"{path}/jobs", wire.Job, what, {"include_retried": "true"}, PAGES)
+    query = {"include_retried": "true"}
+    found = reader.client.many(f"{path}/jobs", wire.Job, what, query, PAGES)
+    reader.binding.learn_jobs(number, found.items)
+    return found
 
 
 def _told(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:

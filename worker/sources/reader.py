@@ -5,10 +5,15 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from urllib.parse import quote
 
 from worker.core.context import Subject
 from worker.sources import wire
+from worker.sources.audience import Audience, find_audience, log_readers
+from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.logs import JobLogs
 
@@ -59,13 +64,16 @@ class Reader:
     """One session's view of GitLab.
 
     `redact` cleans a document of secrets (law 12). `also` are globs of the project paths that the
-    operator lets every session read. `own` gives the ids of the bot's own users.
+    operator lets every session read. `own` gives the ids of the bot's own users. `binding` tells
+    which pipelines and jobs are the session's to read, `audience` who will read its note.
     """
 
     client: ReadClient
     subject: Subject
     redact: Redactions
     logs: JobLogs
+    binding: Binding
+    audience: Callable[[], Audience]
     also: tuple[str, ...] = ()
     own: Callable[[], frozenset[int]] = field(default=frozenset)
 
@@ -81,7 +89,10 @@ class Reader:
         """A reader with an empty cache of logs."""
         counted = Redactions(redact)
         globs = tuple(glob.lower() for glob in also)
-        return cls(client, subject, counted, JobLogs(client, subject, counted), globs, own)
+        binding = Binding(client, subject)
+        logs = JobLogs(client, subject, counted, binding=binding)
+        audience = cache(partial(find_audience, client, subject))
+        return cls(client, subject, counted, logs, binding, audience, globs, own)
 
     def until(self, deadline: float) -> "Reader":
         """The same reader, that begins no request past `deadline` (monotonic seconds)."""
@@ -107,23 +118,55 @@ class Reader:
         """The API paths of the session's projects, the pipeline's first: two for a fork's."""
         return tuple(dict.fromkeys((self.pipeline_project, self.target_project)))
 
-    def owner(self, path: str, what: str) -> str:
-        """The one of `projects` that has the pipeline at `path` below it. Raises SourceError."""
-        for project in self.projects[:-1]:
-            try:
-                self.client.one(project + path, wire.Pipeline, what)
-            except NotFound:
-                continue
-            return project
-        return self.projects[-1]
+    def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
+        """The API path of a pipeline, the pipeline, and whether it is the merge request's own.
+
+        Otherwise it is the target branch's: any other raises SourceError.
+        """
+        ids = dict.fromkeys((self.subject.pipeline_project_id, self.subject.project_id))
+        *first, last = ids
+        for project in first:
+            with suppress(NotFound):
+                return self._checked_pipeline(project, number, what)
+        return self._checked_pipeline(last, number, what)
+
+    def _checked_pipeline(
+        self, project: int, number: int, what: str
+    ) -> tuple[str, wire.Pipeline, bool]:
+        path = f"/projects/{project}/pipelines/{number}"
+        pipeline = self.client.one(path, wire.Pipeline, what)
+        return path, pipeline, self.binding.is_own(project, pipeline)
 
     def may_read(self, project_id: int) -> bool:
-        """Whether the operator lets this session read a project. Raises SourceError."""
-        if project_id in (self.subject.project_id, self.subject.pipeline_project_id):
+        """Whether the operator lets this session read a project. Raises SourceError.
+
+        Not one whose job logs the readers of the note could not open.
+        """
+        if self._is_own(project_id):
             return True
         if not self.also:
             return False
         what = f"project {project_id}"
-        project = self.client.one(f"/projects/{project_id}", wire.Project, what)
+        return self._is_allowed(self.client.one(f"/projects/{project_id}", wire.Project, what))
+
+    def may_read_path(self, path: str) -> bool:
+        """The same for a project named by its path, however it is called now."""
+        if path.lower() == self.subject.project.lower():
+            return True
+        if not self.also and len(self.projects) == 1:
+            return False
+        where = f"/projects/{quote(path, safe='')}"
+        try:
+            project = self.client.one(where, wire.Project, f"project {path}")
+        except NotFound:
+            return False
+        return self._is_own(project.id) or self._is_allowed(project)
+
+    def _is_own(self, project_id: int) -> bool:
+        return project_id in (self.subject.project_id, self.subject.pipeline_project_id)
+
+    def _is_allowed(self, project: wire.Project) -> bool:
         path = project.path_with_namespace.lower()
-        return any(fnmatch.fnmatchcase(path, glob) for glob in self.also)
+        if not any(fnmatch.fnmatchcase(path, glob) for glob in self.also):
+            return False
+        return log_readers(project) <= self.audience().readers

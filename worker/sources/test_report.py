@@ -24,7 +24,9 @@ class TestReportOf(Arguments):
     """Which pipeline."""
 
     pipeline_id: int = Field(
-        default=0, ge=0, description="A pipeline of the same project; 0 for this session's."
+        default=0,
+        ge=0,
+        description="A pipeline of the merge request or of its target branch; 0: this session's.",
     )
 
 
@@ -32,9 +34,11 @@ def fetch(args: TestReportOf, reader: Reader) -> Document:
     """Counts of each suite, then the tests that failed or ended in an error, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     what = f"the test report of pipeline {number}"
-    project = reader.owner(f"/pipelines/{number}", what) if args.pipeline_id else ""
-    path = f"{project or reader.pipeline_project}/pipelines/{number}/test_report"
-    report = reader.client.one(path, wire.TestReport, what)
+    path, own = f"{reader.pipeline_project}/pipelines/{number}", True
+    if number != reader.subject.pipeline_id:
+        path, _, own = reader.find_pipeline(number, what)
+    found = reader.client.one(f"{path}/test_report", wire.TestReport, what)
+    report = found if own else _of_same_jobs(found, reader)
     bad = list(_bad(report))
     data = to_json(
         {
@@ -43,7 +47,18 @@ def fetch(args: TestReportOf, reader: Reader) -> Document:
             "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
         }
     )
-    return Document(data, missing=_missing(report, len(bad)))
+    withheld = len(found.test_suites) - len(report.test_suites)
+    missing = [f"the tests of {withheld} jobs that the merge request does not have"] * bool(
+        withheld
+    )
+    missing += [_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
+    return Document(data, missing="; ".join(filter(None, missing)))
+
+
+def _of_same_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
+    """What the jobs have reported whose names the merge request's pipelines have too."""
+    kept = tuple(each for each in report.test_suites if reader.binding.has_suite(each.name))
+    return report.model_copy(update={"test_suites": kept})
 
 
 def _bad(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite, wire.TestCase]]:

@@ -23,12 +23,18 @@ class Parent(_Wire):
 
 
 class Project(_Wire):
-    """A project."""
+    """A project. `public_jobs` is GitLab's "project-based pipeline visibility"."""
 
     id: int
     path_with_namespace: str
     web_url: str = ""
     forked_from_project: Parent | None = None
+    visibility: str = ""
+    public_jobs: bool = True
+    builds_access_level: str = ""
+    merge_requests_access_level: str = ""
+    repository_access_level: str = ""
+    ci_config_path: str | None = None
 
 
 class Pipeline(_Wire):
@@ -219,13 +225,26 @@ class Comparison(_Wire):
     compare_timeout: bool = False
 
 
+class Include(_Wire):
+    """A file that was merged into a CI configuration, and the project whose file asked for it."""
+
+    type: str = ""
+    location: str = ""
+    extra: dict[str, Any] = {}
+    context_project: str | None = None
+
+
 class Lint(_Wire):
-    """The CI configuration with everything it includes, and what is wrong with it."""
+    """The CI configuration with everything it includes, and what is wrong with it.
+
+    `includes` is None where GitLab does not say what it has merged.
+    """
 
     valid: bool = False
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     merged_yaml: str | None = None
+    includes: tuple[Include, ...] | None = None
 
 
 class Status(_Wire):

@@ -254,6 +254,7 @@ def test_a_forks_pipeline_is_held_against_the_target_projects_branch(
         scene.project, scene.developer, title="Far", branch="far", source=fork
     )
     pipeline = sim.run_pipeline(mr)
+    sim.add_job(pipeline, "unit", status="failed")
     green = sim.run_pipeline(scene.mr, status="success", kind="branch", project=scene.project)
     green.ref = "main"
     job = sim.add_job(green, "unit", trace=b"fine\n")

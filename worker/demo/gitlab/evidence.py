@@ -1,6 +1,7 @@
 """The endpoints that sources read evidence from, beyond the merge request and its jobs."""
 
 import io
+import json
 import re
 import tarfile
 import zipfile
@@ -12,6 +13,7 @@ from worker.demo.gitlab.protocol import (
     PAGING,
     Answer,
     Call,
+    Refused,
     Route,
     not_found,
     paged,
@@ -169,14 +171,57 @@ def _hunk(old: bytes, new: bytes) -> str:
 
 
 def lint(call: Call) -> Answer:
-    """The CI configuration at a commit, and what is wrong with it."""
+    """The CI configuration at a commit with what it includes, and what is wrong with it.
+
+    As in GitLab, files of other projects are merged by the rights of whoever asks.
+    """
     owner = call.project(Access.REPORTER)
     files = _tree(call, owner, call.one("content_ref", owner.default_branch))
     config = files.get(".gitlab-ci.yml")
-    errors = owner.ci_errors or ([] if config else ["Please provide content of .gitlab-ci.yml"])
-    merged = None if errors or config is None else f"---\n{config.decode()}"
-    told = {"valid": not errors, "errors": errors, "warnings": [], "includes": []}
+    errors = list(owner.ci_errors or ([] if config else ["Please provide content"]))
+    parts: list[str] = []
+    found: list[Json] = []
+    if config and not errors:
+        try:
+            _merge(call, owner, config, files, parts, found)
+        except Refused as error:
+            errors, found = [str(error)], []
+    merged = None if errors else "---\n" + "".join(parts)
+    told = {"valid": not errors, "errors": errors, "warnings": [], "includes": found}
     return Answer(200, told | {"merged_yaml": merged})
+
+
+def _merge(
+    call: Call,
+    owner: Project,
+    config: bytes,
+    files: dict[str, bytes],
+    parts: list[str],
+    found: list[Json],
+) -> None:
+    """Add a file's text to `parts` after that of what it includes, which is listed in `found`.
+
+    Only a file written as JSON, which is YAML too, can include others here.
+    """
+    told = json.loads(config) if config.startswith(b"{") else {}
+    for each in told.get("include", []):
+        where, kind, inside, path = owner, "local", files, each.get("local", "")
+        if "project" in each:
+            where, kind, path = _readable(call, each["project"]), "file", each["file"]
+            inside = where.commits[where.refs[where.default_branch]]
+        entry = {"type": kind, "location": path, "context_project": owner.path}
+        found.append(entry | {"extra": {"project": where.path} if kind == "file" else {}})
+        if path not in inside:
+            raise Refused(400, {"message": f"`{path}` of {where.path} does not exist"})
+        _merge(call, where, inside[path], inside, parts, found)
+    parts.append(config.decode())
+
+
+def _readable(call: Call, path: str) -> Project:
+    found = call.world.project(path)
+    if found is None or not (found.public or call.world.access(found, call.user)):
+        raise Refused(400, {"message": f"Project `{path}` not found or access denied!"})
+    return found
 
 
 def commit(call: Call) -> Answer:

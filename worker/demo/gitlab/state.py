@@ -55,6 +55,8 @@ class Project:
     merge_requests: dict[int, "MergeRequest"] = field(default_factory=dict)
     statuses: dict[str, list["Status"]] = field(default_factory=dict)
     ci_errors: list[str] = field(default_factory=list)
+    public_jobs: bool = True
+    builds_access: str = "enabled"
 
 
 @dataclass(slots=True)

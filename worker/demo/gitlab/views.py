@@ -60,6 +60,11 @@ def project(record: Project) -> Json:
     return _short_project(record) | {
         "default_branch": record.default_branch,
         "visibility": "public" if record.public else "private",
+        "public_jobs": record.public_jobs,
+        "builds_access_level": record.builds_access,
+        "merge_requests_access_level": "enabled",
+        "repository_access_level": "enabled",
+        "ci_config_path": "",
         "archived": False,
         "http_url_to_repo": f"{record.web_url}.git",
         **fork,

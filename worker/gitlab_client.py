@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import requests
+import urllib3
 from gitlab import Gitlab
 from gitlab.exceptions import GitlabError, GitlabParsingError
 
@@ -29,8 +30,8 @@ DEADLINE = 120.0
 
 _CHUNK = 64 * 1024
 
-FOREIGN = (GitlabError, requests.RequestException)
-"""What python-gitlab and requests raise; `explain` knows them all."""
+FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
+"""What python-gitlab and requests raise, or let pass; `explain` knows them all."""
 
 
 class Connections:
@@ -85,7 +86,11 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 20
 
 
-class TooMuch(requests.RequestException):
+class Refused(requests.RequestException):
+    """An answer that we do not take; the message says why."""
+
+
+class TooMuch(Refused):
     """An answer that is larger than our cap, or does not end."""
 
 
@@ -129,7 +134,7 @@ def explain(error: Exception, what: str, token: str) -> Failure:
     if isinstance(error, requests.TooManyRedirects):
         target = error.response.headers.get("location", "") if error.response is not None else ""
         return Failure(f"{what}: GitLab redirects to {target[:200]!r}: correct gitlab.url", False)
-    if isinstance(error, TooMuch):
+    if isinstance(error, Refused):
         return Failure(f"{what}: GitLab's answer is refused: {error}", False)
     if isinstance(error, requests.Timeout):
         return Failure(f"{what}: GitLab did not answer in time", True)

@@ -50,7 +50,7 @@ ROOMS = {
         ),
         ("opentelemetry", "prometheus_client"),
     ),
-    "worker.gitlab_client": Room(PURE, ("gitlab", "requests")),
+    "worker.gitlab_client": Room(PURE, ("gitlab", "requests", "urllib3")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
     "worker.webhook": Room(FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette")),
     "worker.models": Room(FLOOR, ("google", "httpx")),

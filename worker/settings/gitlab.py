@@ -47,6 +47,11 @@ class GitLabSettings(Part):
     ci_issuer: str = Field(
         default="", description="The issuer of those id tokens; empty: `gitlab.url`."
     )
+    download_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Hosts with a private address, or behind a proxy, to which GitLab redirects "
+        "downloads, like `minio.example.com`; besides its own and public ones.",
+    )
     read_token: Secret = Field(default="", description="Reads all that a model may look at.")
     write_token: Secret = Field(default="", description="Writes notes and emoji.")
     webhook_secret: Secret = Field(
@@ -64,3 +69,10 @@ class GitLabSettings(Part):
         if not value.startswith(("http://", "https://")):
             raise ValueError("expected a URL that begins with https:// or http://")
         return value.rstrip("/")
+
+    @field_validator("download_hosts")
+    @classmethod
+    def _host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not name or set(name) & set("/:@* ") for name in value):
+            raise ValueError("expected host names like minio.example.com, without scheme and port")
+        return value

@@ -1,7 +1,7 @@
 """Reading from GitLab: typed, capped, timed out, and every error a SourceError."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from worker.gitlab_client import (
     decoded,
     explain,
 )
+from worker.sources.downloads import Downloads
 
 MAX_JSON = 32 * 1024 * 1024
 """Bytes of one JSON answer."""
@@ -61,7 +62,8 @@ class Blob:
 class ReadClient:
     """GitLab's REST API through the read token. Only GET requests; safe to share by threads.
 
-    `what` names the thing asked for in error messages.
+    `what` names the thing asked for in error messages. Downloads may be kept on `download_hosts`,
+    besides GitLab's own and public ones.
     """
 
     def __init__(
@@ -71,10 +73,12 @@ class ReadClient:
         timeout: tuple[float, float] = TIMEOUT,
         retries: int = RETRIES,
         deadline: float | None = None,
+        download_hosts: Collection[str] = (),
     ) -> None:
         self._connections = Connections(url, token, timeout)
-        self._schemes = {"https", urlsplit(url).scheme}
-        self._timeout = timeout
+        own = urlsplit(url)
+        hosts = {own.hostname or "", *download_hosts}
+        self._downloads = Downloads({"https", own.scheme}, hosts, timeout)
         self._retries = retries
         self._deadline = deadline
 
@@ -167,13 +171,9 @@ class ReadClient:
             target = (
                 error.response.headers.get("location", "") if error.response is not None else ""
             )
-            if urlsplit(target).scheme not in self._schemes:
+            if not self._downloads.takes(target):
                 raise
-        response = requests.get(target, stream=True, timeout=self._timeout, allow_redirects=False)
-        if response.status_code != 200:
-            response.close()
-            raise TooMuch(f"the store it is kept in answers {response.status_code}")
-        return response
+        return self._downloads.get(target)
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline

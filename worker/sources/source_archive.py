@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, cast
 
 from pydantic import Field
@@ -17,6 +18,15 @@ from worker.sources.reader import Reader
 MAX_ARCHIVE = 256 * 1024 * 1024
 SECONDS = 180.0
 _PIECE = 1 << 18
+
+_MAX_HEADER = 8 * 1024
+"""Bytes of an extended header, where a long name stands: some releases of Python search one in
+quadratic time."""
+
+_EXTENDED = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
 
 
 class SourceArchive(Arguments):
@@ -55,23 +65,44 @@ def members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
     """The regular files of a tar.gz without its top folder. Raises SourceError."""
     budget = Budget(what)
     pipe = Pipe(inflated(packed, budget, what))
+    with (
+        _explained(what),
+        tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|", tarinfo=_ShortHeader) as tar,
+    ):
+        for info in tar:
+            if not info.isreg() or info.issparse():
+                continue
+            budget.file()
+            content = tar.extractfile(info)
+            if content is not None:
+                name = info.name.partition("/")[2]
+                yield Packed(name, _pieces(content, what), bool(info.mode & 0o100))
+
+
+def _pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
+    with _explained(what):
+        while piece := content.read(_PIECE):
+            yield piece
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Whatever tarfile raises for a hostile or torn archive, as a SourceError."""
     try:
-        with tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|") as tar:
-            for info in tar:
-                if not info.isreg() or info.issparse():
-                    continue
-                budget.file()
-                content = tar.extractfile(info)
-                if content is not None:
-                    name = info.name.partition("/")[2]
-                    yield Packed(name, _pieces(content), bool(info.mode & 0o100))
-    except tarfile.TarError as error:
+        yield
+    except (tarfile.TarError, OSError, EOFError, ValueError, ArithmeticError) as error:
         raise SourceError(f"{what}: not a tar file: {error}") from error
 
 
-def _pieces(content: IO[bytes]) -> Iterator[bytes]:
-    while piece := content.read(_PIECE):
-        yield piece
+class _ShortHeader(tarfile.TarInfo):
+    """A member whose extended header is short."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_ShortHeader":
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > _MAX_HEADER:
+            raise tarfile.ReadError(f"a header over {_MAX_HEADER} bytes")
+        return found
 
 
 SOURCE_ARCHIVE = SourceDef(

@@ -1,4 +1,8 @@
-"""Reading from systems beside GitLab over HTTP: timed out, capped, no redirects, one error type."""
+"""Reading from systems beside GitLab over HTTP: timed out, capped, no redirects, one error type.
+
+Answers are asked for as they are and refused if they come packed: httpx would inflate a chunk of
+64 KB to 64 MB before anybody can count.
+"""
 
 import json
 import ssl
@@ -19,6 +23,10 @@ DEADLINE = 60.0
 """Seconds for one whole answer."""
 
 MAX_JSON = 16 * 1024 * 1024
+
+_PLAIN = {"Accept": "application/json, text/plain, */*", "Accept-Encoding": "identity"}
+
+_FOREIGN = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, httpx.CookieConflict)
 
 T = TypeVar("T", bound=BaseModel)
 Query = Mapping[str, str | int]
@@ -45,7 +53,7 @@ class WebReader:
         self._variable = variable
         self._url = url.rstrip("/")
         self._http = httpx.Client(
-            headers={"Accept": "application/json, text/plain, */*", **headers},
+            headers=_PLAIN | headers,
             verify=_trust(ca_file, name),
             timeout=timeout,
             follow_redirects=False,
@@ -62,11 +70,11 @@ class WebReader:
     def chunks(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
         """The bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
         size, until = 0, time.monotonic() + DEADLINE
-        with self._asking(what):
+        with explained(what, self._name):
             url = self._url + path
             with self._http.stream("GET", url, params=dict(query or {})) as response:
                 self._check(response, what)
-                for chunk in response.iter_bytes(64 * 1024):
+                for chunk in response.iter_raw():
                     size += len(chunk)
                     if size > cap:
                         raise SourceError(f"{what}: {self._name} sends over {cap} bytes")
@@ -77,6 +85,10 @@ class WebReader:
     def _check(self, response: httpx.Response, what: str) -> None:
         status = response.status_code
         if status == 200:
+            packing = response.headers.get("Content-Encoding", "").strip()
+            if packing.lower() not in ("", "identity"):
+                text = f"{self._name} sends it packed ({packing[:40]!r}), unasked, which is refused"
+                raise SourceError(f"{what}: {text}")
             return
         if status == 404:
             raise NotFound(f"{what}: {self._name} does not have it (any more)")
@@ -92,16 +104,17 @@ class WebReader:
         text = texts.get(status, f"{self._name} answered {status}")
         raise SourceError(f"{what}: {text}", transient=status == 429 or status >= 500)
 
-    @contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except httpx.TimeoutException as error:
-            text = f"{what}: {self._name} did not answer in time"
-            raise SourceError(text, transient=True) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            text = f"{what}: no connection to {self._name} ({type(error).__name__})"
-            raise SourceError(text, transient=True) from error
+
+@contextmanager
+def explained(what: str, name: str) -> Iterator[None]:
+    """Whatever httpx raises, as a SourceError about `what` of the system `name`."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise SourceError(f"{what}: {name} did not answer in time", transient=True) from error
+    except _FOREIGN as error:
+        text = f"{what}: no connection to {name} ({type(error).__name__})"
+        raise SourceError(text, transient=True) from error
 
 
 def _trust(ca_file: str, name: str) -> ssl.SSLContext | bool:

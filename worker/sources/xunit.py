@@ -1,6 +1,6 @@
-"""JUnit/xUnit XML, hostile: the failed tests and the counts, entities refused, read as it comes."""
+"""JUnit/xUnit XML, hostile: the failed tests and the counts, read as it comes, without a DTD."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from xml.parsers.expat import ExpatError, ParserCreate
 
@@ -11,11 +11,22 @@ from worker.sources.base import present
 MAX_CASES = 200
 MAX_TEXT = 4000
 MAX_DEPTH = 50
+MAX_ELEMENTS = 1_000_000
+MAX_MARKUP = 512 * 1024
+"""Bytes of one tag with its attributes, or of one comment.
+
+The parser reads an unfinished one anew with each piece that it is fed.
+"""
+
+ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252")
+"""What a report may say that it is written in. Python has codecs that no XML is."""
+
+_PIECE = 64 * 1024
 _OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
 class _Forbidden(Exception):
-    """What no test report needs: entities, or an absurd depth."""
+    """What no test report needs: entities, an odd encoding, an absurd depth or size."""
 
 
 @dataclass(slots=True)
@@ -51,18 +62,24 @@ class Report:
         self._path: list[str] = []
         self._case: Case | None = None
         self._kept = 0
+        self._elements = 0
         self._parser = ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
-        self._parser.EntityDeclHandler = _refuse
+        self._parser.XmlDeclHandler = _check_encoding
+        self._parser.StartDoctypeDeclHandler = _refuse_dtd
 
     def read(self, chunks: Iterable[bytes], what: str) -> "Report":
         """All of it. Raises SourceError for what is no XML, or more than XML should be."""
+        fed = 0
         try:
-            for chunk in chunks:
-                self._parser.Parse(chunk, False)
+            for piece in _pieces(chunks):
+                self._parser.Parse(piece, False)
+                fed += len(piece)
+                if fed - self._parser.CurrentByteIndex > MAX_MARKUP:
+                    raise _Forbidden(f"a tag or comment over {MAX_MARKUP} bytes")
             self._parser.Parse(b"", True)
         except (ExpatError, _Forbidden) as error:
             raise SourceError(f"{what}: not a usable XML report: {error}") from error
@@ -70,6 +87,9 @@ class Report:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._path.append(name)
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS:
+            raise _Forbidden(f"more than {MAX_ELEMENTS} elements")
         if len(self._path) > MAX_DEPTH:
             raise _Forbidden(f"deeper than {MAX_DEPTH} elements")
         if name == "testsuite":
@@ -99,5 +119,16 @@ class Report:
             self._kept += len(data)
 
 
-def _refuse(*declaration: object) -> None:
-    raise _Forbidden("it declares entities")
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for at in range(0, len(chunk), _PIECE):
+            yield chunk[at : at + _PIECE]
+
+
+def _check_encoding(version: str, encoding: str | None, standalone: int) -> None:
+    if encoding is not None and encoding.lower() not in ENCODINGS:
+        raise _Forbidden(f"its encoding {encoding[:40]!r} is none of {', '.join(ENCODINGS)}")
+
+
+def _refuse_dtd(*declaration: object) -> None:
+    raise _Forbidden("it declares entities, or could: it has a document type")

@@ -41,7 +41,7 @@ def deps(
 ) -> Deps:
     """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.secrets())
-    client = ReadClient(gitlab.url, gitlab.read_token)
+    client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
     models = guarded(settings, watched)
     pages = published(settings)
     hosts = frozenset({urlsplit(gitlab.url).netloc, *pages.hosts})

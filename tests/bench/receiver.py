@@ -1,23 +1,28 @@
 """The door over loopback, beside the least that a receiver can do; needs a Redis.
 
 Both serve from a process of their own, with the same server (uvicorn), and are asked in turns by
-one load process with 16 connections. The body is a failed pipeline of 20 KB.
+one load process with 16 connections. The body is a failed pipeline of 20 KB. Then ours alone, under
+peers that are slow or lie.
 """
 
+import base64
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from statistics import median
 
 import redis
 
+from tests.bench import slow_peers
 from tests.bench.load import drive
 from tests.bench.processes import running
 from tests.unit.webhook.cases import payload
 
 SECRET = "bench-webhook-secret-0123456789"
+SIGNING = "whsec_" + base64.b64encode(SECRET.encode()).decode()
 PATH = "/webhooks/gitlab"
 SIZE = 20_000
 ROUNDS = 5
@@ -81,6 +86,8 @@ def main() -> None:
             _ratio("ignored: token + JSON", ports, "running", 200, broker)
             most = _ratio("accepted: the same + Celery delay", ports, "failed", 202, broker)
             _half("accepted, at half of that", ours.port, most / 2, broker)
+        with running(("serve",), _ours(url) | {"GITLAB_WEBHOOK_SECRET": SIGNING}, folder) as signed:
+            slow_peers.main(signed, PATH, _forged())
         broker.flushdb()
 
 
@@ -124,7 +131,17 @@ def _event(status: str) -> bytes:
     return body
 
 
-def _ours(broker: str) -> Mapping[str, str]:
+def _forged() -> dict[str, str]:
+    """What a stranger can send to a webhook with a signing token, until the body has ended."""
+    signature = f"v1,{base64.b64encode(bytes(32)).decode()}"
+    return HEADERS | {
+        "webhook-id": "1",
+        "webhook-timestamp": str(int(time.time())),
+        "webhook-signature": signature,
+    }
+
+
+def _ours(broker: str) -> dict[str, str]:
     return {"SANDPIPER_BROKER": broker, "GITLAB_WEBHOOK_SECRET": SECRET}
 
 

@@ -52,7 +52,9 @@ ROOMS = {
     ),
     "worker.gitlab_client": Room(PURE, ("gitlab", "requests", "urllib3")),
     # The rooms of one level: never each other, so the read token and the write token never meet.
-    "worker.webhook": Room(FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette")),
+    "worker.webhook": Room(
+        FLOOR, ("anyio", "httpx", "joserfc", "pydantic", "starlette", "uvicorn")
+    ),
     "worker.models": Room(FLOOR, ("google", "httpx")),
     "worker.tools": Room((*FLOOR, "sandbox.base", "sandbox.tools"), ("pydantic",)),
     "worker.sources": Room(
@@ -137,7 +139,7 @@ ROOMS = {
         ("httpx",),
     ),
     "worker.cli.doctor": Room((*DESK, "worker.doctor", "sandbox"), ("click", "rich")),
-    "worker.cli": Room(DESK, ("click", "rich", "uvicorn")),
+    "worker.cli": Room(DESK, ("click", "rich")),
     "worker.cli.demo": Room((*DESK, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
 }

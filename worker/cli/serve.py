@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import click
-import uvicorn
 
 from worker import app, wiring
 from worker.deps import Deps
@@ -17,9 +16,6 @@ from worker.telemetry.parts import Telemetry
 TURN = 0.0005
 """Seconds after which a thread gives way: the one that queues triggers has many short waits, and at
 Python's own 5 ms each of them would cost more than the work."""
-
-HANG_UP = 10
-"""Seconds that requests on their way are waited for at the end."""
 
 
 @click.command()
@@ -51,16 +47,7 @@ def run(
         wiring.require_worker(settings)
     celery = app.build(settings, parts, watched.watch)
     door = wiring.door(settings, app.enqueuer(celery), app.readiness(celery), watched)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            door,
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=HANG_UP,
-        )
-    )
+    server = wiring.server(door, host, port)
     ending = _signalled(lambda: app.leave(celery))
     grace = settings.worker.grace
     working = app.embedded(celery, concurrency, grace, lambda: app.leave(celery))

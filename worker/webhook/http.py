@@ -13,22 +13,20 @@ import anyio
 import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
+from worker.webhook.bodies import MAX_BODY, Bodies, too_large
 from worker.webhook.seen import Seen, delivery_key
 from worker.webhook.tokens import Claims, TokenReader
 from worker.webhook.verify import Verifier, verifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
-MAX_BODY = 25 * 1024 * 1024
-"""Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
-
 METRICS_PATH = "/metrics"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -74,8 +72,8 @@ def build(
     there is none.
     """
     door = _Door(
-        *(verifier(secret), enqueue, tuple(projects), now, ready, body_seconds, queue_seconds),
-        *(tokens, told, page),
+        *(verifier(secret), enqueue, tuple(projects), now, ready, Bodies(body_seconds)),
+        *(queue_seconds, tokens, told, page),
     )
     app = Starlette(
         routes=[
@@ -99,7 +97,7 @@ class _Door:
     projects: tuple[str, ...]
     now: Callable[[], float]
     ready: Callable[[], str | None]
-    body_seconds: float
+    bodies: Bodies
     queue_seconds: float
     tokens: TokenReader | None
     told: Callable[[str, str], None]
@@ -129,14 +127,15 @@ class _Door:
 
     async def _admit(self, request: Request) -> Response:
         _check_length(request)
-        self.verifier.check_headers(request.headers, self.now())
-        body = await _body(request, self.body_seconds)
-        self.verifier.check_body(request.headers, body)
+        check = self.verifier.check_headers(request.headers, self.now())
+        body = await self.bodies.read(request, check)
+        check.verify()
         delivery = delivery_key(request.headers)
         if known := self.seen.get(delivery, self.now()):
             _record(logging.INFO, request, "", f"accepted before {known}")
             return JSONResponse({"trigger": known}, ACCEPTED)
         event = events.parse(request.headers, body)
+        del body  # it is not to be held while the broker is waited for
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
         decision = routes.route(event, events.kind(request.headers), self.projects)
         if isinstance(decision, routes.Ignored):
@@ -199,7 +198,7 @@ async def _refusing(admit: Callable[[Request], Awaitable[Response]], request: Re
         return await admit(request)
     except Rejected as error:
         _record(logging.WARNING, request, "", f"rejected {error.status}: {error}")
-        return _error(error.status, str(error))
+        return _later(str(error)) if error.status == 503 else _error(error.status, str(error))
 
 
 async def _healthz(request: Request) -> Response:
@@ -214,28 +213,7 @@ def _check_length(request: Request) -> None:
         raise Rejected(400, "the Content-Length header is not a number")
     # Longer than 19 digits is too large whatever it says, and int() would take its time.
     if len(length) > 19 or int(length) > MAX_BODY:
-        raise _too_large()
-
-
-def _too_large() -> Rejected:
-    return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
-
-
-async def _body(request: Request, seconds: float) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > MAX_BODY:
-                    raise _too_large()
-                chunks.append(chunk)
-    except TimeoutError as error:
-        raise Rejected(408, f"the body did not arrive within {seconds:g} s") from error
-    except ClientDisconnect as error:
-        raise Rejected(400, "the sender hung up before the body was complete") from error
-    return b"".join(chunks)
+        raise too_large()
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

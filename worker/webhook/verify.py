@@ -1,14 +1,16 @@
 """Is this delivery really from our GitLab? (pure; wire-gitlab 1.1 and 1.2)
 
 Two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or Standard-Webhooks signatures
-with a `whsec_…` key. What headers alone can tell is checked before a byte of the body is read.
+with a `whsec_…` key. What headers alone can tell is checked before a byte of the body is read, and
+a signature is computed while the body arrives.
 """
 
 import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,15 +22,30 @@ MAX_SKEW = 300.0
 _PREFIX = "whsec_"
 
 
-class Verifier(Protocol):
-    """`headers` has lower-case names, or ignores case. Both methods raise Rejected 401."""
+_ENTRY = re.compile(r"v1,[A-Za-z0-9+/]{43}=", re.ASCII)
+"""One signature: the base64 of 32 bytes."""
 
-    def check_headers(self, headers: Mapping[str, str], now: float) -> None:
-        """All that is known before the body is read; `now` is in epoch seconds."""
+
+class BodyCheck(Protocol):
+    """The check of one delivery's body, chunk by chunk."""
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next raw bytes."""
         ...
 
-    def check_body(self, headers: Mapping[str, str], body: bytes) -> None:
-        """The rest, on the raw bytes."""
+    def verify(self) -> None:
+        """Raises Rejected 401 unless all that was taken is what the sender has signed."""
+        ...
+
+
+class Verifier(Protocol):
+    """Checks deliveries by one secret."""
+
+    def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
+        """Check all that is known before the body is read. Raises Rejected 401.
+
+        `headers` has lower-case names, or ignores case; `now` is in epoch seconds.
+        """
         ...
 
 
@@ -60,7 +77,7 @@ class Token:
 
     secret: bytes
 
-    def check_headers(self, headers: Mapping[str, str], now: float) -> None:
+    def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
         """See Verifier."""
         given = headers.get("x-gitlab-token")
         if given is None:
@@ -68,9 +85,17 @@ class Token:
         # ASGI gives header bytes as latin-1, so this restores what was sent.
         if not hmac.compare_digest(given.encode("latin-1", "replace"), self.secret):
             raise Rejected(401, "the X-Gitlab-Token header is wrong")
+        return _AnyBody()
 
-    def check_body(self, headers: Mapping[str, str], body: bytes) -> None:
-        """See Verifier."""
+
+class _AnyBody:
+    """The body of a sender who has shown the secret."""
+
+    def update(self, chunk: bytes) -> None:
+        """See BodyCheck."""
+
+    def verify(self) -> None:
+        """See BodyCheck."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,7 +104,7 @@ class Signature:
 
     key: bytes
 
-    def check_headers(self, headers: Mapping[str, str], now: float) -> None:
+    def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
         """See Verifier."""
         for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
             if not headers.get(name):
@@ -91,14 +116,26 @@ class Signature:
             raise Rejected(401, "the webhook-timestamp header is not a time")
         if abs(now - int(stamp)) > MAX_SKEW:
             raise Rejected(401, "the webhook-timestamp is over 5 minutes off: check the clocks")
+        given = [each for each in headers["webhook-signature"].split(" ") if _ENTRY.fullmatch(each)]
+        if not given:
+            raise Rejected(401, "the webhook-signature header has no v1 signature")
+        head = f"{headers['webhook-id']}.{stamp}.".encode("latin-1", "replace")
+        return _SignedBody(hmac.new(self.key, head, hashlib.sha256), given)
 
-    def check_body(self, headers: Mapping[str, str], body: bytes) -> None:
-        """See Verifier."""
-        head = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode(
-            "latin-1", "replace"
-        )
-        expected = base64.b64encode(hmac.new(self.key, head + body, hashlib.sha256).digest())
-        given = headers["webhook-signature"].encode("latin-1", "replace").split(b" ")
-        matches = [hmac.compare_digest(entry, b"v1," + expected) for entry in given]
-        if not any(matches):
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _SignedBody:
+    """The running HMAC of a body, and the signatures of which one has to match it."""
+
+    mac: hmac.HMAC
+    given: Sequence[str]
+
+    def update(self, chunk: bytes) -> None:
+        """See BodyCheck."""
+        self.mac.update(chunk)
+
+    def verify(self) -> None:
+        """See BodyCheck."""
+        expected = "v1," + base64.b64encode(self.mac.digest()).decode()
+        if not any([hmac.compare_digest(each, expected) for each in self.given]):
             raise Rejected(401, "the webhook-signature header does not match the body")

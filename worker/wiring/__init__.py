@@ -1,5 +1,6 @@
 """The composition root: the only package that names concrete adapters."""
 
+from worker.webhook.connections import server
 from worker.wiring.doors import door, published
 from worker.wiring.engines import driver, reap
 from worker.wiring.jobs import deps, dry
@@ -19,6 +20,7 @@ __all__ = [
     "reap",
     "require_secret",
     "require_worker",
+    "server",
     "sources",
     "start",
     "store",

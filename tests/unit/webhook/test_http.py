@@ -9,13 +9,14 @@ from contextlib import contextmanager
 import anyio
 import httpx
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 
 from tests.unit.webhook.cases import CASES, PROJECTS, headers, payload
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import ConfigError, QueueError
-from worker.webhook.http import MAX_BODY, PATH, build
+from worker.webhook.bodies import MAX_BODY
+from worker.webhook.connections import Connection, server
+from worker.webhook.http import PATH, build
 
 SECRET = "a-long-secret"
 TOKEN = {"x-gitlab-token": SECRET}
@@ -298,16 +299,16 @@ def trigger() -> Trigger:
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[int]:
-    """A real uvicorn on a free port; gives the port."""
+def serving(app: Starlette, kind: type[Connection] = Connection) -> Iterator[int]:
+    """The product's server on a free port; gives the port."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    running = server(app, "127.0.0.1", 0, kind)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         yield listener.getsockname()[1]
     finally:
-        server.should_exit = True
+        running.should_exit = True
         thread.join(10)
         listener.close()
         assert not thread.is_alive()

@@ -23,9 +23,10 @@ def signed(signature: str, stamp: str = "1795000000", name: str = "m1") -> dict[
 
 
 def check(secret: str, headers: dict[str, str], body: bytes = BODY) -> None:
-    door = verifier(secret)
-    door.check_headers(headers, NOW)
-    door.check_body(headers, body)
+    checked = verifier(secret).check_headers(headers, NOW)
+    for at in range(0, len(body), 7):
+        checked.update(body[at : at + 7])
+    checked.verify()
 
 
 @pytest.mark.parametrize("secret", ["s3cret", "with space", "schlüssel-ünïcode", "x" * 500])

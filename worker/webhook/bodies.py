@@ -1,0 +1,98 @@
+"""Bodies on their way in: each has a deadline, and all of them together a limit in bytes."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.types import Message
+
+from worker.errors import Rejected
+from worker.webhook.verify import BodyCheck
+
+MAX_BODY = 25 * 1024 * 1024
+"""Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
+
+MAX_ALL = 2 * MAX_BODY
+"""Bytes of all bodies that are arriving. Signed ones are kept before it is known who sends them."""
+
+
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    deadline: asyncio.Timeout
+    check: BodyCheck
+    body: bytearray = field(default_factory=bytearray)
+    dropped: bool = False
+
+
+class Bodies:
+    """Reads bodies; at most `limit` bytes of unfinished ones are held. For one event loop.
+
+    Where there is no room, the body that has been arriving for the longest time is dropped: a real
+    delivery takes a moment, so senders who are slow on purpose cannot keep it out.
+    """
+
+    def __init__(self, seconds: float, limit: int = MAX_ALL) -> None:
+        self._seconds = seconds
+        self._limit = limit
+        self._held = 0
+        self._arriving: dict[_Arrival, None] = {}  # the oldest first
+
+    async def read(self, request: Request, check: BodyCheck) -> bytearray:
+        """The whole body, every chunk of which `check` has taken.
+
+        Raises Rejected: 400 if the sender hangs up, 408 after `seconds`, 413 over MAX_BODY, 503 if
+        the body was dropped.
+        """
+        arrival = None
+        try:
+            async with asyncio.timeout(self._seconds) as deadline:
+                arrival = _Arrival(deadline, check)
+                self._arriving[arrival] = None
+                try:
+                    # Not `stream()`, which holds on to a chunk until the next one is there.
+                    while self._take(arrival, await request.receive()):
+                        pass
+                finally:
+                    self._forget(arrival)
+        except TimeoutError as error:
+            if arrival and arrival.dropped:
+                raise _no_room() from error
+            raise Rejected(408, f"the body did not arrive within {self._seconds:g} s") from error
+        return arrival.body
+
+    def _take(self, arrival: _Arrival, message: Message) -> bool:
+        """Take what has come; whether there is more to come."""
+        if message["type"] != "http.request":
+            raise Rejected(400, "the sender hung up before the body was complete")
+        if arrival.dropped:  # and this chunk came before the deadline that was set for it
+            raise _no_room()
+        chunk = message.get("body", b"")
+        if len(arrival.body) + len(chunk) > MAX_BODY:
+            raise too_large()
+        while self._held + len(chunk) > self._limit:
+            self._drop(next(iter(self._arriving)), arrival)
+        self._held += len(chunk)
+        arrival.body += chunk
+        arrival.check.update(chunk)
+        return bool(message.get("more_body", False))
+
+    def _drop(self, oldest: _Arrival, newest: _Arrival) -> None:
+        if oldest is newest:
+            raise _no_room()
+        self._forget(oldest)
+        oldest.body, oldest.dropped = bytearray(), True
+        oldest.deadline.reschedule(asyncio.get_running_loop().time())
+
+    def _forget(self, arrival: _Arrival) -> None:
+        if arrival in self._arriving:
+            del self._arriving[arrival]
+            self._held -= len(arrival.body)
+
+
+def too_large() -> Rejected:
+    """What is answered to a body over MAX_BODY."""
+    return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
+
+
+def _no_room() -> Rejected:
+    return Rejected(503, "too many deliveries are arriving at once; deliver this event again later")

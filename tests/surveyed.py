@@ -92,10 +92,10 @@ class At(Job):
 CAUSE = "The clock waits for a tick."
 
 
-def concludes(at: At, verdict: str, cause: str = CAUSE) -> Reply:
-    """A whole answer, with a quote that holds."""
+def concludes(verdict: str, cause: str = CAUSE) -> Reply:
+    """A whole answer, with a quote that holds in every merge request here."""
     return says(
         f"## Verdict\n{verdict}\n\n## Failed\nclock\n\n## Cause\n{cause}\n\n## Evidence\n"
-        f"- job {at.scene.job.id} line 4: E   AssertionError: expected 3, got 4\n\n"
+        "- app/sum.py line 1: def total(xs):\n\n"
         "## What to do\nRetry it.\n"
     )

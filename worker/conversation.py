@@ -28,6 +28,16 @@ CLAIM_MARGIN = 600.0
 """Seconds a claim outlives the wall-clock limit: the final answer, saving and posting."""
 
 
+BEGAN_IN_PUBLIC = (
+    "Job logs are for members only here, and this conversation began in public, where all can read "
+    "it. The next failure will be told in an internal note."
+)
+"""Why a session is not gone on with: its public note may link to the page of all its turns."""
+
+_INTERNAL = NoteRef(0, internal=True)
+"""Where a note goes whose readers have to be members."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Nothing was to be done; the reason is recorded. `at_work` says that somebody else does it."""
@@ -107,9 +117,13 @@ def analyse(
         if reply and not context.answered:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered=(reply.note_id,), note=note)
+        hidden = deps.desk.needs_internal_note(subject)
+        if hidden and not internal:
+            context = replace(context, note=_INTERNAL)
         watched = _stoppable(watch, key, 0, deps, superseded)
         begun = unfinished is not None
-        turn = Turn(key, context, None, taken, begun, unasked=unasked, private=internal)
+        private = internal or hidden
+        turn = Turn(key, context, None, taken, begun, unasked=unasked, private=private)
         if unasked and not begun and (reason := unaffordable(turn, deps)):
             return Skipped(reason)
         return _finish(turn, deps, watched)
@@ -123,10 +137,12 @@ def answer(
     reply: Replied | None = None,
     *,
     first_look: bool = False,
+    internal: bool = False,
 ) -> Ended:
-    """The next turn of a stored session: somebody asks back.
+    """The next turn of a stored session: somebody asks back, in an `internal` note or in public.
 
-    `first_look` says that no model has looked into the failure yet, and now one shall.
+    `first_look` says that no model has looked into the failure yet, and now one shall. Where not
+    all who read the question may read the logs, the answer is an internal note of its own.
     """
     latest = deps.store.latest(key)
     if latest is None:
@@ -150,6 +166,12 @@ def answer(
         )
         watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
+        hidden = deps.desk.needs_internal_note(stored.subject)
+        if hidden and not private and not (stored.note and stored.note.internal):
+            return Skipped(BEGAN_IN_PUBLIC)
+        if hidden and not internal:
+            context = replace(context, note=_INTERNAL)
+        private = private or hidden
         turn = Turn(key, context, latest, taken, unfinished is not None, private=private)
         return _finish(turn, deps, watched)
 

@@ -87,15 +87,17 @@ def passed(subject: Subject, deps: Deps) -> Settled:
 
 def _standing(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_Standing]:
     """The newest analyses that are committed and not settled yet."""
-    first = (
-        note
-        for note in own
-        if note.marker.turn == 0 and not note.internal and not settled.is_settled(note.body)
-    )
+    first = (note for note in own if note.marker.turn == 0 and not settled.is_settled(note.body))
     for note in islice(first, MOST):
         key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
-        if context := _stored(key, deps):
+        context = _stored(key, deps)
+        if context and not (note.internal and _is_in_thread(context)):
             yield _Standing(key, context, note)
+
+
+def _is_in_thread(context: Context) -> bool:
+    """Whether it was asked for in private: what is answered there stands for nobody else."""
+    return context.note is not None and bool(context.note.discussion_id)
 
 
 def _stored(key: SessionKey, deps: Deps) -> Context | None:

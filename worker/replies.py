@@ -134,7 +134,30 @@ def _question(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     key = _current(heard, deps)
     if isinstance(key, str):
         return _say(heard, key, deps)
-    return conversation.answer(key, deps.redact(heard.note.body), deps, watch, heard.trigger)
+    return _answer(heard, key, deps.redact(heard.note.body), deps, watch)
+
+
+def _answer(
+    heard: _Heard,
+    key: SessionKey,
+    text: str,
+    deps: Deps,
+    watch: Watcher,
+    *,
+    first_look: bool = False,
+) -> Ended | Told:
+    ended = conversation.answer(
+        key,
+        text,
+        deps,
+        watch,
+        heard.trigger,
+        first_look=first_look,
+        internal=heard.note.internal,
+    )
+    if isinstance(ended, Skipped) and ended.reason == conversation.BEGAN_IN_PUBLIC:
+        return _say(heard, ended.reason, deps)
+    return ended
 
 
 def _current(heard: _Heard, deps: Deps) -> SessionKey | str:
@@ -176,9 +199,9 @@ def _analyze(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     if heard.note.note_id in stored.answered:
         return Skipped(f"note {heard.note.note_id} is answered already")
     if stored.found_by in (survey.RULE, survey.KNOWN):
-        return conversation.answer(key, _INDEED, deps, watch, heard.trigger, first_look=True)
+        return _answer(heard, key, _INDEED, deps, watch, first_look=True)
     if _failed(stored):
-        return conversation.answer(key, _AGAIN, deps, watch, heard.trigger)
+        return _answer(heard, key, _AGAIN, deps, watch)
     return _say(heard, f"{_looked_at(stored)} Reply there to ask more.", deps)
 
 
@@ -190,7 +213,7 @@ def _with_model(heard: _Heard, name: str, deps: Deps, watch: Watcher) -> Ended |
     key = _current(heard, deps)
     if isinstance(key, str):
         return _analyze(heard, chosen, watch)
-    return conversation.answer(key, _OTHER_MODEL, chosen, watch, heard.trigger)
+    return _answer(heard, key, _OTHER_MODEL, chosen, watch)
 
 
 def _status(heard: _Heard, deps: Deps) -> str:

@@ -35,8 +35,9 @@ def offered(context: Context, finding: Finding, deps: Deps) -> tuple[Finding, tu
 
 
 def _wanted(context: Context, finding: Finding, deps: Deps) -> bool:
-    """A note in a thread was asked for in private: nothing of it goes elsewhere."""
-    public = context.note is not None and not context.note.discussion_id
+    """A note in a thread was asked for in private: nothing of it or of an internal one goes on."""
+    at = context.note
+    public = at is not None and not at.discussion_id and not at.internal
     return deps.note.suggestions and public and finding.verdict is Verdict.CHANGE
 
 

@@ -42,7 +42,8 @@ class Turn:
 
     `begun` says that its context is another run's, which ended in the middle.
     `unasked` says that nobody has asked for it, so that what is known may answer; `private` that
-    its note is internal, and nothing of it may be kept for others.
+    its note is internal, and nothing of it may be kept for others. In which way it is internal says
+    the context's note: in an internal thread, or by itself.
     """
 
     key: SessionKey
@@ -166,9 +167,9 @@ def _causes(context: Context) -> str:
 def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:
     """The context with its note: the one a dead worker posted, or a new placeholder."""
     context = turn.context
-    thread = context.note.discussion_id if context.note else ""
-    posted = deps.forge.find(context.subject, turn.marker, thread)
-    if posted is None:
+    place = context.note or NoteRef(0)
+    posted = deps.forge.find(context.subject, turn.marker, place.discussion_id)
+    if posted is None or (place.internal and not posted.internal):
         body = note.placeholder(turn.marker, context.subject, resumed=context.turn > 0)
         turn.lease.confirm()
         posted = _post(context, body, deps)
@@ -178,9 +179,11 @@ def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:
 
 
 def _post(context: Context, body: str, deps: Deps) -> NoteRef:
-    thread = context.note.discussion_id if context.note else ""
+    place = context.note or NoteRef(0)
+    thread = place.discussion_id
     begins = deps.note.thread and context.turn == 0 and not thread
-    return deps.forge.post(context.subject, body, thread, thread=begins)
+    internal = place.internal and not thread
+    return deps.forge.post(context.subject, body, thread, thread=begins, internal=internal)
 
 
 def _published(context: Context, body: str, deps: Deps, watch: Watcher) -> Context:

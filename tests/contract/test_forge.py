@@ -9,7 +9,7 @@ import pytest
 from worker.core.context import NoteRef, Subject
 from worker.core.gitlab import Forge
 from worker.core.identity import Marker
-from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import PER_PAGE, GitLabForge
@@ -156,6 +156,23 @@ def test_a_plain_note_does_not_block_merging_and_an_answer_makes_it_a_thread(
     assert [each.id for each in thread.notes] == [ref.note_id, reply.id, answer.note_id]
     gitlab.edit(subject, ref, f"{MARKER.text()}\nStill editable.")
     assert note.body.endswith("Still editable.")
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_note_that_has_to_be_internal_is_or_is_taken_back(
+    sim: GitLabSim, scene: Scene, subject: Subject, gitlab: GitLabForge, thread: bool
+) -> None:
+    ref = gitlab.post(subject, BODY, "", thread=thread, internal=True)
+    assert ref.internal
+    assert note_of(scene, ref).internal
+    assert gitlab.find(subject, MARKER, "") == ref
+    gitlab.edit(subject, ref, f"{MARKER.text()}\nIt is the linter.")
+    assert note_of(scene, ref).internal
+    sim.add_member(scene.project, scene.bot, Access.GUEST)
+    scene.project.public = True
+    with pytest.raises(ForgeError, match="GitLab does not make it internal"):
+        gitlab.post(subject, f"{OTHER.text()}\nIt is secret.", "", thread=thread, internal=True)
+    assert "secret" not in "".join(written(scene))
 
 
 def test_an_answer_to_an_internal_note_is_internal(

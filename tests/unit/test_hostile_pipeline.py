@@ -36,7 +36,7 @@ def sim() -> Iterator[GitLabSim]:
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> At:
     made = At(sim, tmp_path)
-    made.answers(*([concludes(made, "flaky")] * 4))
+    made.answers(*([concludes("flaky")] * 4))
     return made
 
 

@@ -31,7 +31,7 @@ def sim() -> Iterator[GitLabSim]:
 @pytest.fixture
 def at(sim: GitLabSim, tmp_path: Path) -> At:
     made = At(sim, tmp_path)
-    made.answers(*([concludes(made, "flaky")] * 9))
+    made.answers(*([concludes("flaky")] * 9))
     return made
 
 
@@ -171,7 +171,7 @@ def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
     mr = pipeline.mr
     assert mr is not None
     asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")
-    at.answers(concludes(at, "infrastructure", "A slow disk."))
+    at.answers(concludes("infrastructure", "A slow disk."))
     done = finished(at.heard(asked))
     assert len(at.model.requests) == 3
     last = at.model.requests[-1].messages[-1]
@@ -239,7 +239,7 @@ def test_an_error_that_a_later_commit_fixed_says_so(at: At) -> None:
 def test_what_the_record_overrules_is_not_kept_for_others(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
     at.sim.add_job(again(at.sim, pipeline, at.scene.mr), "clock")
-    at.answers(concludes(at, "caused by this change", "Line 2 of app/sum.py."))
+    at.answers(concludes("caused by this change", "Line 2 of app/sum.py."))
     finished(at.failed(pipeline))
     (body,) = at.of(at.scene.mr)
     assert "**Flaky: not caused by this change**" in body
@@ -264,6 +264,15 @@ def test_what_is_said_in_internal_notes_is_not_kept(at: At) -> None:
     mr, _ = at.another("a")
     asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze", internal=True)
     finished(at.heard(asked))
+    assert at.entries() == []
+
+
+@pytest.mark.attack("binding")
+def test_what_is_made_from_logs_for_members_only_is_not_kept(at: At) -> None:
+    project = at.scene.project
+    project.public, project.public_jobs = True, False
+    _, pipeline = at.another("a")
+    finished(at.failed(pipeline))
     assert at.entries() == []
 
 

@@ -45,11 +45,15 @@ class CacheMark:
 
 @dataclass(frozen=True, slots=True)
 class NoteRef:
-    """A note on a merge request. `discussion_id` is set when it is an answer in a thread."""
+    """A note on a merge request. `discussion_id` is set when it is an answer in a thread.
+
+    `internal` says that only members read it.
+    """
 
     note_id: int
     discussion_id: str = ""
     url: str = ""
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,10 +168,12 @@ class Forge(Protocol):
         *,
         thread: bool = False,
         at: Position | None = None,
+        internal: bool = False,
     ) -> NoteRef:
         """A new note, in the thread `discussion_id` unless it is "".
 
-        `thread` begins a resolvable thread with it, `at` one on a line of the diff.
+        `thread` begins a resolvable thread with it, `at` one on a line of the diff. `internal` is
+        for a note in no thread, and begins none: it is a ForgeError where GitLab makes it public.
         """
         ...
 

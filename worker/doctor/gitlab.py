@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
+from worker.core.audience import Access
 from worker.errors import SandpiperError
 from worker.gitlab_client import FOREIGN, Connections, decoded, explain
 
@@ -120,10 +121,14 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project that the read token's user is a member of."""
+    """A project that the read token's user is a member of.
+
+    `internal` says that notes in it are: fewer people may open its logs than its merge requests.
+    """
 
     id: int
     path: str
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,17 @@ def member_projects(client: Client) -> tuple[Project, ...]:
     """The projects of the token's user, at most 1,000. Raises Refusal."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     return tuple(
-        Project(each["id"], str(each.get("path_with_namespace", "")))
+        Project(each["id"], str(each.get("path_with_namespace", "")), _hides_logs(each))
         for each in client.all("/projects", "the projects", query)
         if isinstance(each.get("id"), int)
     )
+
+
+def _hides_logs(project: Json) -> bool:
+    levels = ("builds", "merge_requests", "repository")
+    access = Access(
+        str(project.get("visibility", "")),
+        project.get("public_jobs") is not False,
+        *(str(project.get(f"{each}_access_level", "")) for each in levels),
+    )
+    return access.log_readers > access.note_readers

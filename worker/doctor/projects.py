@@ -115,3 +115,14 @@ def _level(patient: Patient, project: Project, user: int) -> int:
         raise
     level = found.get("access_level") if isinstance(found, dict) else 0
     return level if isinstance(level, int) else 0
+
+
+def notes(patient: Patient) -> Iterator[Line]:
+    """Where notes are internal, because job logs are for members and merge requests are not."""
+    found = [each for each in served(patient) if each.internal]
+    if not found:
+        yield good("notes", "whoever reads a merge request may open its job logs")
+        return
+    told = f"notes are internal, as job logs are for members only, in {names(found)}"
+    advice = "for notes that all can read, turn on project-based pipeline visibility there"
+    yield warning("notes", told, advice)

@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     Check("write-token", "GitLab", tokens.write_token),
     Check("projects", "GitLab", projects.visible),
     Check("role", "GitLab", projects.role),
+    Check("notes", "GitLab", projects.notes),
     Check("webhook", "Webhook", webhooks.webhooks),
     Check("receiver", "Webhook", door.door),
     Check("broker", "Queue", queue.broker),

@@ -45,10 +45,13 @@ class CheckedForge:
         *,
         thread: bool = False,
         at: Position | None = None,
+        internal: bool = False,
     ) -> NoteRef:
         """See Forge."""
         text = self._passed(subject, body)
-        return self._forge.post(subject, text, discussion_id, thread=thread, at=at)
+        return self._forge.post(
+            subject, text, discussion_id, thread=thread, at=at, internal=internal
+        )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """See Forge."""

@@ -47,9 +47,10 @@ class DryForge:
         *,
         thread: bool = False,
         at: Position | None = None,
+        internal: bool = False,
     ) -> NoteRef:
         """Keep and show a note."""
-        ref = NoteRef(next(self._numbers), discussion_id)
+        ref = NoteRef(next(self._numbers), discussion_id, internal=internal)
         self._refs.setdefault(_place(subject, discussion_id), []).append(ref)
         self._keep(ref, body)
         return ref

@@ -90,11 +90,26 @@ class GitLabForge:
         *,
         thread: bool = False,
         at: Position | None = None,
+        internal: bool = False,
     ) -> NoteRef:
         """A new note. An answer that got lost is looked for before the one second attempt."""
-        marker = find_marker(body)
-        place = _place(subject, discussion_id, begins=thread or at is not None)
-        fields = {"body": body} | ({"position": _position(at)} if at else {})
+        # GitLab's threads know no `internal`: they would be public without a word.
+        begins = not internal and (thread or at is not None)
+        place = _place(subject, discussion_id, begins=begins)
+        fields: Json = {"body": body} | ({"position": _position(at)} if at else {})
+        made = self._created(
+            subject, place, fields | ({"internal": True} if internal else {}), discussion_id
+        )
+        if internal and not made.internal:
+            self._remove(f"{_path(subject)}/notes/{made.note_id}", f"note {made.note_id}")
+            raise ForgeError(
+                f"a note on !{subject.mr_iid}: GitLab does not make it internal, and more people "
+                "read the merge request than its job logs: make the bot's user a Reporter"
+            )
+        return made
+
+    def _created(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
+        marker = find_marker(str(fields["body"]))
         try:
             return self._create(subject, place, fields, discussion_id)
         except ForgeError as error:
@@ -303,7 +318,8 @@ def _awards(project_id: int, mr_iid: int, note_id: int) -> str:
 
 def _ref(subject: Subject, note: Json, discussion_id: str) -> NoteRef:
     number = _number(note, "id")
-    return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}")
+    internal = note.get("internal") is True
+    return NoteRef(number, discussion_id, f"{subject.web_url}#note_{number}", internal)
 
 
 def _author(note: Json) -> object:

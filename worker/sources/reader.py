@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from worker.core.context import Subject
 from worker.sources import wire
-from worker.sources.audience import Audience, find_audience, log_readers
+from worker.sources.audience import Audience, find_audience
 from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.logs import JobLogs
@@ -169,4 +169,4 @@ class Reader:
         path = project.path_with_namespace.lower()
         if not any(fnmatch.fnmatchcase(path, glob) for glob in self.also):
             return False
-        return log_readers(project) <= self.audience().readers
+        return project.access.log_readers <= self.audience().readers

@@ -17,8 +17,7 @@ from worker.core.survey import EXCERPT, Failing, Group, Ruled, Survey, began, gr
 from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.downstream import Descent
-from worker.sources.fact_collection import Diff
-from worker.sources.facts import read_diff, with_facts
+from worker.sources.facts import Diff, read_diff, with_facts
 from worker.sources.matrix import dimensions
 from worker.sources.pipeline_jobs import all_jobs, retried_ids
 from worker.sources.reader import Reader
@@ -166,7 +165,7 @@ def _below(path: str, number: int, reader: Reader, found: _Found) -> None:
     for told in descent.below(path, number):
         if told.get("allow_failure"):
             continue
-        if "not_read" in told and told.get("status") != "success":
+        if "not_read" in told:
             found.lacks(one_line(str(told["not_read"]), 300))
         if told.get("status") == "failed" and "pipeline" not in told:
             found.jobs.append(_bridge(told, reader))

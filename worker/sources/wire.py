@@ -4,6 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from worker.core.audience import Access
+
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -35,6 +37,17 @@ class Project(_Wire):
     merge_requests_access_level: str = ""
     repository_access_level: str = ""
     ci_config_path: str | None = None
+
+    @property
+    def access(self) -> Access:
+        """Who may open what."""
+        return Access(
+            self.visibility,
+            self.public_jobs,
+            self.builds_access_level,
+            self.merge_requests_access_level,
+            self.repository_access_level,
+        )
 
 
 class Pipeline(_Wire):

@@ -295,10 +295,13 @@ class CountedForge:
         *,
         thread: bool = False,
         at: Position | None = None,
+        internal: bool = False,
     ) -> NoteRef:
         """See Forge."""
         with self._told("post"):
-            return self._forge.post(subject, body, discussion_id, thread=thread, at=at)
+            return self._forge.post(
+                subject, body, discussion_id, thread=thread, at=at, internal=internal
+            )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """See Forge. `hurried` edits are counted apart: they may fail."""

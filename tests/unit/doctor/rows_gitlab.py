@@ -1,5 +1,6 @@
 """What may be wrong with GitLab, the tokens, the projects and the configuration."""
 
+from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import (
     FLOW,
     READ,
@@ -16,6 +17,11 @@ from tests.unit.doctor.breaks import (
     workflow,
 )
 from worker.demo.gitlab import Access
+
+
+def hide_logs(bed: Bed) -> None:
+    bed.scene.project.public, bed.scene.project.public_jobs = True, False
+
 
 ROWS = [
     Row(
@@ -233,6 +239,15 @@ ROWS = [
         W,
         "is named gone/*",
         "take it out of gitlab.projects",
+    ),
+    Row(
+        "logs for members only",
+        hide_logs,
+        "notes",
+        "notes",
+        W,
+        "notes are internal, as job logs are for members only, in team/service",
+        "project-based pipeline visibility",
     ),
     Row(
         "a guest",

@@ -7,7 +7,7 @@ from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import Row
 from worker.doctor.base import Status
 
-GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "webhook")
+GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "notes", "webhook")
 ROWS = [*rows_gitlab.ROWS, *rows_around.ROWS]
 
 

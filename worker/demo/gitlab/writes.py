@@ -49,8 +49,9 @@ def discussion(call: Call) -> Answer:
 
 
 def create_note(call: Call) -> Answer:
-    """A plain note: a discussion of its own, not resolvable."""
-    internal = call.fields.get("internal", False)
+    """A plain note: a discussion of its own, not resolvable. Internal ones are a Reporter's."""
+    level = call.world.access(call.merge_request().project, call.user)
+    internal = call.fields.get("internal", False) and level >= int(Access.REPORTER)
     return _created(call, "", internal=bool(internal), thread=False)
 
 
@@ -124,6 +125,15 @@ def edit(call: Call) -> Answer:
     except NoteInvalid as error:
         raise Refused(400, {"message": str(error)}) from error
     return Answer(200, views.note(found))
+
+
+def delete(call: Call) -> Answer:
+    """Remove one's own note."""
+    found = _note(call)
+    if found.author is not call.user:
+        raise Refused(403, {"message": "403 Forbidden"})
+    call.world.delete(found)
+    return Answer(204, raw=b"")
 
 
 def awards(call: Call) -> Answer:
@@ -201,6 +211,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{_MR}/notes", create_note, fields=_BODY | {"internal"}),
     Route("GET", _NOTE, note),
     Route("PUT", _NOTE, edit, fields=_BODY),
+    Route("DELETE", _NOTE, delete),
     Route("GET", f"{_MR}/discussions", discussions, PAGING),
     Route("POST", f"{_MR}/discussions", create_discussion, fields=_BODY | {"position"}),
     Route("GET", _THREAD, discussion),

@@ -3,13 +3,15 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench image clean
+.PHONY: help demo test check format lock bench image clean
 ARGS ?=
+BASE ?= $(SANDPIPER_BASE)
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  More arguments: make test ARGS="-k note", make demo ARGS="--model anthropic/claude-sonnet-5-5"'
+	@echo '  A pinned base:  make image BASE=debian:bookworm-slim@sha256:…'
 
 demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
 	@.ci/venv
@@ -33,12 +35,17 @@ format: ## Format the code, mend what ruff can mend, make what is made from the 
 	.venv/bin/python -m worker.settings.reference
 	.venv/bin/python -m tests.deploy.config_schema
 
+lock: ## Choose what is in the image of Python packages, with hashes; ARGS=--upgrade: all anew
+	@.ci/venv dev
+	.venv/bin/python -m tests.deploy.lock $(ARGS)
+
 bench: ## Measure: the benchmarks of tests/bench
 	@.ci/venv dev
 	@.ci/with-services image redis bwrap -- .venv/bin/python -m tests.bench $(ARGS)
 
-image: ## Build the sandbox's and the worker's image into the engine that is used
-	@.ci/venv
+image: export SANDPIPER_BASE := $(BASE)
+image: ## Build the sandbox's and the worker's image, and list what is in them: build/*.cdx.json
+	@.ci/venv dev
 	@.ci/with-services image -- .venv/bin/python -m tests.deploy.image
 
 clean: ## Remove what these commands made: .venv, caches, the private engine's images

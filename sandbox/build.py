@@ -1,8 +1,9 @@
 """Builds the sandbox's image once, with a registry or without: `python -m sandbox.build`.
 
-The image is tagged by a hash of `sandbox/image/`, and as `latest`. Its base is Debian from a
-registry; where none answers, a minimal Debian is made by debootstrap from the mirror this machine
-installs from. Everything goes through the engine's API: no docker command is needed.
+The image is tagged by a hash of `sandbox/image/`, and as `latest`. Its base is $SANDPIPER_BASE,
+which should name a digest, or else Debian by its tag from a registry; where none answers, a minimal
+Debian is made by debootstrap from the mirror this machine installs from. Everything goes through
+the engine's API: no docker command is needed.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any, cast
 
 from docker import APIClient
 from docker.errors import ImageNotFound
+from docker.utils import parse_repository_tag
 
 from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.engine import engine_errors, open_engine
@@ -30,7 +32,7 @@ from sandbox.mirror import configured
 IMAGE_FOLDER = Path(__file__).parent / "image"
 REPOSITORY = "sandpiper-sandbox"
 OWN_BASE = "sandpiper-base"
-REGISTRY_BASE = ("debian", "bookworm-slim")
+REGISTRY_BASE = "debian:bookworm-slim"
 SUITE = "bookworm"
 
 _REGISTRY_SECONDS = 12  # without a byte
@@ -43,7 +45,7 @@ Say = Callable[[str], None]
 
 def image_tag(folder: Path = IMAGE_FOLDER) -> str:
     """The image's name, from the names and bytes of all that goes into it."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(chosen_base().encode())
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             content = file.read_bytes()
@@ -82,16 +84,30 @@ def exists(api: APIClient, name: str) -> bool:
 # -------------------------------------------------------------------------------------- the base
 
 
+def chosen_base() -> str:
+    """The base that the operator has chosen, if any."""
+    return os.environ.get("SANDPIPER_BASE", "")
+
+
 def base(api: APIClient, say: Say) -> str:
-    """What to build on: a base that is there, or from the registry, or made from the mirror."""
-    name = ":".join(REGISTRY_BASE)
+    """What to build on: a base that is there, or from the registry, or made from the mirror.
+
+    One that was chosen is never replaced by another.
+    """
+    name = chosen_base() or REGISTRY_BASE
+    if chosen_base():
+        if exists(api, name) or _pulled(api, name, say):
+            return name
+        raise SandboxUnavailable(f"no registry gave {name}, which $SANDPIPER_BASE names")
     mirror = configured(Path("/etc/apt"))
     own_tag = f"{SUITE}-{hashlib.sha256((mirror or '').encode()).hexdigest()[:12]}"
     own = f"{OWN_BASE}:{own_tag}"
     for present in (name, own):
         if exists(api, present):
             return present
-    if _pulled(api, say):
+    if _pulled(api, name, say):
+        digests = cast(Any, api).inspect_image(name)["RepoDigests"]
+        say(f"to build on this very base again, set SANDPIPER_BASE: {' '.join(digests)}")
         return name
     if mirror is None:
         raise SandboxUnavailable(
@@ -102,23 +118,23 @@ def base(api: APIClient, say: Say) -> str:
     return own
 
 
-def _pulled(api: APIClient, say: Say) -> bool:
+def _pulled(api: APIClient, name: str, say: Say) -> bool:
     """Whether the registry gave the base. The engine may wait long for a registry: we don't."""
-    name = ":".join(REGISTRY_BASE)
     say(f"asking the registry for {name}")
     try:
         with engine_errors(SandboxUnavailable, f"pulling {name}"):
-            follow(_pull(api), f"pulling {name}")
+            follow(_pull(api, name), f"pulling {name}")
     except SandboxUnavailable as error:
         say(f"no: {str(error)[:200]}")
         return False
     return exists(api, name)
 
 
-def _pull(api: APIClient) -> Iterator[dict[str, Any]]:
+def _pull(api: APIClient, name: str) -> Iterator[dict[str, Any]]:
     """The engine's progress. docker-py's own `pull` would wait for ever (it sets no time-out)."""
     url = f"{api.base_url}/v{api.api_version}/images/create"
-    params = dict(zip(("fromImage", "tag"), REGISTRY_BASE, strict=True))
+    repository, tag = parse_repository_tag(name)
+    params = {"fromImage": repository, "tag": tag or "latest"}
     until = time.monotonic() + _PULL_SECONDS
     with api.post(url, params=params, stream=True, timeout=_REGISTRY_SECONDS) as response:
         for line in response.iter_lines():

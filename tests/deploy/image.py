@@ -1,7 +1,8 @@
 """Builds the worker's image once, with a registry or without: `python -m tests.deploy.image`.
 
-The image is tagged by a hash of all that goes into it, and by the version. How pip reaches its
-index on this machine (address, certificate) is given to the build and is not in the image.
+Then it lists what is in it and in the sandbox's (`tests.deploy.sbom`). The image is tagged by a
+hash of all that goes into it, and by the version. How pip reaches its index on this machine
+(address, certificate) is given to the build and is not in the image.
 """
 
 import hashlib
@@ -18,9 +19,11 @@ from typing import Any
 
 from docker import APIClient
 
+import sandbox.build
 from sandbox.base import SandboxError, SandboxUnavailable
-from sandbox.build import BUILD_SECONDS, Say, base, exists, follow
+from sandbox.build import BUILD_SECONDS, Say, base, chosen_base, exists, follow
 from sandbox.engine import engine_errors, open_engine
+from tests.deploy import sbom
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "sandpiper"
@@ -37,7 +40,7 @@ def project() -> dict[str, Any]:
 
 def image_tag() -> str:
     """The image's name, from the names and bytes of all that goes into it."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(chosen_base().encode())
     for name, content in _files():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
@@ -116,7 +119,10 @@ def _build(api: APIClient, tag: str, on: str, say: Say) -> None:
 def main() -> int:
     """Build it; the last line is the tag."""
     try:
-        print(ensure())
+        tag = ensure()
+        for each in (sandbox.build.ensure(), tag):
+            print(sbom.write(each))
+        print(tag)
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1

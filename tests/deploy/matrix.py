@@ -2,7 +2,13 @@
 
 from tests.deploy.chart import Values
 
-SECRETS: Values = {"secrets": {"existingSecret": "sandpiper"}}
+PLACES: Values = {
+    "gitlab": {"cidrs": ["203.0.113.7/32", "2001:db8::7/128"]},
+    "models": {"cidrs": ["198.51.100.0/24"]},
+    "store": {"cidrs": ["192.0.2.0/24"]},
+    "registry": {"cidrs": ["203.0.113.8/32"]},
+}
+SECRETS: Values = {"secrets": {"existingSecret": "sandpiper"}, "networkPolicy": PLACES}
 BUCKET: Values = {"store": {"url": "s3://bucket/team"}}
 BASE: Values = {**SECRETS, **BUCKET, "redis": {"enabled": True}}
 RABBIT: Values = {**SECRETS, **BUCKET, "broker": {"existingSecret": "rabbit", "key": "address"}}
@@ -58,7 +64,10 @@ MATRIX: dict[str, Values] = {
         "redis": {"enabled": True, "persistence": {"enabled": False}},
     },
     "a broker by url": {**SECRETS, **BUCKET, "broker": {"url": "redis://redis.example.com:6379/1"}},
-    "a broker by secret": {**RABBIT, "networkPolicy": {"broker": {"cidrs": ["10.1.0.0/16"]}}},
+    "a broker by secret": {
+        **RABBIT,
+        "networkPolicy": {**PLACES, "broker": {"cidrs": ["10.1.0.0/16"]}},
+    },
     "another s3 server": {
         **BASE,
         "store": {
@@ -72,7 +81,7 @@ MATRIX: dict[str, Values] = {
     "workload identity": {
         **BASE,
         "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/s"}},
-        "networkPolicy": {"metadata": True},
+        "networkPolicy": {**PLACES, "metadata": True},
     },
     "somebody's account": {**BASE, "serviceAccount": {"create": False, "name": "robot"}},
     "a folder": {
@@ -91,7 +100,7 @@ MATRIX: dict[str, Values] = {
     "an engine outside": {
         **BASE,
         "engine": EXTERNAL,
-        "networkPolicy": {"engine": {"cidrs": ["10.2.3.4/32"]}},
+        "networkPolicy": {**PLACES, "engine": {"cidrs": ["10.2.3.4/32"]}},
     },
     "an engine without tls": {
         **BASE,

@@ -345,6 +345,52 @@ def test_a_worker_goes_to_the_named_places_only() -> None:
     assert "ingress" not in policy["spec"]
 
 
+def ways_out(values: Values) -> set[tuple[str, int]]:
+    """Every address and port that a pod may reach."""
+    return {
+        (peer["ipBlock"]["cidr"], port["port"])
+        for policy in of_kind(render(values), "NetworkPolicy")
+        for rule in policy["spec"].get("egress", ())
+        for peer in rule["to"]
+        if "ipBlock" in peer
+        for port in rule["ports"]
+    }
+
+
+@pytest.mark.attack("supply")
+def test_nothing_goes_everywhere_unless_it_is_asked_for(
+    record_property: Callable[[str, object], None],
+) -> None:
+    for name, values in MATRIX.items():
+        wide = {way for way in ways_out(values) if int(way[0].partition("/")[2]) < 16}
+        assert wide == set(), name
+    named = BASE["networkPolicy"]
+    needed = ("gitlab", "models", "store", "registry")
+    for way in needed:
+        without = {key: value for key, value in named.items() if key != way}
+        done = run("template r", {**BASE, "networkPolicy": without})
+        assert f"networkPolicy.{way}.cidrs: name the addresses" in done.stderr
+        opened = ways_out({**BASE, "networkPolicy": {**without, "anywhere": True}})
+        assert {each for each in opened if each[0] == "0.0.0.0/0"} == {("0.0.0.0/0", 443)}
+        assert ways_out({**BASE, "networkPolicy": {**named, way: {"cidrs": []}}}) < ways_out(BASE)
+    record_property("tried", len(MATRIX) + len(needed))
+
+
+@pytest.mark.attack("supply")
+def test_every_image_can_be_pinned_by_its_digest() -> None:
+    digest = f"sha256:{'0' * 64}"
+    values = {
+        **MATRIX["everything"],
+        "redis": {"enabled": True, "image": f"redis:7.4-alpine@{digest}"},
+        "engine": {"sidecar": {"image": f"docker:29-dind-rootless@{digest}"}},
+        "config": {**CONFIG, "sandbox": {"image": f"registry.example.com/sandbox@{digest}"}},
+    }
+    manifests = render(values)
+    images = {each["image"] for pod in pods(manifests) for each in pod.containers}
+    assert len(images) == 3
+    assert {image for image in images if not image.endswith(f"@{digest}")} == set()
+
+
 def test_the_metadata_address_is_out_of_reach_unless_asked_for() -> None:
     def opened(values: Values) -> bool:
         return any(

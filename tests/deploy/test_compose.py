@@ -71,6 +71,20 @@ def test_every_service_is_confined_and_has_limits(name: str) -> None:
     assert service["security_opt"] == ["no-new-privileges:true"]
 
 
+@pytest.mark.attack("supply")
+def test_whatever_ours_is_built_on_can_be_pinned() -> None:
+    base = "BASE=${SANDPIPER_BASE:-debian:bookworm-slim}"
+    services = compose()["services"]
+    builds = [service["build"]["args"] for service in services.values() if "build" in service]
+    assert {f"BASE={args['BASE']}" for args in builds} == {base}
+    assert f"--build-arg={base}" in services["sandbox-image"]["command"]
+    for file in ("worker/Dockerfile", "sandbox/image/Dockerfile"):
+        lines = [line.split() for line in (ROOT / file).read_text("utf-8").splitlines()]
+        stages = {line[3] for line in lines if line[:1] == ["FROM"] and "AS" in line}
+        named = {line[1] for line in lines if line[:1] == ["FROM"]}
+        assert named - stages <= {"${BASE}", "scratch"}
+
+
 def test_only_the_receiver_is_published_and_only_on_loopback() -> None:
     published = {
         name: service["ports"]

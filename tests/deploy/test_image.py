@@ -1,14 +1,21 @@
 """The worker's image, started as a cluster would start it."""
 
+import json
+import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import docker
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from docker.models.containers import Container
 
-from tests.deploy import image
+from sandbox import build
+from sandbox.base import SandboxUnavailable
+from sandbox.engine import open_engine
+from tests.deploy import image, sbom
 from tests.deploy.image import PARTS, ROOT, project
 
 LARGEST = 250_000_000
@@ -104,9 +111,48 @@ def test_serve_answers_and_docker_says_it_is_healthy(worker_image: str) -> None:
         assert serving.attrs["State"]["ExitCode"] in (0, 143), serving.logs().decode()
 
 
+@pytest.mark.attack("supply")
+def test_every_package_of_an_image_is_on_its_bill(worker_image: str, sandbox_image: str) -> None:
+    listing = "dpkg-query -Wf '${Package} ${Version}\\n'; ls /opt/sandpiper/lib/python3*/*/ || true"
+    for tag in (sandbox_image, worker_image):
+        text = sbom.write(tag).read_text("utf-8")
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+        told = json.loads(text)
+        assert told["metadata"]["component"]["bom-ref"] == tag
+        listed = output(tag, "-c", listing, entrypoint="/bin/sh").splitlines()
+        debian = {tuple(line.split(" ")) for line in listed if line.count(" ") == 1}
+        infos = [re.fullmatch(r"(.+)-(\S+)\.dist-info", line) for line in listed]
+        python = {(each[1].lower().replace("_", "-"), each[2]) for each in infos if each}
+        found: dict[str, set[tuple[str, str]]] = {"deb": set(), "pypi": set()}
+        for each in told["components"]:
+            kind = each["purl"].removeprefix("pkg:").partition("/")[0]
+            name = re.sub(r"[-_.]+", "-", each["name"]) if kind == "pypi" else each["name"]
+            found[kind].add((name, each["version"]))
+        assert found["deb"] >= debian
+        assert len(debian) > 50
+        assert {(re.sub(r"[-_.]+", "-", name), version) for name, version in python} == found[
+            "pypi"
+        ]
+        assert bool(python) == (tag == worker_image)
+
+
+def test_a_chosen_base_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    unchosen = build.image_tag(), image.image_tag()
+    with closing(open_engine(None)) as api:
+        there = build.base(api, print)
+        monkeypatch.setenv("SANDPIPER_BASE", there)
+        assert build.base(api, print) == there
+        nowhere = f"registry.invalid/debian@sha256:{'0' * 64}"
+        monkeypatch.setenv("SANDPIPER_BASE", nowhere)
+        with pytest.raises(SandboxUnavailable, match=r"no registry gave registry\.invalid"):
+            build.base(api, print)
+    chosen = build.image_tag(), image.image_tag()
+    assert len({*unchosen, *chosen}) == 4
+
+
 def test_the_context_is_what_the_dockerfile_copies() -> None:
     copied = {
-        word.rstrip("/")
+        word.partition("/")[0]
         for line in (ROOT / image.DOCKERFILE).read_text("utf-8").splitlines()
         if line.startswith("COPY ") and "--from" not in line
         for word in line.split()[1:-1]

@@ -16,9 +16,6 @@ from worker.core.hostile import one_line
 LONGEST = 400
 """Characters of a line that are looked at."""
 
-MOST_LINES = 4
-"""Lines that a key is made of."""
-
 TEXT = 240
 """Characters of `Signature.text`."""
 
@@ -41,34 +38,62 @@ class Signature:
 
 
 def signature(lines: Sequence[str]) -> Signature:
-    """The signature of an excerpt's lines, with or without their numbers (`1843: text`)."""
-    telling = _telling(lines)
-    if not telling:
+    """The signature of an excerpt's lines, with or without their numbers (`1843: text`).
+
+    Its key is made of every failed test and every error in them, so that one that has failed with
+    more than another is another.
+    """
+    found = errors(lines)
+    if not found:
         return Signature()
-    best = max(weight for weight, _, _ in telling)
-    kept = _kept(telling)
-    text = next(text for weight, _, text in telling if weight == best)
-    joined = "\n".join(sorted(normal for normal, _ in kept[:MOST_LINES]))
-    return Signature(hashlib.sha256(joined.encode()).hexdigest()[:KEY], one_line(text, TEXT))
+    joined = "\n".join(sorted(found))
+    return Signature(
+        hashlib.sha256(joined.encode()).hexdigest()[:KEY], one_line(_text(lines), TEXT)
+    )
 
 
 def errors(lines: Sequence[str]) -> frozenset[str]:
-    """The normal forms of all lines that a signature is chosen from, such as every failed test;
-    where no line tells anything, of the last one that says what could not be done."""
-    return frozenset(normal for normal, _ in _kept(_telling(lines))) or _last_trouble(lines)
+    """The normal forms of every failed test and every error in the lines; where no line tells
+    anything, of the last one that says what could not be done."""
+    return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
+
+
+def _text(lines: Sequence[str]) -> str:
+    """The first failed test by name and what it says, else the most telling line, as it stands."""
+    kept = _kept(_telling(lines))
+    if not kept:
+        return next(iter(_last_trouble(lines)), "")
+    tests = [each.text for each in kept if each.is_test]
+    others = [each for each in kept if not each.is_test and not each.is_summary] or kept
+    if not tests:
+        return max(others, key=lambda each: each.weight).text
+    said = "" if _says(tests[0]) else _line_after(tests[0], lines)
+    return f"{tests[0]}: {said}" if said else tests[0]
+
+
+def _line_after(test: str, lines: Sequence[str]) -> str:
+    """What follows the line of a failed test: its assertion, as a rule."""
+    texts = [_stripped(line) for line in lines]
+    following = texts[texts.index(test) + 1 :][:2]
+    return next((text for text in following if text and not _MERE.match(text)), "")
+
+
+def _says(test: str) -> bool:
+    """Whether a line that names a failed test also says how it failed."""
+    return " - " in test or test.startswith("rspec ")
 
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
-        normal = normalised(_NUMBER.sub("", line.strip(), 1))
+        normal = normalised(_stripped(line))
         if _TROUBLE.search(normal) and not _MERE.match(normal) and not _says_nothing(normal):
             return frozenset((normal,))
     return frozenset()
 
 
-def _kept(telling: Sequence[tuple[float, str, str]]) -> list[tuple[str, str]]:
-    best = max((weight for weight, _, _ in telling), default=0.0)
-    return [(normal, text) for weight, normal, text in telling if weight >= best - _SPREAD]
+def _kept(telling: Sequence["_Telling"]) -> list["_Telling"]:
+    best = max((each.weight for each in telling), default=0.0)
+    return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
 
 
 def normalised(line: str) -> str:
@@ -129,6 +154,14 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 # --------------------------------------------------------------------------- what tells something
 
 _NUMBER = re.compile(r"^\d{1,9}: ?")
+_PREFIX = re.compile(
+    r"(?:vet: |#\d{1,4} (?:\d{1,6}\.\d{1,4} )?"
+    r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
+)
+_SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
+"""What a tool writes around an error: the goal that met it, the step of a build, the attempt."""
+
+_NPM = re.compile(r"npm (?:ERR!|error) ")
 _GAP = "…"
 _WORD = re.compile(r"[a-z]{3,}")
 _LICENCE = re.compile(r"licen[cs]e exception", re.IGNORECASE)
@@ -146,32 +179,90 @@ _ANYBODYS = frozenset(
     )
 )
 _MERE = re.compile(
-    r"(?:error:? |fatal:? |##\[error\])?(?:job failed|build failed|process (?:completed|exited)|"
+    r"(?:error:? |fatal:? |##\[error\])?(?:job failed|build failed|process (?:completed|exited|\")|"
     r"command (?:failed|exited)|script (?:failed|exited|returned)|the command .{1,200} (?:exited|"
     r"returned)|cleaning up|uploading|exited? with|exit (?:code|status)|make(?:\[<n>\])?: \*\*\*|"
-    r"[\w.-]{0,40}: \*\*\* \[|npm err!|elifecycle|.{0,40}returned (?:a )?non-zero)",
+    r"[\w.-]{0,40}: \*\*\* \[|elifecycle|.{0,40}returned (?:a )?non-zero)"
+    # Maven
+    r"|\[error\] (?:->|\[help <n>\]|to see the full stack trace|re-run maven|for more information"
+    r"|after correcting|please refer|there are test failures|mvn <args>|tests run:|failures:"
+    r"|errors:)|there are test failures|compilation failure$|tests run: "
+    # npm, yarn, pnpm
+    r"|npm (?:err!|error) (?:code|errno|syscall|path|command|workspace|location|lifecycle script"
+    r"|a complete log|this is (?:probably )?not a problem|exit status|failed at the|test failed"
+    r"|\S{1,200}: `|$)|.{0,20}command failed with exit code|error command failed"
+    # Gradle
+    r"|failure: build (?:failed|completed)|execution failed for task|> there were failing tests"
+    r"|> run with |\* (?:try|what went wrong|exception is)|get more help|build failed in"
+    # Cargo
+    r"|error: (?:test failed, to rerun|could not compile|aborting due to|\S{1,40} target failed)"
+    r"|for more information about this error|test result: failed|note: run with"
+    # Go: the package of a test or a build that has told its errors
+    r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
+    # Docker: the step, once more
+    r"|error: (?:failed to solve|failed to build)|error: process \""
+    r"|\S{0,40}recipe for target|ninja: build stopped",
     re.IGNORECASE,
 )
+"""What a build tool says after the errors, whatever they were."""
+
+_TEST = re.compile(
+    r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖●] |not ok |\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
+    r"|.{1,200} > .{1,200} FAILED$|---- .{1,200} stdout ----|rspec \./|\d{1,5}\) \w{1,100}::"
+)
+"""A line that names a failed test."""
+
+_PLAIN = re.compile(
+    r"(?:E {1,8})?[A-Za-z_][\w.$]{0,120}(?:Error|Exception|Failure|Failed)\b(?:$|:| )"
+    r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
+    r"|assertion .{1,200} failed"
+)
+"""A line that opens with an exception, or with a tool's word for an error."""
+
 _TROUBLE = re.compile(
     r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",
     re.IGNORECASE,
 )
 
 
-def _telling(lines: Sequence[str]) -> list[tuple[float, str, str]]:
-    """What the lines weigh by themselves, their normal forms, and they; each form once."""
-    found: list[tuple[float, str, str]] = []
-    seen: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """A line that tells something: its weight by itself, its normal form, and the line.
+
+    `is_plain` says that it names a failed test or an exception, or opens with a tool's word for an
+    error: it counts whatever it weighs.
+    """
+
+    weight: float
+    normal: str
+    text: str
+    is_test: bool
+    is_plain: bool
+    is_summary: bool
+
+
+def _telling(lines: Sequence[str]) -> list[_Telling]:
+    """The lines that tell something, each normal form once."""
+    found: dict[str, _Telling] = {}
     for line in lines:
-        text = _NUMBER.sub("", line.strip(), 1).strip()
+        text = _stripped(line)
         normal = normalised(text)
-        if text == _GAP or normal in seen or _MERE.match(normal) or _says_nothing(normal):
+        if text == _GAP or normal in found or _MERE.match(normal) or _says_nothing(normal):
             continue
-        seen.add(normal)
-        weight = _weight(normal)
-        if weight >= _LEAST:
-            found.append((weight, normal, text))
-    return found
+        is_test = _TEST.match(text) is not None
+        names = marks(_NPM.sub("", normal).replace("<n>", "1"))
+        weight = _weight(names)
+        is_plain = is_test or _PLAIN.match(text) is not None
+        if is_plain or weight >= _LEAST:
+            summary = "summary" in names
+            found[normal] = _Telling(weight, normal, text, is_test, is_plain, summary)
+    return list(found.values())
+
+
+def _stripped(line: str) -> str:
+    """A line without its number and without what a tool writes around its error."""
+    text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
+    return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
 
 
 def _says_nothing(normal: str) -> bool:
@@ -180,8 +271,7 @@ def _says_nothing(normal: str) -> bool:
     return not words - _ANYBODYS or _LICENCE.search(normal) is not None
 
 
-def _weight(normal: str) -> float:
-    names = marks(normal.replace("<n>", "1"))
+def _weight(names: set[str]) -> float:
     if "ended" in names or names.isdisjoint(_SPEAKS):
         return _LEAST - 1
     return weights.of_marks(names)[0]

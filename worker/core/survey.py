@@ -4,7 +4,7 @@ Jobs with the same error are one group: one of them stands for all, and only its
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from worker.core import verdict
@@ -14,6 +14,9 @@ from worker.core.verdict import Ruling
 
 EXCERPT = 1024
 """Bytes of one job's log that a survey keeps."""
+
+TOLD = 16 * 1024
+"""Bytes of one job's log that its signature is made of."""
 
 MOST_GROUPS = 12
 MOST_TOLD = 6 * 1024
@@ -33,7 +36,8 @@ class Failing:
 
     `family` is the name that the jobs of one matrix share, `of` how many jobs of the pipeline have
     it. `reason` is GitLab's failure_reason. `read` says that its log was read; `began` that, by
-    its log, its script had begun. `end` holds its last lines with their numbers, for the rules.
+    its log, its script had begun. While a survey is made, `end` holds its last lines with their
+    numbers, for the rules, and `told` what its whole log says of the failure, for the signature.
     """
 
     job_id: int
@@ -47,6 +51,11 @@ class Failing:
     read: bool = False
     began: bool = True
     end: tuple[tuple[int, str], ...] = ()
+    told: str = ""
+
+    def without_log(self) -> "Failing":
+        """It as it is kept."""
+        return replace(self, end=(), told="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +185,7 @@ def grouped(
         if not job.read and not ruled:
             unread.append(job)
             continue
-        found = signature(job.excerpt.split("\n"))
+        found = signature((job.told or job.excerpt).split("\n"))
         name = _pile(job, found, ruled)
         piles.setdefault(name, _Pile(found, ruled)).jobs.append(job)
     for job in unread:
@@ -322,7 +331,7 @@ def out(survey: Survey) -> dict[str, Any]:
 
 
 def _group_out(group: Group) -> dict[str, Any]:
-    jobs = [_fields(job, "end") for job in group.jobs]
+    jobs = [_fields(job, "end", "told") for job in group.jobs]
     return _fields(group, "jobs", "ruled", "hit", "ruling") | {
         "jobs": jobs,
         "ruled": _fields(group.ruled) if group.ruled else None,

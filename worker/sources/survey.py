@@ -13,7 +13,7 @@ from worker.core import rules
 from worker.core.facts import NOT_ASKED, Unknown
 from worker.core.hostile import one_line
 from worker.core.rules import Scene
-from worker.core.survey import EXCERPT, Failing, Group, Ruled, Survey, began, grouped
+from worker.core.survey import EXCERPT, TOLD, Failing, Group, Ruled, Survey, began, grouped
 from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.downstream import Descent
@@ -82,7 +82,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     if broken:
         groups = (Group("", one_line(found.errors, 300), (), broken),)
     bare = tuple(
-        replace(group, jobs=tuple(replace(job, end=()) for job in group.jobs)) for group in groups
+        replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
     if not all(group.ruled and group.ruled.certain for group in groups):
         bare = with_facts(bare, reader, found.diff, max(LEAST, deadline - time.monotonic()))
@@ -288,6 +288,7 @@ def _with_log(job: Failing, reader: Reader) -> Failing | str:
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
+        told=log.preview(TOLD),
         read=True,
         began=began(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),

@@ -10,6 +10,7 @@ from worker.core.context import Context, NoteRef, Outcome, Status, Subject
 from worker.core.limits import Spent
 from worker.core.messages import User
 from worker.core.ports import SessionKey
+from worker.core.redacted_values import redact_values
 from worker.core.triggers import Replied
 from worker.deps import Deps
 from worker.playbook import Workflow
@@ -30,12 +31,12 @@ def fresh(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Contex
         model="",
         system="\n".join([prompts.BASE, kit.notes, workflow.text]),
         tools=kit.specs,
-        messages=(_event(name, subject),),
+        messages=(_event(name, subject, deps),),
         spent=Spent(started_at=deps.clock.now()),
     )
 
 
-def _event(name: str, subject: Subject) -> User:
+def _event(name: str, subject: Subject, deps: Deps) -> User:
     event = {
         "project": subject.project,
         "iid": subject.mr_iid,
@@ -43,7 +44,7 @@ def _event(name: str, subject: Subject) -> User:
         "pipeline_id": subject.pipeline_id,
         "session_id": name,
     }
-    return User(json.dumps(event))
+    return User(json.dumps(redact_values(event, deps.redact)))
 
 
 def anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
@@ -151,7 +152,7 @@ def emptied(stored: Context, deps: Deps) -> Context:
         model="",
         system=stored.system,
         tools=stored.tools,
-        messages=(_event(stored.session_id, stored.subject),),
+        messages=(_event(stored.session_id, stored.subject, deps),),
         spent=Spent(started_at=deps.clock.now()),
         turn=stored.turn + 1,
         turn_start=1,

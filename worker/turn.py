@@ -14,6 +14,7 @@ from worker.core.identity import Marker
 from worker.core.messages import ToolCall, count_results
 from worker.core.ports import SessionKey
 from worker.core.progress import Milestone, Stage, Watcher
+from worker.core.redacted_values import redact_values
 from worker.core.repair import close_calls, lost_calls, unavailable
 from worker.deps import Deps, Kit
 from worker.errors import (
@@ -329,12 +330,18 @@ def _driven(last: _Last, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) 
         watch=watch,
         news=work.news,
         patient=deps.patient,
-        unproven=lambda answer: finding.failures(finding.parse(deps.redact(answer)), kit.captures),
+        unproven=lambda answer: _unproven(answer, kit, deps),
     )
     ended = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
     gave_way = first if model.name != first else ""
     last.context = replace(ended, model=model.name, gave_way=gave_way)
     return last.context
+
+
+def _unproven(answer: str, kit: Kit, deps: Deps) -> tuple[finding.Unproven, ...]:
+    """The quotes of an answer that are not there. The reasons hold names that others gave."""
+    found = finding.failures(finding.parse(deps.redact(answer)), kit.captures)
+    return redact_values(found, deps.redact)
 
 
 def _ended(context: Context, reason: str) -> Context:

@@ -1,6 +1,5 @@
 """When what of a job log was written: GitLab's section marks and the runner's timestamps."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -62,12 +61,11 @@ class Timeline:
             for earlier, when in kept:
                 self.wrote(when, earlier)
 
-    def told(self) -> bytes:
-        """As the sandbox's `log outline` reads it, or nothing if nothing is known."""
+    def values(self) -> dict[str, Any]:
+        """What the sandbox's `log outline` reads, as JSON; nothing if nothing is known."""
         if not self.sections and not self.times:
-            return b""
-        sections = [_told(section) for section in self.sections]
-        return json.dumps({"sections": sections, "times": self.times}).encode()
+            return {}
+        return {"sections": [_told(section) for section in self.sections], "times": self.times}
 
 
 def _told(section: Section) -> Mapping[str, Any]:

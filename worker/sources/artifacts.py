@@ -6,13 +6,12 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
 from worker.errors import SourceError
 from worker.sources import wire, zips
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.client import NotFound
 from worker.sources.file import checked
-from worker.sources.packing import Packed, repacked
+from worker.sources.packing import Packed
 from worker.sources.reader import Reader
 
 MAX_ZIP = 256 * 1024 * 1024
@@ -43,7 +42,7 @@ class Artifact(Artifacts):
     )
 
 
-def list_files(args: Artifacts, reader: Reader) -> Document:
+def list_files(args: Artifacts, reader: Reader) -> RawDocument:
     """The job's reports and the files of its archive as JSON."""
     path, job = _job(args.job_id, reader)
     missing: list[str] = []
@@ -58,10 +57,10 @@ def list_files(args: Artifacts, reader: Reader) -> Document:
         missing.append(str(error))
     kept = [present(type=each.file_type, bytes=each.size) for each in job.artifacts]
     told = present(job=job.name, expires_at=job.artifacts_expire_at, kept=kept)
-    return Document(to_json(told | {"files": files}), missing="; ".join(missing))
+    return RawDocument(told | {"files": files}, "; ".join(missing))
 
 
-def one_file(args: Artifact, reader: Reader) -> Document:
+def one_file(args: Artifact, reader: Reader) -> RawDocument:
     """One file; of a large text its two ends, a binary one as it is."""
     name = checked(args.path)
     path, job = _job(args.job_id, reader)
@@ -74,27 +73,27 @@ def one_file(args: Artifact, reader: Reader) -> Document:
     if blob.dropped:
         mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
         missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
-        return Document(reader.redact(blob.head + mark + blob.tail), DocumentKind.TEXT, missing)
-    data = reader.redact(blob.head + blob.tail)
+        return RawDocument(blob.head + mark + blob.tail, missing)
+    data = blob.head + blob.tail
     if b"\0" in data[:8192]:
-        told = f"{name}: a binary file of {blob.size} bytes\n".encode(errors="replace")
-        return Document(told, DocumentKind.TEXT, chunks=lambda: iter([data]))
-    return Document(data, DocumentKind.TEXT)
+        told = f"{name}: a binary file of {blob.size} bytes\n"
+        return RawDocument(told, chunks=lambda: [data])
+    return RawDocument(data)
 
 
-def all_files(args: ArtifactsUnder, reader: Reader) -> Document:
+def all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
     """The files as one tar.gz, read from GitLab while it is written to the sandbox."""
     path, job = _job(args.job_id, reader)
     if not _has_archive(job):
         raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_why_gone(job)}")
     folder = checked(args.folder.strip("/")) + "/" if args.folder.strip("/") else ""
 
-    def chunks() -> Iterator[bytes]:
+    def files() -> Iterator[Packed]:
         found = _members(path, job, reader)
-        return repacked((each for each in found if each.name.startswith(folder)), reader.redact)
+        return (each for each in found if each.name.startswith(folder))
 
     told = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
-    return Document(told.encode(errors="replace"), DocumentKind.TEXT, chunks=chunks)
+    return RawDocument(told, files=files)
 
 
 def _job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:
@@ -137,7 +136,6 @@ ARTIFACT = SourceDef(
     args=Artifact,
     fetch=one_file,
     note="one of those files",
-    redacted=True,
 )
 ALL_ARTIFACTS = SourceDef(
     name="gitlab_get_artifacts",
@@ -148,6 +146,5 @@ ALL_ARTIFACTS = SourceDef(
     args=ArtifactsUnder,
     fetch=all_files,
     note="all artifacts of a job as a file to unpack in the sandbox",
-    redacted=True,
     timeout=SECONDS,
 )

@@ -13,24 +13,26 @@ that names one SourceDef or a sequence of them. What a SourceDef promises, yours
   names a project, host or URL: what is read is bound to `reader.subject` on the host (law 2).
 - `fetch(args, reader)` only reads. It ends within about `timeout` seconds: it gives its own HTTP
   calls time-outs, refuses redirects, and is called by several threads at once.
-- It returns a Document. What is not in it, and why, stands in `missing`. If there is nothing at
-  all (expired, no permission, rate limit), it raises worker.errors.SourceError saying so in words
-  for the model; ArgumentError for arguments that cannot be right. Anything else that it raises is
-  taken for a SourceError.
-- What it returns is redacted and cut to `cap` bytes by the house, unless `redacted`: then `fetch`
-  has called `reader.redact` itself, as a stream must.
+- It returns a RawDocument of values as they are: the house takes secrets out, writes JSON or text,
+  and cuts it to `cap` bytes. What is not in it, and why, stands in `missing`.
+- If there is nothing at all (expired, no permission, rate limit), it raises SourceError of
+  worker.errors saying so in words for the model; ArgumentError for arguments that cannot be right.
+  Anything else that it raises is taken for a SourceError.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from worker.arguments import Arguments
 from worker.core.context import Subject
-from worker.core.hostile import UNSEEN
-from worker.core.ports import Document
+from worker.core.ports import Document, DocumentKind
+from worker.core.redacted_values import Redacted
+from worker.errors import SourceError
+from worker.sources.packing import Packed, repacked
 from worker.sources.reader import Reader
+from worker.sources.redactions import Redactions
+from worker.sources.revealed import revealed
 
 A = TypeVar("A", bound=Arguments)
 
@@ -47,20 +49,39 @@ def always(subject: Subject) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class RawDocument:
+    """What a source has read, with its secrets: nothing but `redacted_document` takes it further.
+
+    `content` is a mapping, which becomes JSON, or a text; a text `is_log` where its preview is to
+    show the lines that explain a failure. `missing` says what is not in it and why, or "". `final`
+    is False if the same call may give more later.
+
+    What is too large to hold, or no text, is opened by `chunks` (pieces of whole lines) or `files`
+    (a tree, given as a tar.gz), raising SourceError on the way; then `content` says what it is.
+    """
+
+    content: Mapping[str, Any] | str | bytes
+    missing: str = ""
+    final: bool = True
+    is_log: bool = False
+    chunks: Callable[[], Iterable[bytes]] | None = None
+    files: Callable[[], Iterable[Packed]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceDef(Generic[A]):
     """One read-only source.
 
-    `args` never holds a project (law 2). `fetch` raises SourceError. `note` is its line in the
-    system prompt. `redacted` says that what `fetch` gives was cleaned of secrets already.
-    `timeout` is in seconds, `cap` in bytes. It is offered to the sessions that it `applies` to.
+    `args` never holds a project (law 2). `fetch` raises SourceError; one of job logs returns their
+    Document. `note` is its line in the system prompt. `timeout` is in seconds, `cap` in bytes. It
+    is offered to the sessions that it `applies` to.
     """
 
     name: str
     description: str
     args: type[A]
-    fetch: Callable[[A, Reader], Document]
+    fetch: Callable[[A, Reader], RawDocument | Document]
     note: str
-    redacted: bool = False
     timeout: float = TIMEOUT
     cap: int = CAP
     applies: Callable[[Subject], bool] = always
@@ -70,24 +91,28 @@ class NoArguments(Arguments):
     """For sources that are fully bound to the session."""
 
 
-def to_json(value: Mapping[str, Any]) -> bytes:
-    """Compact JSON in the given order, one line per item of its lists: made for grep and sed.
-
-    Strings lose what is never seen in them.
-    """
-    lines = [f"{json.dumps(key)}:{_value(item)}" for key, item in value.items()]
-    text = ("{" + ",\n".join(lines) + "}\n").encode(errors="replace").decode()
-    return UNSEEN.sub("", text).encode()
+def redacted_document(raw: RawDocument, redact: Redactions) -> Document:
+    """The document of what a source has read. Raises SourceError for what is no JSON."""
+    data, kind = _written(raw, redact)
+    return Document(data, kind, raw.missing, _opener(raw, redact), raw.final)
 
 
-def _value(item: Any) -> str:
-    if isinstance(item, list) and item:
-        return "[\n" + ",\n".join(map(_compact, item)) + "\n]"
-    return _compact(item)
+def _opener(raw: RawDocument, redact: Redactions) -> Callable[[], Iterator[Redacted]] | None:
+    files, chunks = raw.files, raw.chunks
+    if files is not None:
+        return lambda: repacked(files(), redact)
+    return (lambda: redact.stream(chunks())) if chunks is not None else None
 
 
-def _compact(item: Any) -> str:
-    return json.dumps(item, separators=(",", ":"), ensure_ascii=False)
+def _written(raw: RawDocument, redact: Redactions) -> tuple[Redacted, DocumentKind]:
+    content = raw.content
+    if isinstance(content, Mapping):
+        try:
+            return redact.json(content), DocumentKind.JSON
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SourceError(f"what was read is no JSON: {error}") from error
+    data = redact(content.encode(errors="replace") if isinstance(content, str) else content)
+    return (data, DocumentKind.LOG) if raw.is_log else (revealed(data), DocumentKind.TEXT)
 
 
 def present(**fields: Any) -> dict[str, Any]:

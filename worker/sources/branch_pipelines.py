@@ -3,9 +3,8 @@
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import SourceDef, to_json
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.client import Listing
 from worker.sources.mr_details import pipeline_facts
 from worker.sources.reader import Reader
@@ -23,15 +22,15 @@ class BranchPipelines(Arguments):
     )
 
 
-def fetch(args: BranchPipelines, reader: Reader) -> Document:
+def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
     """The newest pipelines as JSON, newest first."""
     branch = args.branch or target_branch(reader)
     found = recent(branch, SHOWN, reader)
-    data = to_json({"branch": branch, "pipelines": [pipeline_facts(each) for each in found.items]})
+    content = {"branch": branch, "pipelines": [pipeline_facts(each) for each in found.items]}
     missing = f"pipelines before the newest {SHOWN}" if found.more else ""
     if not found.items:
         missing = f"pipelines: branch {branch} has none, or the read token may not see them"
-    return Document(data, missing=missing)
+    return RawDocument(content, missing)
 
 
 def target_branch(reader: Reader) -> str:

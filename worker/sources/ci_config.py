@@ -12,10 +12,9 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import one_line
-from worker.core.ports import Document, DocumentKind
 from worker.errors import ArgumentError, SourceError
 from worker.sources import file, wire
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.client import NotFound
 from worker.sources.reader import Reader
 
@@ -57,7 +56,7 @@ class _OwnFile:
         return any(mark in self.data for mark in (b"include", b"\\", b"\0"))
 
 
-def fetch(args: CiConfig, reader: Reader) -> Document:
+def fetch(args: CiConfig, reader: Reader) -> RawDocument:
     """The merged YAML under comment lines that say what is wrong with it, or the own file."""
     ref = args.ref or reader.subject.sha
     path = f"{reader.pipeline_project}/ci/lint"
@@ -71,14 +70,14 @@ def fetch(args: CiConfig, reader: Reader) -> Document:
     return _merged(found)
 
 
-def _merged(found: wire.Lint) -> Document:
+def _merged(found: wire.Lint) -> RawDocument:
     problems = [f"error: {each}" for each in found.errors]
     problems += [f"warning: {each}" for each in found.warnings]
     head = [f"# valid: {str(found.valid).lower()}"]
     head += [f"# {one_line(each, 2000)}" for each in problems[:MAX_PROBLEMS]]
     missing = "" if found.merged_yaml else "the merged configuration: GitLab could not make it"
     text = "\n".join([*head, found.merged_yaml or ""])
-    return Document(text.encode(errors="replace"), DocumentKind.TEXT, missing)
+    return RawDocument(text, missing)
 
 
 # ---------------------------------------------------------------------------------- other projects
@@ -130,7 +129,7 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
     return _OwnFile(project.path_with_namespace, path, blob.head)
 
 
-def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> Document:
+def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
     """The own file under comment lines that say what is not shown, and why."""
     asked = dict.fromkeys(_asked_for(found.includes or (), own.project))
     head = [
@@ -143,7 +142,7 @@ def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> Docu
     ]
     text = "\n".join([*head, ""]).encode(errors="replace")
     missing = "the merged configuration: it includes what this session may not read"
-    return Document(text + (own.data or b""), DocumentKind.TEXT, missing)
+    return RawDocument(text + (own.data or b""), missing)
 
 
 def _asked_for(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:

@@ -6,9 +6,8 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import one_line
-from worker.core.ports import Document, DocumentKind
 from worker.sources import wire
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.client import NotFound
 from worker.sources.mr_diff import fitting, left_out, rendered
 from worker.sources.reader import Reader
@@ -28,7 +27,7 @@ class Compare(Arguments):
     )
 
 
-def fetch(args: Compare, reader: Reader) -> Document:
+def fetch(args: Compare, reader: Reader) -> RawDocument:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
@@ -40,7 +39,7 @@ def fetch(args: Compare, reader: Reader) -> Document:
     if len(found.commits) > MAX_COMMITS:
         missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
     text = _commits(found.commits) + rendered(found.diffs, shown)
-    return Document(text.encode(errors="replace"), DocumentKind.TEXT, "; ".join(missing))
+    return RawDocument(text, "; ".join(missing))
 
 
 def _compared(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:

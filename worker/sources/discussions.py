@@ -4,10 +4,9 @@ from contextlib import suppress
 from typing import Any
 
 from worker.core.hostile import visible
-from worker.core.ports import Document
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.base import NoArguments, SourceDef, present, to_json
+from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.reader import Reader
 
 PAGES = 5
@@ -19,7 +18,7 @@ MAX_NOTE = 4000
 MAX_NOTES = 500
 
 
-def fetch(args: NoArguments, reader: Reader) -> Document:
+def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """The threads as JSON, oldest first: no system notes, none of our own, none internal."""
     path = f"{reader.merge_request}/discussions"
     found = reader.client.many(path, wire.Discussion, "the discussions", pages=PAGES)
@@ -32,7 +31,7 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
         if note.id not in internal and note.author.id not in own
     ]
     missing = _missing(len(internal), len(shown) - MAX_NOTES, found.more)
-    return Document(to_json({"discussions": _threads(shown[-MAX_NOTES:])}), missing=missing)
+    return RawDocument({"discussions": _threads(shown[-MAX_NOTES:])}, missing)
 
 
 def _own(reader: Reader) -> frozenset[int]:

@@ -25,7 +25,7 @@ def failed_jobs(reader: Reader) -> tuple[FailedJob, ...]:
     found = list(_own(path, number, reader))
     if len(found) < MOST_JOBS:
         found += _below(path, number, reader)
-    return tuple(_told(job, reader) for job in found[:MOST_JOBS])
+    return reader.redact.value(tuple(_told(job, reader) for job in found[:MOST_JOBS]))
 
 
 def _own(path: str, number: int, reader: Reader) -> Iterator[FailedJob]:

@@ -5,9 +5,8 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
 from worker.errors import ArgumentError
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.client import Blob, NotFound
 from worker.sources.reader import Reader
 
@@ -27,16 +26,16 @@ class File(Arguments):
     )
 
 
-def fetch(args: File, reader: Reader) -> Document:
+def fetch(args: File, reader: Reader) -> RawDocument:
     """The file's bytes; of a large file its two ends."""
     path = checked(args.path)
     ref = args.ref or reader.subject.sha
     blob = _read(reader, path, ref)
     if not blob.dropped:
-        return Document(blob.head, DocumentKind.TEXT)
+        return RawDocument(blob.head)
     mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
     missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
-    return Document(blob.head + mark + blob.tail, DocumentKind.TEXT, missing)
+    return RawDocument(blob.head + mark + blob.tail, missing)
 
 
 def _read(reader: Reader, path: str, ref: str) -> Blob:

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.ports import Document
+from worker.core.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.branch_pipelines import recent, target_branch
 from worker.sources.pipeline_jobs import all_jobs
 from worker.sources.reader import Reader
@@ -32,7 +33,7 @@ class _Run:
     job: wire.Job
 
 
-def list_runs(args: JobRuns, reader: Reader) -> Document:
+def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """The runs of the job as JSON, newest first, every attempt."""
     branch = target_branch(reader)
     looked_at: list[int] = []
@@ -52,7 +53,7 @@ def list_runs(args: JobRuns, reader: Reader) -> Document:
         "pipelines_looked_at": len(looked_at),
         "runs": list(map(_facts, runs)),
     }
-    return Document(to_json(told), missing="; ".join(missing))
+    return RawDocument(told, "; ".join(missing))
 
 
 def last_green(args: JobRuns, reader: Reader) -> Document:
@@ -94,10 +95,10 @@ def _told(run: _Run, branch: str, reader: Reader) -> Document:
     document = reader.logs.document(run.job.id)
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
-    last = f"[this is the log of {where}]\n".encode()
+    last = reader.redact(f"[this is the log of {where}]\n".encode(errors="replace"))
     chunks = document.chunks
     if chunks is None:
-        return replace(document, data=document.data + last)
+        return replace(document, data=Redacted.join_all([document.data, last]))
     return replace(document, chunks=lambda: chain(chunks(), [last]))
 
 
@@ -121,5 +122,4 @@ LAST_GREEN_LOG = SourceDef(
     args=JobRuns,
     fetch=last_green,
     note="the log of the same job when it last passed: what is new in the failed log",
-    redacted=True,
 )

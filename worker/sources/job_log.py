@@ -29,6 +29,5 @@ JOB_LOG = SourceDef(
     args=JobLog,
     fetch=fetch,
     note="the log of a job; quote it by job id and line number (grep -n)",
-    redacted=True,
     timeout=SECONDS,
 )

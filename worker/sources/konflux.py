@@ -15,9 +15,8 @@ from worker.arguments import Arguments
 from worker.core import logs
 from worker.core.context import Subject
 from worker.core.hostile import one_line
-from worker.core.ports import Document, DocumentKind
 from worker.errors import ArgumentError, SourceError
-from worker.sources.base import NoArguments, SourceDef, present, to_json
+from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.client import NotFound, keep_ends
 from worker.sources.reader import Reader
 from worker.sources.tekton import Run, Runs
@@ -86,7 +85,7 @@ class Konflux:
         """Whether the session's project has a namespace."""
         return subject.project.lower() in self._tenants
 
-    def pipeline_runs(self, args: NoArguments, reader: Reader) -> Document:
+    def pipeline_runs(self, args: NoArguments, reader: Reader) -> RawDocument:
         """The merge request's PipelineRuns as JSON, newest first."""
         tenant = self._tenant(reader.subject)
         missing: list[str] = []
@@ -94,12 +93,12 @@ class Konflux:
         for selector in _selectors(tenant, reader.subject):
             found |= self._listed(tenant, "pipelineruns", selector, missing)
         runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
-        told = to_json({"pipeline_runs": [_pipeline_run(run) for run in reversed(runs)]})
+        told = {"pipeline_runs": [_pipeline_run(run) for run in reversed(runs)]}
         if not runs:
             missing.append("runs: the cluster has none for this merge request (any more)")
-        return Document(told, missing="; ".join(missing))
+        return RawDocument(told, "; ".join(missing))
 
-    def task_runs(self, args: OfPipelineRun, reader: Reader) -> Document:
+    def task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
         """The TaskRuns of one PipelineRun as JSON, failed ones first."""
         tenant = self._tenant(reader.subject)
         self._owned(tenant, "pipelineruns", args.pipeline_run, reader.subject)
@@ -107,11 +106,9 @@ class Konflux:
         selector = f"tekton.dev/pipelineRun={args.pipeline_run}"
         runs = self._listed(tenant, "taskruns", selector, missing).values()
         ordered = sorted(runs, key=lambda run: (run.condition.status != "False", _began(run)))
-        return Document(
-            to_json({"task_runs": [_task_run(run) for run in ordered]}), missing="; ".join(missing)
-        )
+        return RawDocument({"task_runs": [_task_run(run) for run in ordered]}, "; ".join(missing))
 
-    def pod_log(self, args: OfTaskRun, reader: Reader) -> Document:
+    def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
         """The logs of a TaskRun's steps, one after the other under a heading each."""
         tenant = self._tenant(reader.subject)
         run = self._owned(tenant, "taskruns", args.task_run, reader.subject)
@@ -128,7 +125,7 @@ class Konflux:
             ended = f" (exit code {step.terminated.exitCode})" if step.terminated else ""
             parts.append(f"=== step {step.name}{ended} ===\n".encode())
             parts.append(self._log(tenant, run.status.podName, step.container, missing))
-        return Document(b"".join(parts), DocumentKind.LOG, "; ".join(missing))
+        return RawDocument(b"".join(parts), "; ".join(missing), is_log=True)
 
     # ------------------------------------------------------------------------------------ asking
 

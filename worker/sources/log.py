@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from worker.core import logs
 from worker.core.excerpt import Digest
 from worker.core.ports import Beside, Document, DocumentKind
-from worker.core.timeline import Timeline
+from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 from worker.sources.spool import Lines, Spool
 
@@ -40,7 +40,7 @@ class Log:
         web_url: str,
         hidden: int,
         final: bool,
-        timeline: Timeline,
+        outline: Redacted | None,
         digest: Digest | None,
         find_green: Callable[[], Green | None] | None,
     ) -> None:
@@ -49,7 +49,7 @@ class Log:
         self.web_url = web_url
         self.hidden = hidden
         self.final = final
-        self._timeline = timeline
+        self._outline = outline
         self._digest = digest
         self._find_green = find_green
         self._green: Green | None = None
@@ -85,7 +85,8 @@ class Log:
         """The log as a source returns it."""
         spool = self.spool
         whole = spool.size <= HELD and not spool.dropped
-        data = b"".join(spool.chunks()) if whole else b"a log of %d bytes" % spool.size
+        said = assume_redacted(b"a log of %d bytes" % spool.size)
+        data = Redacted.join_all(spool.chunks()) if whole else said
         return Document(
             data,
             DocumentKind.LOG,
@@ -104,8 +105,9 @@ class Log:
         return logs.excerpt_of(self.spool.chunks(), passed).digest()
 
     def _beside(self) -> Iterator[Beside]:
-        if told := self._timeline.told():
-            yield Beside(".outline", lambda: iter([told]), "times and sections, for `log outline`")
+        if (outline := self._outline) is not None:
+            about = "times and sections, for `log outline`"
+            yield Beside(".outline", lambda: iter([outline]), about)
         with self._lock:
             green = self._passed()
         if green:

@@ -4,7 +4,7 @@ exactly what the model was given (law 5)."""
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from worker.core import logs
 from worker.core.context import Subject
 from worker.core.excerpt import Digest, Excerpt
 from worker.core.ports import Document
-from worker.core.redacting import redacted
+from worker.core.redacted_values import Redacted
 from worker.core.timeline import Timeline
 from worker.errors import SourceError
 from worker.sources import wire
@@ -20,6 +20,7 @@ from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.green import LastGreen, Passed
 from worker.sources.log import Green, Log
+from worker.sources.redactions import Redactions
 from worker.sources.spool import Spool
 
 MAX_LOG = 240 * 1024 * 1024
@@ -57,7 +58,7 @@ class JobLogs:
         self,
         client: ReadClient,
         subject: Subject,
-        redact: Callable[[bytes], bytes],
+        redact: Redactions,
         max_log: int = MAX_LOG,
         max_kept: int = MAX_KEPT,
         binding: Binding | None = None,
@@ -124,10 +125,15 @@ class JobLogs:
             web_url=job.web_url,
             hidden=read.hidden,
             final=job.status in ENDED and read.size > 0 and not read.broken,
-            timeline=read.timeline,
+            outline=self._outline(read.timeline),
             digest=read.digest,
             find_green=(lambda: self._green(job)) if job.status == "failed" else None,
         )
+
+    def _outline(self, timeline: Timeline) -> Redacted | None:
+        """What lies beside the log; the names of its sections are other people's."""
+        values = timeline.values()
+        return self._redact.json(values) if values else None
 
     def _green(self, job: wire.Job) -> Green | None:
         """The log of the newest run of this job that passed, if it can be had cheaply."""
@@ -215,10 +221,10 @@ class _Reading:
             return 0
         return self.spool.lines - logs.shown_lines(b"".join(self._end))
 
-    def run(self, raw: Iterator[bytes], redact: Callable[[bytes], bytes]) -> None:
+    def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
         """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
         found: Excerpt | None = None
-        for lines in redacted(logs.pieces(self._counted(raw), self.timeline), redact):
+        for lines in redact.stream(logs.pieces(self._counted(raw), self.timeline)):
             self.spool.write(lines)
             if found is not None:
                 found.feed(lines)

@@ -3,9 +3,8 @@
 from typing import Any
 
 from worker.core.hostile import visible
-from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import NoArguments, SourceDef, present, to_json
+from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.reader import Reader
 
 PAGES = 5
@@ -13,12 +12,12 @@ MAX_MESSAGE = 4000
 """Characters of one message."""
 
 
-def fetch(args: NoArguments, reader: Reader) -> Document:
+def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """The commits as JSON, newest first."""
     path = f"{reader.merge_request}/commits"
     found = reader.client.many(path, wire.Commit, "the commits", pages=PAGES)
     missing = f"commits before the newest {len(found.items)}" if found.more else ""
-    return Document(to_json({"commits": list(map(commit_facts, found.items))}), missing=missing)
+    return RawDocument({"commits": list(map(commit_facts, found.items))}, missing)
 
 
 def commit_facts(commit: wire.Commit) -> dict[str, Any]:

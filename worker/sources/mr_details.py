@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from worker.core.ports import Document
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.base import NoArguments, SourceDef, present, to_json
+from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.client import Listing
 from worker.sources.reader import Reader
 
@@ -15,7 +14,7 @@ MAX_DESCRIPTION = 20_000
 COMMIT_PAGES = 1
 
 
-def fetch(args: NoArguments, reader: Reader) -> Document:
+def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """The merge request, its pipeline and commits as JSON."""
     mr = reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     missing: list[str] = []
@@ -23,8 +22,8 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
     commits = _commits(reader, missing)
     if len(mr.description or "") > MAX_DESCRIPTION:
         missing.append(f"the description after {MAX_DESCRIPTION} characters")
-    data = to_json(_details(mr) | {"pipeline": pipeline, "commits": commits})
-    return Document(data, missing="; ".join(missing))
+    content = _details(mr) | {"pipeline": pipeline, "commits": commits}
+    return RawDocument(content, "; ".join(missing))
 
 
 def _details(mr: wire.MergeRequest) -> dict[str, Any]:

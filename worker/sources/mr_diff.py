@@ -1,8 +1,7 @@
 """`gitlab_get_mr_diff`: the merge request's diff as one unified diff."""
 
-from worker.core.ports import Document, DocumentKind
 from worker.sources import wire
-from worker.sources.base import NoArguments, SourceDef
+from worker.sources.base import NoArguments, RawDocument, SourceDef
 from worker.sources.client import Listing
 from worker.sources.reader import Reader
 
@@ -14,15 +13,14 @@ MAX_SIZE = 8 * 1024 * 1024
 """Characters of all diffs together; a file past that is named only."""
 
 
-def fetch(args: NoArguments, reader: Reader) -> Document:
+def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """A summary, a line for each file, then the diffs."""
     found = changed_files(reader)
     shown, cut = fitting(found.items)
     missing = left_out(cut)
     if found.more:
         missing.append(f"all files after the first {len(found.items)}")
-    data = rendered(found.items, shown).encode(errors="replace")
-    return Document(data, DocumentKind.TEXT, "; ".join(missing))
+    return RawDocument(rendered(found.items, shown), "; ".join(missing))
 
 
 def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:

@@ -5,10 +5,12 @@ Nothing is unpacked on the host's disk; one file at a time is held in memory (wi
 
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
+from worker.sources.redactions import Redactions
 
 MAX_FILE = 16 * 1024 * 1024
 MAX_TOTAL = 512 * 1024 * 1024
@@ -96,11 +98,15 @@ def inflated(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[byt
         raise SourceError(f"{what}: it broke off")
 
 
-def repacked(files: Iterable[Packed], redact: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """A tar.gz of the files, each redacted; the same files give the same bytes.
+def repacked(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
+    """A tar.gz of the files, each redacted, and their names; the same files give the same bytes.
 
     A last member, `NOTICE`, names what was left out. Raises what `files` raises.
     """
+    return map(assume_redacted, _packed(files, redact))
+
+
+def _packed(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
     engine = zlib.compressobj(1, zlib.DEFLATED, 31)
     notices: list[str] = []
     for file in files:
@@ -110,7 +116,8 @@ def repacked(files: Iterable[Packed], redact: Callable[[bytes], bytes]) -> Itera
             why = "larger than 16 MiB" if name else "not a plain relative path"
             notices.append(f"{file.name[:500]!r}: {why}\n")
             continue
-        yield from _member(engine, name, redact(data), file.executable)
+        shown = redact(name.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        yield from _member(engine, shown, redact(data), file.executable)
     if notices:
         text = "".join(notices[:_MAX_NOTICES]) + _more(len(notices))
         yield from _member(engine, NOTICE, redact(text.encode(errors="replace")), False)

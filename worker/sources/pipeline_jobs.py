@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.client import Listing
 from worker.sources.downstream import Descent
 from worker.sources.matrix import dimensions
@@ -30,17 +29,17 @@ class PipelineJobs(Arguments):
     )
 
 
-def fetch(args: PipelineJobs, reader: Reader) -> Document:
+def fetch(args: PipelineJobs, reader: Reader) -> RawDocument:
     """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
     found = all_jobs(path, number, reader)
     descent = Descent(reader, own=own)
     downstream = descent.below(path, pipeline.id)
-    data = to_json(_told(pipeline, found.items) | present(downstream=downstream))
+    content = _told(pipeline, found.items) | present(downstream=downstream)
     missing = [*_missing(pipeline, found, bool(downstream)), *descent.missing]
     final = pipeline.status not in ("created", "pending", "running")
-    return Document(data, missing="; ".join(missing), final=final)
+    return RawDocument(content, "; ".join(missing), final)
 
 
 def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:

@@ -10,9 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from worker.arguments import Arguments
-from worker.core.ports import Document
 from worker.errors import ConfigError, SandpiperError, SourceError
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.reader import Reader
 
 GROUP = "sandpiper.sources"
@@ -74,19 +73,19 @@ def _problem(row: object) -> str:
 
 
 def _guarded(
-    fetch: Callable[[Any, Reader], Document], name: str
-) -> Callable[[Any, Reader], Document]:
+    fetch: Callable[[Any, Reader], object], name: str
+) -> Callable[[Any, Reader], RawDocument]:
     """`fetch`, whose own mistakes are values for the model too (law 8)."""
 
-    def guarded(args: Any, reader: Reader) -> Document:
+    def guarded(args: Any, reader: Reader) -> RawDocument:
         try:
-            document: object = fetch(args, reader)
+            raw = fetch(args, reader)
         except SandpiperError:
             raise
         except _BROKEN as error:
             raise SourceError(f"{name} failed: {type(error).__name__}: {error}") from error
-        if not isinstance(document, Document):
-            raise SourceError(f"{name} failed: it gave {type(document).__name__}, not a Document")
-        return document
+        if not isinstance(raw, RawDocument):
+            raise SourceError(f"{name} failed: it gave {type(raw).__name__}, not a RawDocument")
+        return raw
 
     return guarded

@@ -1,10 +1,7 @@
 """What a source is given: GitLab, the session it is bound to, and its job logs."""
 
 import fnmatch
-import re
-import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -16,47 +13,7 @@ from worker.sources.audience import Audience, find_audience
 from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.logs import JobLogs
-
-_MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
-
-
-class Redactions:
-    """Takes secrets out of documents and counts what it took, by kind. Safe to share by threads.
-
-    A line that comes again, in a piece that overlaps or in another document, counts once.
-    """
-
-    def __init__(self, redact: Callable[[bytes], bytes]) -> None:
-        self._redact = redact
-        self._found: Counter[str] = Counter()
-        self._seen: set[int] = set()
-        self._lock = threading.Lock()
-
-    def __call__(self, data: bytes) -> bytes:
-        """`data` without its secrets."""
-        clean = self._redact(data)
-        if clean != data:
-            with self._lock:
-                self._count(data, clean)
-        return clean
-
-    def _count(self, data: bytes, clean: bytes) -> None:
-        # Redaction keeps the number of lines.
-        for before, after in zip(data.split(b"\n"), clean.split(b"\n"), strict=False):
-            if before != after and hash(before) not in self._seen:
-                self._seen.add(hash(before))
-                self._found.update(_marks(after))
-                self._found.subtract(_marks(before))
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many secrets of each kind were taken out so far."""
-        with self._lock:
-            return dict(+self._found)
-
-
-def _marks(data: bytes) -> Counter[str]:
-    return Counter(kind.decode() for kind in _MARK.findall(data))
+from worker.sources.redactions import Redactions
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 import re
 
 from worker.core.hostile import UNSEEN
+from worker.core.redacted_values import Redacted, assume_redacted
 
 
-def revealed(data: bytes) -> bytes:
+def revealed(data: Redacted) -> Redacted:
     """`data` with each invisible character as `<U+200B>`; what is not UTF-8 stays as it is.
 
     Text is hidden from humans so; in a file it can also break a build, so it is not taken out.
@@ -13,7 +14,7 @@ def revealed(data: bytes) -> bytes:
     if data.isascii():
         return data
     text = data.decode("utf-8", "surrogateescape")
-    return UNSEEN.sub(_named, text).encode("utf-8", "surrogateescape")
+    return assume_redacted(UNSEEN.sub(_named, text).encode("utf-8", "surrogateescape"))
 
 
 def _named(found: re.Match[str]) -> str:

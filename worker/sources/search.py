@@ -4,9 +4,8 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import visible
-from worker.core.ports import Document, DocumentKind
 from worker.sources import wire
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.reader import Reader
 
 PER_PAGE = 50
@@ -23,7 +22,7 @@ class Search(Arguments):
     )
 
 
-def fetch(args: Search, reader: Reader) -> Document:
+def fetch(args: Search, reader: Reader) -> RawDocument:
     """Each place with its lines, as grep shows them."""
     query = {"scope": "blobs", "search": args.text} | ({"ref": args.ref} if args.ref else {})
     path = f"{reader.target_project}/search"
@@ -31,7 +30,7 @@ def fetch(args: Search, reader: Reader) -> Document:
     found = reader.client.page(path, wire.SearchHit, what, 1, PER_PAGE, query)
     text = "\n".join(map(_shown, found.items)) or "nothing found\n"
     missing = f"all after the first {PER_PAGE} places" if found.more else ""
-    return Document(text.encode(errors="replace"), DocumentKind.TEXT, missing)
+    return RawDocument(text, missing)
 
 
 def _shown(hit: wire.SearchHit) -> str:

@@ -8,11 +8,10 @@ from typing import IO, cast
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
 from worker.errors import SourceError
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.file import checked
-from worker.sources.packing import Budget, Packed, Pipe, inflated, repacked
+from worker.sources.packing import Budget, Packed, Pipe, inflated
 from worker.sources.reader import Reader
 
 MAX_ARCHIVE = 256 * 1024 * 1024
@@ -42,7 +41,7 @@ class SourceArchive(Arguments):
     )
 
 
-def fetch(args: SourceArchive, reader: Reader) -> Document:
+def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     """A tar.gz, read from GitLab while it is written to the sandbox."""
     ref = args.ref or reader.subject.sha
     folder = checked(args.folder.strip("/")) if args.folder.strip("/") else ""
@@ -50,15 +49,14 @@ def fetch(args: SourceArchive, reader: Reader) -> Document:
     path = f"{reader.pipeline_project}/repository/archive.tar.gz"
     what = f"the source archive at {ref}"
 
-    def chunks() -> Iterator[bytes]:
-        packed = reader.client.stream(path, what, MAX_ARCHIVE, query)
-        return repacked(members(packed, what), reader.redact)
+    def files() -> Iterator[Packed]:
+        return members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
 
     told = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
         "Unpack it: mkdir -p src && tar -xzf FILE -C src\n"
     )
-    return Document(told.encode(errors="replace"), DocumentKind.TEXT, chunks=chunks)
+    return RawDocument(told, files=files)
 
 
 def members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
@@ -114,6 +112,5 @@ SOURCE_ARCHIVE = SourceDef(
     args=SourceArchive,
     fetch=fetch,
     note="the whole source in the sandbox, to search and to run what needs no network",
-    redacted=True,
     timeout=SECONDS,
 )

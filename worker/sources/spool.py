@@ -1,4 +1,4 @@
-"""A job log kept while its session runs: in memory if it is short, else in files without a name.
+"""A redacted job log kept while its session runs: in memory if short, else in files without a name.
 
 Its line numbers are those of the whole log, also where its middle had to be left out.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
+from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 
 IN_MEMORY = 1 << 20
@@ -77,7 +78,7 @@ class Spool:
         """The numbers of the lines that are left out."""
         self.dropped_bytes = 0
 
-    def write(self, lines: bytes) -> None:
+    def write(self, lines: Redacted) -> None:
         """The next whole lines, each ended by a newline. Raises SourceError without room."""
         for block in _blocks(lines):
             self._write(block)
@@ -104,11 +105,14 @@ class Spool:
         first = self.dropped.start or segment.first
         self.dropped = range(first, segment.first + segment.lines)
 
-    def chunks(self, most: int | None = None) -> Iterator[bytes]:
+    def chunks(self, most: int | None = None) -> Iterator[Redacted]:
         """The log; what was left out as empty lines, so that line N stays line N.
 
         Of more than `most` bytes a part from the middle is left out too.
         """
+        return map(assume_redacted, self._chunks(most))
+
+    def _chunks(self, most: int | None) -> Iterator[bytes]:
         hidden = self.dropped if most is None else self._hidden(most)
         told = not hidden
         for block in self._blocks:

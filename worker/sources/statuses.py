@@ -6,9 +6,8 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import one_line
-from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.reader import Reader
 
 PAGES = 5
@@ -24,7 +23,7 @@ class Statuses(Arguments):
     )
 
 
-def fetch(args: Statuses, reader: Reader) -> Document:
+def fetch(args: Statuses, reader: Reader) -> RawDocument:
     """The statuses as JSON, failed ones first."""
     sha = args.sha or reader.subject.sha
     path = f"{reader.pipeline_project}/repository/commits/{sha}/statuses"
@@ -32,7 +31,7 @@ def fetch(args: Statuses, reader: Reader) -> Document:
     found = reader.client.many(path, wire.Status, what, pages=PAGES)
     ordered = sorted(found.items, key=lambda each: each.status != "failed")
     missing = f"statuses after the first {len(found.items)}" if found.more else ""
-    return Document(to_json({"sha": sha, "statuses": list(map(_facts, ordered))}), missing=missing)
+    return RawDocument({"sha": sha, "statuses": list(map(_facts, ordered))}, missing)
 
 
 def _facts(status: wire.Status) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def survey(reader: Reader, seconds: float = SECONDS) -> Survey:
     finally:
         # A log that hangs is left behind: its request has a time-out of its own.
         pool.shutdown(wait=False, cancel_futures=True)
-    return _told(found, reader, deadline)
+    return reader.redact.value(_told(found, reader, deadline))
 
 
 def _told(found: _Found, reader: Reader, deadline: float) -> Survey:

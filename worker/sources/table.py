@@ -8,10 +8,10 @@ from typing import Any
 from worker.arguments import parse, schema
 from worker.core.hostile import visible
 from worker.core.messages import ToolSpec
-from worker.core.ports import Document, DocumentKind, Source
+from worker.core.ports import Document, Source
 from worker.errors import ConfigError
 from worker.sources.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef, redacted_document
 from worker.sources.branch_pipelines import BRANCH_PIPELINES
 from worker.sources.cache import Cache
 from worker.sources.ci_config import CI_CONFIG
@@ -25,7 +25,6 @@ from worker.sources.mr_details import MR_DETAILS
 from worker.sources.mr_diff import MR_DIFF
 from worker.sources.pipeline_jobs import PIPELINE_JOBS
 from worker.sources.reader import Reader
-from worker.sources.revealed import revealed
 from worker.sources.search import SEARCH
 from worker.sources.source_archive import SOURCE_ARCHIVE
 from worker.sources.statuses import STATUSES
@@ -76,16 +75,12 @@ class _Bound:
 
     def _made(self, args: Any) -> Document:
         row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
-        document = row.fetch(args, reader)
-        data = document.data if row.redacted else reader.redact(document.data)
-        if document.kind is DocumentKind.TEXT:
-            data = revealed(data)
-        return capped(replace(document, data=data, missing=_said(document, reader)), row.cap)
-
-
-def _said(document: Document, reader: Reader) -> str:
-    """Names in it are other people's."""
-    return reader.redact(visible(document.missing)[:MAX_MISSING].encode()).decode()
+        found = row.fetch(args, reader)
+        if isinstance(found, RawDocument):
+            found = redacted_document(found, reader.redact)
+        # Names in it are other people's.
+        missing = reader.redact.text(visible(found.missing))[:MAX_MISSING]
+        return capped(replace(found, missing=missing), row.cap)
 
 
 def capped(document: Document, cap: int) -> Document:
@@ -94,7 +89,7 @@ def capped(document: Document, cap: int) -> Document:
     if over <= 0:
         return document
     missing = "; ".join(filter(None, (document.missing, f"the last {over} bytes")))
-    return replace(document, data=document.data[:cap], missing=missing)
+    return replace(document, data=document.data.cut(cap), missing=missing)
 
 
 def joined(*more: Rows) -> tuple[SourceDef[Any], ...]:
@@ -109,7 +104,7 @@ def joined(*more: Rows) -> tuple[SourceDef[Any], ...]:
 def bind(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     """The sources of one session by name, in the order of the table.
 
-    Every document is redacted exactly once, and kept: the same call gives the same bytes.
+    Every document is redacted, and kept: the same call gives the same bytes.
     """
     cache = Cache()
     return {

@@ -1,16 +1,14 @@
 """`gitlab_get_test_report`: what the pipeline's jobs reported of their tests, failed ones first."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import visible
-from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.reader import Reader
 
 MAX_CASES = 200
@@ -18,6 +16,9 @@ MAX_CASES = 200
 
 MAX_TEXT = 6000
 """Characters of one test's output."""
+
+MAX_DEPTH = 20
+"""Levels of an output that was XML."""
 
 
 class TestReportOf(Arguments):
@@ -30,7 +31,7 @@ class TestReportOf(Arguments):
     )
 
 
-def fetch(args: TestReportOf, reader: Reader) -> Document:
+def fetch(args: TestReportOf, reader: Reader) -> RawDocument:
     """Counts of each suite, then the tests that failed or ended in an error, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     what = f"the test report of pipeline {number}"
@@ -40,19 +41,17 @@ def fetch(args: TestReportOf, reader: Reader) -> Document:
     found = reader.client.one(f"{path}/test_report", wire.TestReport, what)
     report = found if own else _of_same_jobs(found, reader)
     bad = list(_bad(report))
-    data = to_json(
-        {
-            "total": present(**_counts(report), seconds=report.total_time),
-            "suites": [_suite(suite) for suite in report.test_suites],
-            "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
-        }
-    )
+    content = {
+        "total": present(**_counts(report), seconds=report.total_time),
+        "suites": [_suite(suite) for suite in report.test_suites],
+        "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
+    }
     withheld = len(found.test_suites) - len(report.test_suites)
     missing = [f"the tests of {withheld} jobs that the merge request does not have"] * bool(
         withheld
     )
     missing += [_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
-    return Document(data, missing="; ".join(filter(None, missing)))
+    return RawDocument(content, "; ".join(filter(None, missing)))
 
 
 def _of_same_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
@@ -96,11 +95,13 @@ def _case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
     )
 
 
-def _text(output: Any) -> str:
-    """GitLab gives text, or what its XML was made into."""
-    if isinstance(output, str) or not output:
-        return output or ""
-    return json.dumps(output, ensure_ascii=False)
+def _text(output: Any, depth: int = 0) -> str:
+    """GitLab gives text, or what its XML was made into: of that the texts, one below the other."""
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if isinstance(output, list):
+        return "\n".join(_text(item, depth + 1) for item in output) if depth < MAX_DEPTH else ""
+    return "" if output is None else str(output)
 
 
 def clipped(text: str) -> str:

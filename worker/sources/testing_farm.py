@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from worker.arguments import Arguments
 from worker.core.context import Subject
 from worker.core.hostile import one_line
-from worker.core.ports import Document
 from worker.errors import SourceError
-from worker.sources.base import SourceDef, present, to_json
+from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.client import NotFound
 from worker.sources.reader import Reader
 from worker.sources.web import WebReader, origin
@@ -114,7 +113,7 @@ class Farm:
         """Whether the session's project has repositories listed."""
         return subject.project.lower() in self._repositories
 
-    def request(self, args: OfRequest, reader: Reader) -> Document:
+    def request(self, args: OfRequest, reader: Reader) -> RawDocument:
         """The request's state and outcome as JSON."""
         found = self._found(args.request_id, reader.subject)
         result = found.result or Result()
@@ -131,9 +130,9 @@ class Farm:
             artifacts=found.run.artifacts if found.run else None,
             has_results=bool(result.xunit or result.xunit_url),
         )
-        return Document(to_json(told), final=found.state in ("complete", "error", "canceled"))
+        return RawDocument(told, final=found.state in ("complete", "error", "canceled"))
 
-    def test_results(self, args: OfRequest, reader: Reader) -> Document:
+    def test_results(self, args: OfRequest, reader: Reader) -> RawDocument:
         """Counts, and the tests that failed or ended in an error, as JSON."""
         found = self._found(args.request_id, reader.subject)
         what = f"the results of request {found.id}"
@@ -141,7 +140,7 @@ class Farm:
         bad = report.counts["failed"] + report.counts["error"]
         told = {"counts": report.counts, "failed": [case.facts() for case in report.bad]}
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
-        return Document(to_json(told), missing=missing)
+        return RawDocument(told, missing)
 
     def _found(self, request_id: str, subject: Subject) -> TestRequest:
         what = f"request {request_id}"

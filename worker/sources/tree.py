@@ -5,9 +5,8 @@ from contextlib import suppress
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core.ports import Document, DocumentKind
 from worker.sources import wire
-from worker.sources.base import SourceDef
+from worker.sources.base import RawDocument, SourceDef
 from worker.sources.client import Listing, NotFound
 from worker.sources.file import checked
 from worker.sources.reader import Reader
@@ -30,13 +29,13 @@ class Tree(Arguments):
     recursive: bool = Field(default=True, description="Folders in the folder too.")
 
 
-def fetch(args: Tree, reader: Reader) -> Document:
+def fetch(args: Tree, reader: Reader) -> RawDocument:
     """One path a line; a folder's ends with a slash."""
     found = _listed(args, reader)
     lines = [each.path + ("/" if each.type == "tree" else "") for each in found.items]
     missing = f"everything after the first {len(lines)} entries" if found.more else ""
     text = "".join(f"{line}\n" for line in lines)
-    return Document(text.encode(errors="replace"), DocumentKind.TEXT, missing)
+    return RawDocument(text, missing)
 
 
 def _listed(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:

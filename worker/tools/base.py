@@ -15,7 +15,7 @@ class Bench:
     """What tools work with in one run.
 
     `exec_timeout` is the longest a command may take, in seconds. `redact` takes secrets out of
-    text that comes from the sandbox; documents of sources come redacted.
+    results, whatever they are made of; what is written into the sandbox comes redacted.
     """
 
     sandbox: Sandbox

@@ -51,9 +51,9 @@ def _guarded(request: One, bench: Bench, limit: int) -> Made:
     try:
         return _fetch(request, bench, limit)
     except SourceError as error:
-        return Made({"source": request.source, "unavailable": bench.redact(str(error))}, 0, True)
+        return Made({"source": request.source, "unavailable": str(error)}, 0, True)
     except ArgumentError as error:
-        return Made({"source": request.source, "error": bench.redact(str(error))}, 0, True)
+        return Made({"source": request.source, "error": str(error)}, 0, True)
 
 
 def _fetch(request: One, bench: Bench, limit: int) -> Made:

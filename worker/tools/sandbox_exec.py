@@ -23,23 +23,23 @@ def run(args: Args, bench: Bench, number: int) -> Made:
     """Run the command; a non-zero exit status is a result like any other."""
     timeout = min(args.timeout_seconds or bench.exec_timeout, bench.exec_timeout)
     done = bench.sandbox.exec(args.command, timeout=timeout, number=number)
-    return Made(_content(done, timeout, bench), done.stdout.size + done.stderr.size)
+    return Made(_content(done, timeout), done.stdout.size + done.stderr.size)
 
 
-def _content(done: ExecResult, timeout: float, bench: Bench) -> dict[str, Any]:
+def _content(done: ExecResult, timeout: float) -> dict[str, Any]:
     content: dict[str, Any] = {"exit_code": done.exit_code}
     if done.timed_out:
         content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
     elif done.exit_code == 137:
         content["killed"] = "by signal 9, most likely for want of memory"
-    content |= _stream("stdout", done.stdout, bench)
+    content |= _stream("stdout", done.stdout)
     if done.stderr.size:
-        content |= _stream("stderr", done.stderr, bench)
+        content |= _stream("stderr", done.stderr)
     return content
 
 
-def _stream(name: str, output: Output, bench: Bench) -> dict[str, Any]:
-    content: dict[str, Any] = {name: bench.redact(output.preview)}
+def _stream(name: str, output: Output) -> dict[str, Any]:
+    content: dict[str, Any] = {name: output.preview}
     if output.path:
         content[f"{name}_file"] = output.path
         content[f"{name}_bytes"] = output.size

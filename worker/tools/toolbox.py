@@ -11,6 +11,7 @@ from sandbox.base import SandboxError, SandboxGone
 from worker.arguments import parse
 from worker.core.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
+from worker.core.redacted_values import redact_values
 from worker.core.spelling import meant
 from worker.errors import ArgumentError, SandboxLost, SourceError
 from worker.tools import documents
@@ -26,7 +27,10 @@ def offered(sources: Mapping[str, Source], allows: Callable[[str], bool]) -> tup
 
 
 class WorkflowToolbox:
-    """The tools and sources one workflow may use. Satisfies core.ports.Toolbox."""
+    """The tools and sources one workflow may use. Satisfies core.ports.Toolbox.
+
+    Whatever a result is made of, every string in it is redacted before it is written as JSON.
+    """
 
     def __init__(self, bench: Bench, allows: Callable[[str], bool]) -> None:
         self._tools = {tool.name: tool for tool in TOOLS if allows(tool.name)}
@@ -62,7 +66,7 @@ class WorkflowToolbox:
     def _ran(self, call: ToolCall, number: int) -> Ran:
         started = time.monotonic()
         made = self._answer(call, number)
-        content = json.dumps(made.content, ensure_ascii=False)
+        content = json.dumps(redact_values(made.content, self._bench.redact), ensure_ascii=False)
         result = ToolResult(call.id, call.name, content, made.is_error)
         return Ran(result, made.size, time.monotonic() - started)
 
@@ -72,9 +76,9 @@ class WorkflowToolbox:
         except SandboxGone as error:
             raise SandboxLost(str(error)) from error
         except SourceError as error:
-            return Made({"unavailable": self._bench.redact(str(error))}, 0, is_error=True)
+            return Made({"unavailable": str(error)}, 0, is_error=True)
         except (ArgumentError, SandboxError) as error:
-            return Made({"error": self._bench.redact(str(error))}, 0, is_error=True)
+            return Made({"error": str(error)}, 0, is_error=True)
 
     def _dispatch(self, call: ToolCall, number: int) -> Made:
         name = self._real_name(call.name)

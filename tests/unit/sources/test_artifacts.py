@@ -79,7 +79,7 @@ def test_all_files_come_as_one_redacted_archive(reader: Reader, job: int) -> Non
         reader.client, reader.subject, lambda data: data.replace(b"glpat-secret", b"[redacted: x]")
     )
     document = fetch(clean, "gitlab_get_artifacts", job_id=job)
-    assert b"tar -xzf" in document.data
+    assert b"tar -xzf" in bytes(document.data)
     found = files_in(document)
     assert found["log.txt"] == b"token: [redacted: x]\n"
     assert found["out/shot.png"] == FILES["out/shot.png"]

@@ -53,9 +53,9 @@ def test_what_is_included_from_another_project_is_withheld(
 ) -> None:
     configured(sim, scene, reader, {"project": path, "file": "ci.yml"})
     document = fetch(reader, "gitlab_get_ci_config")
-    assert b"vault" not in document.data
-    assert b"# included: file ci.yml of ops/secret" in document.data
-    assert b'"script": "make test"' in document.data
+    assert b"vault" not in bytes(document.data)
+    assert b"# included: file ci.yml of ops/secret" in bytes(document.data)
+    assert b'"script": "make test"' in bytes(document.data)
     assert document.missing.startswith("the merged configuration: it includes")
 
 
@@ -69,7 +69,7 @@ def test_what_an_own_file_includes_is_withheld_too_and_foreign_names_are_not_tol
     own = {"include": [{"project": "ops/secret", "file": "ci.yml"}]}
     scene.project.commits[reader.subject.sha]["own.yml"] = json.dumps(own).encode()
     configured(sim, scene, reader, {"local": "own.yml"})
-    data = fetch(reader, "gitlab_get_ci_config").data
+    data = bytes(fetch(reader, "gitlab_get_ci_config").data)
     assert b"# included: local own.yml of team/service" in data
     assert b"vault" not in data
     assert b"deeper" not in data
@@ -87,7 +87,7 @@ def test_what_gitlab_says_of_an_include_that_fails_is_withheld(
         b'"include"', b'"' + config.strip(b'"') + b'"'
     )
     scene.pipeline.yaml_errors = "Project `ops/secret` not found or access denied!"
-    data = fetch(reader, "gitlab_get_ci_config").data
+    data = bytes(fetch(reader, "gitlab_get_ci_config").data)
     assert b"does not exist" not in data
     # What the author was told is theirs to know.
     assert b"# error: Project `ops/secret` not found or access denied!" in data
@@ -132,7 +132,7 @@ def test_own_files_and_what_belongs_to_no_project_are_merged(
 ) -> None:
     scene.project.commits[reader.subject.sha]["own.yml"] = b"lint: {script: ruff}\n"
     configured(sim, scene, reader, {"local": "own.yml"})
-    assert b"ruff" in fetch(reader, "gitlab_get_ci_config").data
+    assert b"ruff" in bytes(fetch(reader, "gitlab_get_ci_config").data)
 
 
 def test_a_project_that_the_operator_lists_is_merged(
@@ -140,7 +140,7 @@ def test_a_project_that_the_operator_lists_is_merged(
 ) -> None:
     configured(sim, scene, reader, {"project": "ops/secret", "file": "ci.yml"})
     allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
-    assert b"vault" in fetch(allowed, "gitlab_get_ci_config").data
+    assert b"vault" in bytes(fetch(allowed, "gitlab_get_ci_config").data)
 
 
 def test_only_so_many_projects_are_looked_up(
@@ -244,7 +244,7 @@ def test_a_target_branchs_test_report_shows_the_same_jobs_only(
     ]
     document = fetch(reader, "gitlab_get_test_report", pipeline_id=main.id)
     assert [each["job"] for each in told(document)["suites"]] == ["rspec", "unit-tests"]
-    assert b"SECRET" not in document.data
+    assert b"SECRET" not in bytes(document.data)
     assert document.missing == "the tests of 1 jobs that the merge request does not have"
 
 

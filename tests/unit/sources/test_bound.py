@@ -11,32 +11,35 @@ from worker.core.ports import Document, DocumentKind
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ConfigError, SourceError
 from worker.sources import wire
-from worker.sources.base import NoArguments, SourceDef, to_json
+from worker.sources.base import NoArguments, RawDocument, SourceDef
 from worker.sources.cache import Cache
 from worker.sources.client import ReadClient
 from worker.sources.job_log import JobLog
 from worker.sources.mr_details import MR_DETAILS
-from worker.sources.reader import Reader, Redactions
+from worker.sources.reader import Reader
+from worker.sources.redactions import Redactions
 from worker.sources.table import bind, capped, joined
 
+CLEAN = Redactions(bytes)
 
-def row(fetch: Callable[[Any, Reader], Document], **more: Any) -> SourceDef[Any]:
+
+def row(fetch: Callable[[Any, Reader], RawDocument | Document], **more: Any) -> SourceDef[Any]:
     base = SourceDef("x_get_thing", "A thing.", NoArguments, fetch, "a thing")
     return replace(base, **more)
 
 
-def counting(document: Document) -> tuple[list[int], Callable[[Any, Reader], Document]]:
+def counting(raw: RawDocument) -> tuple[list[int], Callable[[Any, Reader], RawDocument]]:
     calls: list[int] = []
 
-    def fetch(args: Any, reader: Reader) -> Document:
+    def fetch(args: Any, reader: Reader) -> RawDocument:
         calls.append(1)
-        return replace(document, data=document.data + str(len(calls)).encode())
+        return replace(raw, content=f"{raw.content!s}{len(calls)}")
 
     return calls, fetch
 
 
 def test_the_same_call_gives_the_same_bytes(reader: Reader) -> None:
-    calls, made = counting(Document(b"x"))
+    calls, made = counting(RawDocument("x"))
     source = bind(reader, [row(made)])["x_get_thing"]
     assert source.fetch("{}") is source.fetch(" { } ")
     assert source.fetch("").data == b"x1"
@@ -44,18 +47,18 @@ def test_the_same_call_gives_the_same_bytes(reader: Reader) -> None:
 
 
 def test_other_arguments_are_another_call(reader: Reader) -> None:
-    _, made = counting(Document(b"x"))
+    _, made = counting(RawDocument("x"))
     source = bind(reader, [row(made, args=JobLog)])["x_get_thing"]
     assert source.fetch('{"job_id": 1}').data != source.fetch('{"job_id": 2}').data
 
 
 @pytest.mark.parametrize(
-    "document", [Document(b"x", final=False), Document(b"x", chunks=lambda: iter([b"y"]))]
+    "raw", [RawDocument("x", final=False), RawDocument("x", chunks=lambda: iter([b"y"]))]
 )
 def test_what_may_change_or_is_a_stream_is_asked_for_again(
-    reader: Reader, document: Document
+    reader: Reader, raw: RawDocument
 ) -> None:
-    _, made = counting(document)
+    _, made = counting(raw)
     source = bind(reader, [row(made)])["x_get_thing"]
     assert [source.fetch("{}").data, source.fetch("{}").data] == [b"x1", b"x2"]
 
@@ -75,7 +78,7 @@ def test_the_cache_forgets_what_was_not_asked_for_lately() -> None:
     def get(name: str, size: int) -> None:
         def make() -> Document:
             made.append(name)
-            return Document(b"x" * size)
+            return Document(CLEAN(b"x" * size))
 
         cache.get((name, ""), make)
 
@@ -90,11 +93,12 @@ def test_a_document_over_its_cap_is_cut_after_it_was_redacted(reader: Reader) ->
     clean = Reader.open(
         reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
     )
-    made = row(lambda args, reader: Document(b"ab hunter22", missing="c"), cap=7)
+    made = row(lambda args, reader: RawDocument("ab hunter22", "c"), cap=7)
     document = bind(clean, [made])["x_get_thing"].fetch("{}")
     assert document.data == b"ab [red"
     assert document.missing == "c; the last 9 bytes"
-    assert capped(Document(b"abc"), 3) == Document(b"abc")
+    whole = Document(CLEAN(b"abc"))
+    assert capped(whole, 3) == whole
 
 
 def test_a_source_begins_nothing_past_its_time(
@@ -157,17 +161,17 @@ def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> No
 
 def test_text_that_hides_is_shown_and_json_loses_it(reader: Reader) -> None:
     hidden = "key\u200b: a\U000e0041\u202e é\r\n"
-    text = row(lambda args, reader: Document(hidden.encode() + b"\xff", DocumentKind.TEXT))
+    text = row(lambda args, reader: RawDocument(hidden.encode() + b"\xff"))
     document = bind(reader, [text])["x_get_thing"].fetch("{}")
     assert document.data == "key<U+200B>: a<U+E0041><U+202E> é\r\n".encode() + b"\xff"
-    assert to_json({"t": hidden}) == '{"t":"key: a é\\r\\n"}\n'.encode()
+    assert CLEAN.json({"t": hidden}) == '{"t":"key: a é\\n"}\n'.encode()
 
 
 def test_what_is_said_to_be_missing_is_redacted_and_capped(reader: Reader) -> None:
     clean = Reader.open(
         reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
     )
-    made = row(lambda args, reader: Document(b"", missing="hunter22\u202e " + "x" * 9000))
+    made = row(lambda args, reader: RawDocument("", "hunter22\u202e " + "x" * 9000))
     document = bind(clean, [made])["x_get_thing"].fetch("{}")
     assert document.missing.startswith("[redacted: s] xxx")
     assert len(document.missing) < 2010

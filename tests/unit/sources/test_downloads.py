@@ -32,6 +32,7 @@ from worker.sources.client import ReadClient
 from worker.sources.downloads import Downloads, is_public, public_address
 from worker.sources.packing import repacked
 from worker.sources.reader import Reader
+from worker.sources.redactions import Redactions
 from worker.sources.web import WebReader, explained
 from worker.sources.xunit import ENCODINGS, MAX_MARKUP, Report
 
@@ -406,4 +407,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repacked(source_archive.members(iter([data]), "the archive"), bytes))
+        list(repacked(source_archive.members(iter([data]), "the archive"), Redactions(bytes)))

@@ -187,7 +187,7 @@ def test_a_step_whose_log_is_gone_is_said_beside_the_others(cluster: Cluster) ->
     with_pod(cluster)
     del cluster.logs["p-1", "step-fetch"]
     document = fetch(sources(cluster), "get_pod_log", task_run="scan")
-    assert b"timeout" in document.data
+    assert b"timeout" in bytes(document.data)
     assert document.missing == "the log of step-fetch: Konflux does not have it (any more)"
 
 
@@ -196,7 +196,7 @@ def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:
     size = konflux.MAX_LOG + 1_000_000
     cluster.logs["p-1", "step-scan"] = b"first\n" + b"x" * 99 + b"\n" + b"y\n" * (size // 2)
     document = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
-    assert b"first" in document.data
+    assert b"first" in bytes(document.data)
     assert re.match(r"\d+ bytes of the log of step-scan, cut from its middle", document.missing)
 
 
@@ -214,7 +214,7 @@ def test_the_archive_gives_what_the_cluster_has_deleted(cluster: Cluster, archiv
     bound = sources(cluster, archive)
     runs = {run["name"]: run["status"] for run in told(fetch(bound, "list_pipelineruns"))}
     assert runs == {"build-0": "failed", "build-1": "succeeded"}
-    assert b"timeout" in fetch(bound, "get_pod_log", task_run="scan").data
+    assert b"timeout" in bytes(fetch(bound, "get_pod_log", task_run="scan").data)
 
 
 def test_an_archive_that_is_down_is_missing_not_fatal(cluster: Cluster, archive: Cluster) -> None:

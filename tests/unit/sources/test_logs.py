@@ -9,6 +9,7 @@ from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.sources.logs import JobLogs
 from worker.sources.reader import Reader
+from worker.sources.redactions import Redactions
 
 
 def logs_of(
@@ -17,7 +18,7 @@ def logs_of(
     max_log: int = 1 << 24,
     max_kept: int = 1 << 26,
 ) -> JobLogs:
-    return JobLogs(reader.client, reader.subject, redact, max_log, max_kept)
+    return JobLogs(reader.client, reader.subject, Redactions(redact), max_log, max_kept)
 
 
 def traces(sim: GitLabSim) -> int:
@@ -221,7 +222,7 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     earlier = sim.run_pipeline(scene.mr, status="success")
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
-    logs = JobLogs(reader.client, later, bytes)
+    logs = JobLogs(reader.client, later, Redactions(bytes))
     (beside,) = logs.log(scene.job.id).document().beside()
     assert f"job {passed.id}, " in beside.about
 

@@ -14,6 +14,9 @@ from tests.unit.sources.conftest import zipped
 from worker.errors import SourceError
 from worker.sources import packing, source_archive, zips
 from worker.sources.packing import Packed, repacked, safe
+from worker.sources.redactions import Redactions
+
+PLAIN = Redactions(bytes)
 
 FILES = {"a.txt": b"one\n" * 1000, "deep/er/b.bin": bytes(range(256)) * 300, "empty": b""}
 
@@ -150,7 +153,8 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
         Packed("big", iter([b"\0" * packing.MAX_FILE, b"x"])),
         Packed(long, iter([b"deep"])),
     ]
-    found = contents(repacked(files, lambda data: data.replace(b"hunter22", b"[redacted]")))
+    clean = Redactions(lambda data: data.replace(b"hunter22", b"[redacted]"))
+    found = contents(repacked(files, clean))
     assert found["a.txt"] == (b"key=[redacted]\n", 0o644)
     assert found["run.sh"] == (b"#!/bin/sh\n", 0o755)
     assert found[long][0] == b"deep"
@@ -163,7 +167,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
 
 def test_the_same_files_give_the_same_bytes() -> None:
     def packed() -> bytes:
-        return b"".join(repacked((Packed(n, iter([d])) for n, d in FILES.items()), bytes))
+        return b"".join(repacked((Packed(n, iter([d])) for n, d in FILES.items()), PLAIN))
 
     assert packed() == packed()
 
@@ -191,7 +195,7 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
         (link("p-main-1/pipe", "", tarfile.FIFOTYPE), b""),
         (tarfile.TarInfo("p-main-1/../../b.py"), b"b"),
     )
-    found = contents(repacked(source_archive.members(pieces(data), "it"), bytes))
+    found = contents(repacked(source_archive.members(pieces(data), "it"), PLAIN))
     assert list(found) == ["a.py", packing.NOTICE]
 
 

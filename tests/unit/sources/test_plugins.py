@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from worker.core.ports import Document
 from worker.errors import ArgumentError, ConfigError, SourceError
-from worker.sources.base import NoArguments, SourceDef
+from worker.sources.base import NoArguments, RawDocument, SourceDef
 from worker.sources.plugins import GROUP, installed
 from worker.sources.reader import Reader
 from worker.sources.table import bind, joined, notes
@@ -17,7 +16,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.errors import SourceError
-from worker.sources.base import NoArguments, SourceDef
+from worker.sources.base import RawDocument, SourceDef
 
 class Day(Arguments):
     day: int = Field(ge=0, description="How many days ahead.")
@@ -29,7 +28,11 @@ def fetch(args, reader):
         return {}["nothing"]
     if args.day == 3:
         return "sunny"
-    return Document(f"{reader.subject.project}: rain".encode())
+    if args.day == 4:
+        return RawDocument({"wind": object()})
+    if args.day == 5:
+        return Document(b"sunny")
+    return RawDocument(f"{reader.subject.project}: rain")
 
 FORECAST = SourceDef("weather_get_forecast", "The forecast.", Day, fetch, "the weather")
 ROWS = [FORECAST]
@@ -70,7 +73,9 @@ def test_a_plug_ins_rows_stand_after_the_houses(
     [
         (1, "no forecast: the key has expired"),
         (2, "weather_get_forecast failed: KeyError: 'nothing'"),
-        (3, "weather_get_forecast failed: it gave str, not a Document"),
+        (3, "weather_get_forecast failed: it gave str, not a RawDocument"),
+        (4, "what was read is no JSON: Object of type object"),
+        (5, "weather_get_forecast failed: TypeError: a Document is made of Redacted"),
     ],
 )
 def test_whatever_a_plug_in_raises_is_a_value_for_the_model(
@@ -112,7 +117,7 @@ def given(name: str, row: Any) -> EntryPoint:
 
 
 def made(**changes: Any) -> Any:
-    row = SourceDef("weather_get", "The weather.", NoArguments, lambda a, r: Document(b""), "it")
+    row = SourceDef("weather_get", "The weather.", NoArguments, lambda a, r: RawDocument(""), "it")
     return replace(row, **changes)
 
 

@@ -7,10 +7,13 @@ import pytest
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
 from worker.core.ports import Beside, Document, DocumentKind
+from worker.core.redacted_values import Redacted
 from worker.errors import ArgumentError
+from worker.sources.redactions import Redactions
 from worker.tools import documents
 from worker.tools.base import Bench
 
+CLEAN = Redactions(bytes)
 PATH = "/tmp/data/job.log"
 
 
@@ -36,11 +39,11 @@ def bench(room: int) -> tuple[Bench, SmallSandbox]:
 def log(*beside: Beside) -> Document:
     """A log of 30 MB that can be cut."""
 
-    def chunks(most: int | None = None) -> Iterator[bytes]:
-        yield b"x" * min(most or 30 << 20, 30 << 20)
+    def chunks(most: int | None = None) -> Iterator[Redacted]:
+        yield CLEAN(b"x" * min(most or 30 << 20, 30 << 20))
 
     return Document(
-        b"a log",
+        CLEAN(b"a log"),
         DocumentKind.LOG,
         chunks=chunks,
         lines=7,
@@ -52,7 +55,7 @@ def log(*beside: Beside) -> Document:
 
 def test_a_streamed_log_comes_with_its_preview_its_lines_and_what_goes_beside_it() -> None:
     tools, sandbox = bench(1 << 30)
-    green = Beside(".green", lambda: iter([b"passed\n"]), "the log of job 7")
+    green = Beside(".green", lambda: iter([CLEAN(b"passed\n")]), "the log of job 7")
     made = documents.fetched(log(green), tools, PATH, 900)
     assert made.content == {
         "saved_to": PATH,
@@ -80,7 +83,7 @@ def test_a_log_of_which_no_part_fits_is_an_error_for_the_model() -> None:
 
 def test_what_does_not_fit_beside_it_is_left_out() -> None:
     tools, sandbox = bench(30 << 20)
-    green = Beside(".green", lambda: iter([b"x" * (31 << 20)]), "the log of job 7")
+    green = Beside(".green", lambda: iter([CLEAN(b"x" * (31 << 20))]), "the log of job 7")
     made = documents.fetched(log(green), tools, PATH, 900)
     assert "also_saved" not in made.content
     assert list(sandbox.files) == [PATH]

@@ -10,13 +10,16 @@ from tests.contexts import call
 from tests.fakes import EMPTY, FixedSource, MemorySandbox
 from worker.core.messages import ToolResult, ToolSpec
 from worker.core.ports import Document, DocumentKind
+from worker.core.redacted_values import Redacted
 from worker.errors import SandboxLost, SourceError
+from worker.sources.redactions import Redactions
 from worker.tools.base import Bench
 from worker.tools.toolbox import WorkflowToolbox
 
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
-SMALL = Document(b'{"title": "x"}')
-LARGE = Document(b"line\n" * 2000, DocumentKind.TEXT, missing="page 3 could not be read")
+CLEAN = Redactions(bytes)
+SMALL = Document(CLEAN(b'{"title": "x"}'))
+LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, missing="page 3 could not be read")
 
 
 class Room:
@@ -235,7 +238,9 @@ def test_what_a_source_says_of_its_failure_is_redacted() -> None:
 
 
 def test_a_stream_goes_to_a_file_and_its_words_to_the_model() -> None:
-    told = Document(b"A tar.gz. Unpack it.\n", DocumentKind.TEXT, chunks=lambda: iter([b"a", b"b"]))
+    parts = [CLEAN(b"a"), CLEAN(b"b")]
+    words = CLEAN(b"A tar.gz. Unpack it.\n")
+    told = Document(words, DocumentKind.TEXT, chunks=lambda: iter(parts))
     room = Room(told)
     content, result = room.run(SPEC.name, {}, number=3)
     assert content == {
@@ -251,10 +256,10 @@ def test_a_stream_goes_to_a_file_and_its_words_to_the_model() -> None:
 
 
 def test_a_stream_that_breaks_off_is_told_to_the_model() -> None:
-    def chunks() -> Iterator[bytes]:
-        yield b"a"
+    def chunks() -> Iterator[Redacted]:
+        yield CLEAN(b"a")
         raise SourceError("the archive: GitLab did not answer in time")
 
-    content, result = Room(Document(b"", chunks=chunks)).run(SPEC.name, {})
+    content, result = Room(Document(CLEAN(b""), chunks=chunks)).run(SPEC.name, {})
     assert content == {"unavailable": "the archive: GitLab did not answer in time"}
     assert result.is_error

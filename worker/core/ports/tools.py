@@ -7,6 +7,7 @@ from typing import Protocol
 
 from worker.core.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.places import Place
+from worker.core.redacted_values import Redacted
 
 
 class Toolbox(Protocol):
@@ -51,13 +52,13 @@ class Beside:
     """A file that goes into the sandbox beside a document's, named like it with a `suffix` more."""
 
     suffix: str
-    chunks: Callable[[], Iterator[bytes]]
+    chunks: Callable[[], Iterator[Redacted]]
     about: str
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a source returns. `missing` says what is not in it and why, or "".
+    """What a source gives, without secrets. `missing` says what is not in it and why, or "".
 
     A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
     and `data` says in words what it is. `final` is False if the same call may give more later.
@@ -66,15 +67,21 @@ class Document:
     many bytes of it, line numbers kept, for where the whole does not fit. Neither raises.
     """
 
-    data: bytes
+    data: Redacted
     kind: DocumentKind = DocumentKind.JSON
     missing: str = ""
-    chunks: Callable[[], Iterator[bytes]] | None = None
+    chunks: Callable[[], Iterator[Redacted]] | None = None
     final: bool = True
     lines: int | None = None
     preview: Callable[[int], str] | None = None
     beside: Callable[[], Iterable[Beside]] = tuple
-    part: Callable[[int], Iterator[bytes]] | None = None
+    part: Callable[[int], Iterator[Redacted]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for data that nobody has redacted."""
+        given: object = self.data
+        if not isinstance(given, Redacted):
+            raise TypeError("a Document is made of Redacted: a source returns a RawDocument")
 
 
 class Source(Protocol):

@@ -63,8 +63,9 @@ ROOMS = {
     "worker.forge": Room(
         (*PURE, "worker.gitlab_client"), ("gitlab", "jinja2", "markdown_it", "requests")
     ),
+    # A stored archive is read by what unpacks it: one reader of what a sandbox has made.
     "worker.pages": Room(
-        (*PURE, "worker.settings.pages"),
+        (*PURE, "worker.settings.pages", "sandbox.image"),
         ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
     ),
     "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),

@@ -1,24 +1,34 @@
-"""One file out of a turn's `sandbox.tar.gz`, streamed. A sandbox has made it, so it is hostile."""
+"""One file out of a turn's `sandbox.tar.gz`, streamed. A sandbox has made it, so it is hostile.
 
+It is read by the reader that unpacks it for a reply, which refuses what ours are never made of.
+"""
+
+import io
 import re
-import tarfile
+import time
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from typing import IO, cast
 
+from sandbox.image import tar
+from sandbox.image.archive import SLACK, Caps, Reader, wanted
+from sandbox.image.frames import Refused
 from worker.errors import SandpiperError
 
-MOST_READ = 2 << 30
-"""Bytes of an archive that are unpacked to find a file and give it out."""
+SECONDS = 30.0
+"""How long a file is looked for."""
 
-MOST_MEMBERS = 10_000
-_MOST_HEADER = 64 * 1024
+LIMITS = {
+    "packed": 512 << 20,
+    "raw": 1 << 30,
+    "file": 256 << 20,
+    "members": 10_000,
+    "ratio": 200,
+}
+"""What is read of an archive, in bytes and members: no more than a sandbox may pack."""
+
 _CHUNK = 64 * 1024
-_EXTENDED = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.GNUTYPE_SPARSE),
-)
 _PATH = re.compile(r"/tmp/((?:_out|data)/[^\0\n\r]{1,1000})")
 
 
@@ -34,69 +44,68 @@ def member(path: str) -> str | None:
     return found[1]
 
 
-def extracted(chunks: Iterable[bytes], name: str) -> tuple[int, Iterator[bytes]]:
+def extracted(
+    chunks: Iterable[bytes], name: str, seconds: float = SECONDS
+) -> tuple[int, Iterator[bytes]]:
     """The size and the content of member `name`. Raises NoFile; `chunks` is read on the way."""
-    try:
-        source = cast(IO[bytes], _Unpacked(chunks))
-        archive = tarfile.open(fileobj=source, mode="r|", tarinfo=_Careful)  # noqa: SIM115
-        for number, found in enumerate(archive):
-            if number >= MOST_MEMBERS:
-                break
-            plain = found.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not found.issparse()
-            if plain and found.name.removeprefix("./").removeprefix("tmp/") == name:
-                content = archive.extractfile(found)
-                if content is not None:
-                    return found.size, _content(content)
-    except (tarfile.TarError, zlib.error, OSError, ValueError, EOFError) as error:
-        raise NoFile(f"the archive cannot be read: {error}") from error
+    caps = Caps(LIMITS)
+    source = _Unpacked(chunks, caps, time.monotonic() + seconds)
+    file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
+    reader = Reader(cast(IO[bytes], file), caps)
+    with _translated():
+        for found in reader.members():
+            caps.check_ratio(SLACK)
+            caps.member(found.name, found.size)
+            if found.kind != tar.FOLDER and wanted(found) == name:
+                source.until = float("inf")  # from here on the reader of the answer sets the pace
+                return found.size, _content(reader)
     raise NoFile(f"there is no {name} in the archive")
 
 
-def _content(file: IO[bytes]) -> Iterator[bytes]:
-    with closing(file):
-        try:
-            while chunk := file.read(_CHUNK):
-                yield chunk
-        except (tarfile.TarError, zlib.error, OSError, ValueError, EOFError) as error:
-            raise NoFile(f"the archive breaks off: {error}") from error
+def _content(reader: Reader) -> Iterator[bytes]:
+    with _translated():
+        while reader.left:
+            chunk = reader.need(min(reader.left, _CHUNK))
+            reader.left -= len(chunk)
+            yield chunk
 
 
-class _Careful(tarfile.TarInfo):
-    """A member whose header does not fill the memory."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Careful":
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _EXTENDED and found.size > _MOST_HEADER:
-            raise tarfile.ReadError("a header is too large")
-        return found
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (Refused, zlib.error, OSError, ValueError) as error:
+        raise NoFile(f"the archive cannot be read: {error}") from error
 
 
-class _Unpacked:
-    """What `chunks` are the gzip of, as a file that is read once."""
+class _Unpacked(io.RawIOBase):
+    """What `chunks` are the gzip of. Raises ValueError at `until` (monotonic seconds)."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
+    def __init__(self, chunks: Iterable[bytes], caps: Caps, until: float) -> None:
+        self.until = until
         self._chunks = iter(chunks)
+        self._caps = caps
         self._gzip = zlib.decompressobj(wbits=31)
-        self._ready = b""
-        self._read = 0
 
-    def read(self, size: int) -> bytes:
-        """The next bytes, at most `size`; fewer at the end only."""
-        found = []
-        while size > 0 and (part := self._next(size)):
-            found.append(part)
-            size -= len(part)
-        return b"".join(found)
+    def readable(self) -> bool:
+        """See RawIOBase."""
+        return True
 
-    def _next(self, size: int) -> bytes:
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """See RawIOBase."""
         part = b""
         while not part and not self._gzip.eof:
-            source = self._gzip.unconsumed_tail or next(self._chunks, b"")
-            part = self._gzip.decompress(source, size)
-            if not part and not source:
-                raise EOFError("it breaks off")
-        self._read += len(part)
-        if self._read > MOST_READ:
-            raise EOFError("it is too large")
-        return part
+            if time.monotonic() > self.until:
+                raise ValueError("it takes too long")
+            part = self._gzip.decompress(self._source(), len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _source(self) -> bytes:
+        if self._gzip.unconsumed_tail:
+            return self._gzip.unconsumed_tail
+        chunk = next(self._chunks, b"")
+        if not chunk:
+            raise ValueError("it breaks off")
+        self._caps.pack(len(chunk))
+        return chunk

@@ -9,7 +9,7 @@ import binascii
 import hmac
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import anyio
@@ -58,6 +58,10 @@ class Pages:
     now: Callable[[], float]
     parked: Callable[[], Iterable[str]] = tuple
     line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE))
+    # Archives are large and hostile: pages do not wait for them.
+    archives: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE)
+    )
 
     def routes(self) -> list[Route]:
         """To be mounted at the root."""
@@ -80,7 +84,7 @@ class Pages:
         member = files.member(_query(request, "path"))
         if name is None or member is None or not _TURN.fullmatch(turn):
             return _nothing()
-        return await self._made(lambda: self._file(name, int(turn), member))
+        return await self._made(lambda: self._file(name, int(turn), member), self.archives)
 
     async def overview(self, request: Request) -> Response:
         """The list of turns, for operators."""
@@ -101,11 +105,13 @@ class Pages:
             return None
         return name if self.signer.good(name, signature, self.now()) else None
 
-    async def _made(self, make: Callable[[], Response]) -> Response:
+    async def _made(
+        self, make: Callable[[], Response], line: anyio.CapacityLimiter | None = None
+    ) -> Response:
         try:
             with anyio.move_on_after(SECONDS):
                 return await anyio.to_thread.run_sync(
-                    make, limiter=self.line, abandon_on_cancel=True
+                    make, limiter=line or self.line, abandon_on_cancel=True
                 )
         except files.NoFile as error:
             _log.info("%s", error)
@@ -130,7 +136,18 @@ class Pages:
         if chunks is None:
             return _nothing()
         size, content = files.extracted(chunks, member)
-        return StreamingResponse(_guarded(content), headers=_download(member, size))
+        return StreamingResponse(self._streamed(content), headers=_download(member, size))
+
+    async def _streamed(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The file; where its archive breaks off, so does the answer."""
+        try:
+            while chunk := await anyio.to_thread.run_sync(
+                next, content, b"", limiter=self.archives
+            ):
+                yield chunk
+        except SandpiperError as error:
+            _log.warning("a download broke off: %s", error)
+            raise
 
     def _overview(self, before: str, project: str) -> Response:
         store, recent = self.open()
@@ -162,15 +179,6 @@ def _is_operator(authorization: str, token: str) -> bool:
     elif scheme.lower() != "bearer":
         return False
     return hmac.compare_digest(given.encode(), token.encode())
-
-
-def _guarded(content: Iterator[bytes]) -> Iterator[bytes]:
-    """The file; where its archive breaks off, so does the answer."""
-    try:
-        yield from content
-    except SandpiperError as error:
-        _log.warning("a download broke off: %s", error)
-        raise
 
 
 def _download(member: str, size: int) -> Mapping[str, str]:

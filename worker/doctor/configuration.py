@@ -25,6 +25,9 @@ def settings(patient: Patient) -> Iterator[Line]:
     yield from _secret(patient.settings.gitlab.webhook_secret)
     yield from _plain("gitlab.url", patient.settings.gitlab.url, "the tokens")
     yield from _plain("pages.url", patient.settings.pages.url, "links to sessions")
+    if why := patient.settings.pages.why_unsafe(patient.settings.gitlab.webhook_secret):
+        advice = "set SANDPIPER_PAGE_SECRET to the output of `openssl rand -hex 32`, everywhere"
+        yield warning("pages.secret", why, advice)
 
 
 def _plain(name: str, url: str, what: str) -> Iterator[Line]:

@@ -60,8 +60,8 @@ class Published:
         if signer is None:
             raise ConfigError(
                 "pages.url is set, but there is no secret to sign the links with: set "
-                "SANDPIPER_PAGE_SECRET (or GITLAB_WEBHOOK_SECRET) to the same value for serve and "
-                "for the workers"
+                "SANDPIPER_PAGE_SECRET (or GITLAB_WEBHOOK_SECRET, with 16 characters or more) to "
+                "the same value for serve and for the workers"
             )
 
         def link(session_id: str) -> str:

@@ -4,6 +4,9 @@ from pydantic import Field, field_validator
 
 from worker.settings.base import Part, Secret
 
+SHORTEST_SECRET = 16
+"""Characters. Whoever sees a link can try at leisure what it was signed with."""
+
 
 class PageSettings(Part):
     """`pages:`."""
@@ -18,7 +21,9 @@ class PageSettings(Part):
         default=30.0, gt=0, le=3650, description="How long such a link is good, in days."
     )
     secret: Secret = Field(
-        default="", description="What links are signed with; else the webhook's secret is used."
+        default="",
+        description="What links are signed with; else a key that is derived from the webhook's "
+        "secret, if that has 16 characters or more.",
     )
     operator_token: Secret = Field(
         default="", description="Opens the list of sessions at `/sessions`; empty: there is none."
@@ -27,6 +32,18 @@ class PageSettings(Part):
     @field_validator("secret", "operator_token")
     @classmethod
     def _long(cls, value: str) -> str:
-        if 0 < len(value) < 16:
-            raise ValueError("expected at least 16 characters")
+        if 0 < len(value) < SHORTEST_SECRET:
+            raise ValueError(f"expected at least {SHORTEST_SECRET} characters")
         return value
+
+    def signing_secret(self, webhook_secret: str) -> str:
+        """What links are signed with, or "" if there is nothing that could not be guessed."""
+        return self.secret or (webhook_secret if len(webhook_secret) >= SHORTEST_SECRET else "")
+
+    def why_unsafe(self, webhook_secret: str) -> str:
+        """What is wrong with how links are signed, or "": there are none, or they have a secret."""
+        if self.secret or not (self.url or self.operator_token):
+            return ""
+        if self.signing_secret(webhook_secret):
+            return "links to sessions are signed with a key from the webhook's secret"
+        return "links to sessions cannot be signed: the webhook's secret is too short for it"

@@ -1,5 +1,6 @@
 """What takes requests: the webhook receiver, and the pages of what is stored."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,8 @@ from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
 from worker.wiring.stores import store
 
+_log = logging.getLogger("sandpiper.pages")
+
 MOST_READ = 200
 """Entries of the journal that the operators' page looks through."""
 
@@ -31,6 +34,12 @@ def door(
 ) -> Starlette:
     """The webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
+    if why := settings.pages.why_unsafe(gitlab.webhook_secret):
+        _log.warning(
+            "%s: set SANDPIPER_PAGE_SECRET to the output of `openssl rand -hex 32`, the same for "
+            "serve and for the workers",
+            why,
+        )
     issuer = gitlab.ci_issuer or gitlab.url
     tokens = TokenReader(GitLabKeys(gitlab.url), issuer, gitlab.ci_audience, time.time)
     built = http.build(
@@ -56,5 +65,5 @@ def _parked(kept: Kept) -> Iterator[str]:
 def published(settings: Settings) -> Published:
     """The pages of what is stored."""
     pages = settings.pages
-    secret = pages.secret or settings.gitlab.webhook_secret
+    secret = pages.signing_secret(settings.gitlab.webhook_secret)
     return Published(pages.url, pages.days, secret, pages.operator_token, time.time)

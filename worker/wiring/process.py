@@ -7,6 +7,7 @@ from worker.core.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, tracing
+from worker.wiring.doors import published
 from worker.wiring.engines import driver
 from worker.wiring.kits import tool_names
 from worker.wiring.providers import models
@@ -39,7 +40,7 @@ def require_secret(settings: Settings) -> None:
 
 
 def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, model, store, engine."""
+    """Raise unless jobs can run here: tokens, workflows, model, links, store, engine."""
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
@@ -48,6 +49,7 @@ def require_worker(settings: Settings) -> None:
     playbook.load(settings.workflows)
     for each in models(settings):
         each.close()
+    published(settings).linker()
     store(settings).probe()
     try:
         driver(settings).check()

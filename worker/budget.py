@@ -1,6 +1,7 @@
-"""What a project has cost in a day of UTC, and whether there is anything left.
+"""What a project, and all together, have cost in a day of UTC, and whether there is anything left.
 
 spend/{project_id}/{YYYY-MM-DD}.json     dollars by turn, so that a turn told of twice counts once
+spend/0/{YYYY-MM-DD}.json                the same of all projects: none has the number 0
 
 Turns that are at work count when they end, so that a day may end above its cap by what was begun
 below it. What cannot be priced counts nothing.
@@ -9,9 +10,11 @@ below it. What cannot be priced counts nothing.
 import json
 import logging
 import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from worker.core.ports import Clock
@@ -24,12 +27,18 @@ FOLDER = "spend/"
 MOST_TURNS = 800
 """Turns of a day that are kept one by one; the oldest are added up."""
 
-_ROUNDS = 16
+EVERYTHING = 0
+"""Stands for all projects together."""
+
+_ROUNDS = 60
+_PAUSE = 0.05
+"""Seconds at most between two rounds: of many that write at once, each round lets one through."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One project's day: dollars by turn, those of older turns in one, and who was told of it."""
+    """A day of one project or of all: dollars by turn, those of older turns in one, and which
+    merge requests were told of it."""
 
     turns: Mapping[str, float] = field(default_factory=dict)
     older: float = 0.0
@@ -42,37 +51,42 @@ class Day:
 
 
 class Budget:
-    """Every project may cost `cap` dollars a day, 0 for any number. Methods raise StoreError."""
+    """Every project may cost `cap` dollars a day, and all together `total`; 0 is no cap.
 
-    def __init__(self, records: Records, clock: Clock, cap: float) -> None:
-        self._records, self._clock, self._cap = records, clock, cap
+    Methods raise StoreError.
+    """
+
+    def __init__(self, records: Records, clock: Clock, cap: float, total: float = 0.0) -> None:
+        self._records, self._clock, self._cap, self._total = records, clock, cap, total
 
     def used_up(self, project_id: int) -> str:
         """Why nothing more may be spent on a project today, or ""."""
-        if not self._cap:
-            return ""
-        if self._day(project_id).total < self._cap:
-            return ""
+        of_all, of_project = self.reasons
+        if self._total and self._day(EVERYTHING).total >= self._total:
+            return of_all
+        if self._cap and self._day(project_id).total >= self._cap:
+            return of_project
+        return ""
+
+    @property
+    def reasons(self) -> tuple[str, str]:
+        """What `used_up` may say."""
+        anew = "is used up; it begins anew at midnight UTC"
         return (
-            f"today's budget of {self._cap:.2f} USD for this project is used up; it begins anew at "
-            "midnight UTC (limits.project_cost_usd_per_day)"
+            f"today's budget of {self._total:.2f} USD for all projects {anew} "
+            "(limits.cost_usd_per_day)",
+            f"today's budget of {self._cap:.2f} USD for this project {anew} "
+            "(limits.project_cost_usd_per_day)",
         )
 
     def spend(self, project_id: int, session: str, turn: int, dollars: float) -> None:
         """A turn has cost so much, all in all. A store that fails costs only the count."""
-        if not self._cap or not dollars:
-            return
-
-        def with_it(day: Day) -> Day:
-            turns = {**day.turns, f"{session}/{turn}": dollars}
-            kept = dict(list(turns.items())[-MOST_TURNS:])
-            older = sum(cost for name, cost in turns.items() if name not in kept)
-            return Day(kept, day.older + older, day.told)
-
-        try:
-            self._change(project_id, with_it)
-        except StoreError as error:
-            log.warning("session %s: its cost is not counted: %s", session, error)
+        caps = {EVERYTHING: self._total, project_id: self._cap}
+        for counted in (which for which, cap in caps.items() if cap and dollars):
+            try:
+                self._change(counted, partial(_with_turn, f"{session}/{turn}", dollars))
+            except StoreError as error:
+                log.warning("session %s: its cost is not counted: %s", session, error)
 
     def tell(self, project_id: int, mr_iid: int) -> None:
         """A merge request was told today that nothing is left."""
@@ -105,7 +119,15 @@ class Budget:
                     return
             elif stored.content == content or self._records.replace(name, content, stored.version):
                 return
+            self._clock.sleep(random.uniform(0, _PAUSE))
         raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
+
+
+def _with_turn(name: str, dollars: float, day: Day) -> Day:
+    turns = {**day.turns, name: dollars}
+    kept = dict(list(turns.items())[-MOST_TURNS:])
+    older = sum(cost for name, cost in turns.items() if name not in kept)
+    return Day(kept, day.older + older, day.told)
 
 
 def encode(day: Day) -> bytes:

@@ -85,6 +85,8 @@ def _hear(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> _Heard 
     ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
     if asked is None and not ours:
         return "the thread was not begun by Sandpiper, and the note is not addressed to it"
+    if reason := deps.desk.unserved(trigger.project_id):
+        return reason
     if deps.desk.is_bot(said.author_id):
         return f"user {said.author_id} is a bot"
     if not deps.desk.may_command(trigger.project_id, said.author_id):

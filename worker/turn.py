@@ -99,7 +99,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
 
 
 def unaffordable(turn: Turn, deps: Deps) -> str:
-    """Why a turn that nobody has asked for is not taken, or "": the project's budget is used up,
+    """Why a turn that nobody has asked for is not taken, or "": the day's budget is used up,
     the merge request was told so today, and nothing is known that would answer for a model.
 
     Raises StoreError.
@@ -133,7 +133,7 @@ def _charged(context: Context, deps: Deps) -> None:
         return
     project, iid = context.subject.project_id, context.subject.mr_iid
     reason = context.outcome.reason if context.outcome else ""
-    if reason and reason == _used_up(context, deps):
+    if reason in deps.budget.reasons:
         deps.budget.tell(project, iid)
     cost = context.spent.cost_usd or 0.0
     deps.budget.spend(project, context.session_id, context.turn, cost)

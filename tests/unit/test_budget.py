@@ -10,6 +10,7 @@ from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoKit, Job
 from worker import job
 from worker.budget import MOST_TURNS, Budget, Day, decode, encode
+from worker.clock import SystemClock
 from worker.core.context import Status, Subject
 from worker.core.finding import Verdict
 from worker.core.survey import Failing, Group, Ruled, Survey
@@ -28,8 +29,8 @@ def at(tmp_path: Path) -> Iterator[Job]:
         assert sim.unexpected == []
 
 
-def budget(at: Job, cap: float) -> Budget:
-    return Budget(at.store.records, at.clock, cap)
+def budget(at: Job, cap: float, total: float = 0.0) -> Budget:
+    return Budget(at.store.records, at.clock, cap, total)
 
 
 def another_failure(at: Job) -> Pipeline:
@@ -67,6 +68,39 @@ def test_what_many_threads_spend_at_once_is_all_counted(tmp_path: Path) -> None:
     assert not Budget(store.records, HandClock(), 1.01).used_up(7)
 
 
+@pytest.mark.attack("strangers")
+def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
+    tmp_path: Path,
+) -> None:
+    store, start = FolderStore(tmp_path), threading.Barrier(48)
+
+    def spend(number: int) -> None:
+        kept = Budget(store.records, SystemClock(), 0.0, 6.0)
+        start.wait(30)
+        kept.spend(100 + number % 12, f"{number:04x}", 0, 0.125)
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(48)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    full = Budget(store.records, SystemClock(), 0.0, 6.0)
+    assert "6.00 USD for all projects" in full.used_up(100)
+    assert "limits.cost_usd_per_day" in full.used_up(4711)
+    assert not Budget(store.records, SystemClock(), 0.0, 6.01).used_up(100)
+    assert len(list(store.records.names("spend/"))) == 1
+
+
+def test_a_project_and_all_projects_are_counted_side_by_side(tmp_path: Path) -> None:
+    kept = Budget(FolderStore(tmp_path).records, HandClock(), 1.0, 1.5)
+    kept.spend(7, "abcd", 0, 1.0)
+    assert "for this project" in kept.used_up(7)
+    assert kept.used_up(8) == ""
+    kept.spend(8, "abce", 0, 0.5)
+    assert "for all projects" in kept.used_up(8)
+    assert {kept.used_up(7), kept.used_up(9)} <= set(kept.reasons)
+
+
 def test_a_day_of_many_turns_stays_small_and_loses_nothing(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     turns = {f"{number:020x}/0": 0.25 for number in range(MOST_TURNS)}
@@ -90,10 +124,11 @@ def test_a_damaged_day_has_cost_nothing(tmp_path: Path, content: bytes) -> None:
     assert kept.used_up(7)
 
 
+@pytest.mark.parametrize("caps", [(0.01, 0.0), (0.0, 0.01)])
 def test_a_merge_request_is_told_once_that_nothing_is_left_and_the_next_day_goes_on(
-    at: Job,
+    at: Job, caps: tuple[float, float]
 ) -> None:
-    spent = budget(at, 0.01)
+    spent = budget(at, *caps)
     at.answers(FINDING, FINDING)
     assert isinstance(at.failed(budget=spent), job.Finished)
     told = at.failed(another_failure(at), budget=spent)
@@ -135,8 +170,11 @@ def ruled(subject: Subject, workflow: Workflow) -> Kit:
     return RuleKit()
 
 
-def test_what_a_rule_explains_costs_nothing_and_is_still_told(at: Job) -> None:
-    spent = budget(at, 0.01)
+@pytest.mark.parametrize("caps", [(0.01, 0.0), (0.0, 0.01)])
+def test_what_a_rule_explains_costs_nothing_and_is_still_told(
+    at: Job, caps: tuple[float, float]
+) -> None:
+    spent = budget(at, *caps)
     spent.spend(at.scene.project.id, "abcd", 0, 1.0)
     spent.tell(at.scene.project.id, at.scene.mr.iid)
     ended = at.failed(budget=spent, kit=ruled)

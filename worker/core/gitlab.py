@@ -89,7 +89,8 @@ class Desk(Protocol):
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
         """The same for a merge request named by a human; its newest failed pipeline by default.
 
-        `project` is a path, or an id as text.
+        `project` is a path, or an id as text. Of `gitlab.projects` only a list that is not empty
+        counts here, not whether the bot is a member: somebody who may ask has asked.
         """
         ...
 
@@ -115,6 +116,14 @@ class Desk(Protocol):
 
     def may_command(self, project_id: int, user_id: int) -> bool:
         """Whether the user is a member of the project at or above `reply_min_access`."""
+        ...
+
+    def unserved(self, project_id: int) -> str:
+        """Why a project is not served, or "": not listed, or no list and the bot no member."""
+        ...
+
+    def is_members(self, subject: Subject) -> bool:
+        """Whether the merge request is a member's, by `fork_min_access`, and from no fork."""
         ...
 
     def is_bot(self, user_id: int) -> bool:

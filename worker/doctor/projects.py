@@ -57,7 +57,8 @@ def visible(patient: Patient) -> Iterator[Line]:
         if not any(_fits(each, [glob]) for each in seen):
             advice = "make the bot a member there, or take it out of gitlab.projects"
             yield warning("projects", f"nothing visible is named {glob}", advice)
-    yield good("projects", f"{len(found)} visible: {names(found)}")
+    served = "visible" if globs else "served, the bot's memberships, as gitlab.projects is empty"
+    yield good("projects", f"{len(found)} {served}: {names(found)}")
 
 
 def names(projects: Sequence[Project]) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from worker.settings.base import Part, Secret
 
 ACCESS_LEVELS = {"guest": 10, "reporter": 20, "developer": 30, "maintainer": 40, "owner": 50}
+Role = Literal["guest", "reporter", "developer", "maintainer", "owner"]
 
 
 class GitLabSettings(Part):
@@ -15,11 +16,16 @@ class GitLabSettings(Part):
     url: str = Field(default="https://gitlab.com", description="Where GitLab is.")
     projects: tuple[str, ...] = Field(
         default=(),
-        description="Globs of the projects served, by path; none: every project that the read "
-        "token can see.",
+        description="Globs of the projects served, by path; none: every project in which the read "
+        "token's user is a member.",
     )
-    reply_min_access: Literal["guest", "reporter", "developer", "maintainer", "owner"] = Field(
+    reply_min_access: Role = Field(
         default="developer", description="The role from which on a member may ask and command."
+    )
+    fork_min_access: Role = Field(
+        default="developer",
+        description="The role in the target project from which on an author's forks are looked at "
+        "unasked, and an author's other merge requests teach known failures.",
     )
     skip_labels: tuple[str, ...] = Field(
         default=(), description="Merge requests with one of these labels are left alone."

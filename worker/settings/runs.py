@@ -8,7 +8,7 @@ from worker.settings.base import Part
 
 
 class LimitSettings(Part):
-    """`limits:`: of one run, one thread, one project."""
+    """`limits:`: of one run, one thread, one project, all projects."""
 
     max_iterations: int = Field(
         default=50, ge=1, le=1000, description="Model calls of one run; a workflow may set less."
@@ -27,6 +27,11 @@ class LimitSettings(Part):
         le=1000,
         description="Failures of one project that all workers together look into at a time; 0: "
         "half of one worker's threads.",
+    )
+    cost_usd_per_day: float = Field(
+        default=0.0,
+        ge=0,
+        description="Dollars that all projects together may cost in a day (UTC); 0: no cap.",
     )
     project_cost_usd_per_day: float = Field(
         default=0.0,

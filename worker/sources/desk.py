@@ -4,7 +4,7 @@ import fnmatch
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from worker.sources.audience import find_audience
 from worker.sources.changes import changes
 from worker.sources.client import NotFound, ReadClient
 from worker.sources.delta import since
+from worker.sources.members import Memberships, access_level
 from worker.sources.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.desk")
@@ -31,9 +32,9 @@ _PIPELINE_PAGES = 2
 class GitLabDesk:
     """The Desk over GitLab.
 
-    `projects` are globs of allowed project paths (`*` also crosses slashes; none allows all);
-    `min_access` is the access level (30 is Developer) from which a member may command. `policy`
-    holds for what nobody asked for, not for `find`.
+    `projects` are globs of allowed project paths (`*` also crosses slashes; none allows those in
+    which the token's user is a member); `min_access` is the access level (30 is Developer) from
+    which a member may command. `policy` holds for what nobody asked for, not for `find`.
     """
 
     def __init__(
@@ -51,29 +52,34 @@ class GitLabDesk:
         self._min_access = min_access
         self._policy = policy
         self._sleep = sleep
+        self._memberships = Memberships(client)
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline that still matters, or the reason why not."""
+        targets = self._targets(trigger)
+        if isinstance(targets, str):
+            return targets
         pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
         if pipeline.status != "failed" and not self._failing(trigger, pipeline):
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
         if pipeline.source == "parent_pipeline":
             return f"pipeline {pipeline.id} is a child pipeline: its parent is looked at instead"
-        mr = self._merge_request(trigger, pipeline)
+        mr = self._merge_request(trigger, pipeline, targets)
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
-        project = self._project(str(mr.target_project_id))
         return (
-            self._not_allowed(project)
-            or _settled(mr)
+            _settled(mr)
             or _outdated(mr, pipeline)
-            or policy.unwanted(self._client, mr, self._policy)
-            or self._bound(project, mr, pipeline, trigger.project_id)
+            or policy.unwanted(self._client, mr, self._policy, trigger.project_id)
+            or self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
         )
 
     def ended(self, trigger: PipelineFailed) -> float:
         """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
-        return _epoch(self._pipeline(trigger.project_id, trigger.pipeline_id).finished_at)
+        try:
+            return _epoch(self._pipeline(trigger.project_id, trigger.pipeline_id).finished_at)
+        except NotFound:
+            return 0.0
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
         """The merge request `mr_iid` of the project at path `project`, for a human who asks.
@@ -81,7 +87,7 @@ class GitLabDesk:
         Its newest failed pipeline unless one is named; how old it is does not matter.
         """
         found = self._project(quote(project, safe=""), f"the project {project}")
-        if reason := self._not_allowed(found):
+        if reason := self._unlisted(found):
             return reason
         path = f"/projects/{found.id}/merge_requests/{mr_iid}"
         name = f"{found.path_with_namespace}!{mr_iid}"
@@ -114,12 +120,18 @@ class GitLabDesk:
 
     def may_command(self, project_id: int, user_id: int) -> bool:
         """Whether the user is an active member at or above `min_access`."""
-        path = f"/projects/{project_id}/members/all/{user_id}"
-        try:
-            member = self._client.one(path, wire.Member, f"member {user_id}")
-        except NotFound:
-            return False
-        return member.state == "active" and member.access_level >= self._min_access
+        return access_level(self._client, project_id, user_id) >= self._min_access
+
+    def unserved(self, project_id: int) -> str:
+        """Why a project is not served, or ""."""
+        found = self._served(project_id)
+        return found if isinstance(found, str) else ""
+
+    def is_members(self, subject: Subject) -> bool:
+        """Whether its merge request is a member's, from the project itself."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+        mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
 
     def is_bot(self, user_id: int) -> bool:
         """Whether GitLab says that the account is not a person's."""
@@ -156,18 +168,18 @@ class GitLabDesk:
 
     def passed(self, trigger: PipelinePassed) -> Subject | str:
         """The merge request whose newest pipeline has passed, or the reason why there is none."""
+        targets = self._targets(trigger)
+        if isinstance(targets, str):
+            return targets
         pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
         if pipeline.status != "success":
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
-        mr = self._merge_request(trigger, pipeline)
+        mr = self._merge_request(trigger, pipeline, targets)
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
-        project = self._project(str(mr.target_project_id))
-        if reason := self._not_allowed(project):
-            return reason
         if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
             return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
-        return self._bound(project, mr, pipeline, trigger.project_id)
+        return self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
 
     def changes(self, subject: Subject) -> Changes | str:
         """The merge request's diff if the subject is still its head, or the reason why not."""
@@ -199,24 +211,59 @@ class GitLabDesk:
         listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _PIPELINE_PAGES)
         return any(not job.allow_failure for job in listed.items)
 
+    def _targets(
+        self, trigger: PipelineFailed | PipelinePassed
+    ) -> Mapping[int, wire.Project] | str:
+        """The served projects that the merge request may go to, or why there is none."""
+        if trigger.mr_iid:
+            return self._served(trigger.mr_project_id or trigger.project_id)
+        return self._served(trigger.project_id, or_parent=True)
+
+    def _served(
+        self, project_id: int, *, or_parent: bool = False
+    ) -> Mapping[int, wire.Project] | str:
+        """The project by its id if it is served, `or_parent` with what it is a fork of."""
+        try:
+            found = [self._project(str(project_id))]
+        except NotFound:
+            if self._globs:
+                raise
+            return f"project {project_id}: the bot is no member there, and gitlab.projects is empty"
+        parent = found[0].forked_from_project
+        with suppress(NotFound):
+            if or_parent and parent:
+                found.append(self._project(str(parent.id)))
+        refused = {project.id: self._refusal(project) for project in found}
+        served = {project.id: project for project in found if not refused[project.id]}
+        return served or refused[found[0].id]
+
+    def _refusal(self, project: wire.Project) -> str:
+        """Why a project is not served, or ""."""
+        if self._globs:
+            return self._unlisted(project)
+        reason = self._memberships.refusal(project.id)
+        return f"project {project.path_with_namespace}: {reason}" if reason else ""
+
     def _merge_request(
-        self, trigger: PipelineFailed | PipelinePassed, pipeline: wire.Pipeline
+        self,
+        trigger: PipelineFailed | PipelinePassed,
+        pipeline: wire.Pipeline,
+        targets: Mapping[int, wire.Project],
     ) -> wire.MergeRequest | None:
+        """The merge request of a pipeline into one of the projects `targets`."""
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
-            found = self._by_ref(trigger, pipeline) or self._by_branch(trigger)
+            found = self._by_ref(pipeline, targets) or self._by_branch(trigger, targets)
             if found is None:
                 return None
             project, iid = found.target_project_id, found.iid
         path = f"/projects/{project}/merge_requests/{iid}"
         return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
-    def _by_ref(
-        self, trigger: PipelineFailed | PipelinePassed, pipeline: wire.Pipeline
-    ) -> wire.MergeRequest | None:
+    def _by_ref(self, pipeline: wire.Pipeline, targets: Iterable[int]) -> wire.MergeRequest | None:
         """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
         named = _OF_MR.match(pipeline.ref)
-        for project in self._family(trigger.project_id) if named else ():
+        for project in targets if named else ():
             path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
             with suppress(NotFound):
                 mr = self._client.one(path, wire.MergeRequest, "the pipeline's merge request")
@@ -224,15 +271,11 @@ class GitLabDesk:
                     return mr
         return None
 
-    def _family(self, project_id: int) -> list[int]:
-        """The project, and the one it is a fork of."""
-        parent = self._project(str(project_id)).forked_from_project
-        return [project_id, parent.id] if parent else [project_id]
-
-    def _by_branch(self, trigger: PipelineFailed | PipelinePassed) -> wire.MergeRequest | None:
+    def _by_branch(
+        self, trigger: PipelineFailed | PipelinePassed, targets: Iterable[int]
+    ) -> wire.MergeRequest | None:
         """The open merge request of a branch pipeline; a fork's may go to the parent project."""
-        projects = self._family(trigger.project_id)
-        found = [mr for project in projects for mr in self._open(project, trigger)]
+        found = [mr for project in targets for mr in self._open(project, trigger)]
         if len(found) > 1:
             names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
             log.info("pipeline %d: the oldest of %s is taken", trigger.pipeline_id, names)
@@ -251,7 +294,7 @@ class GitLabDesk:
         ]
         return sorted(found, key=lambda mr: mr.iid)
 
-    def _not_allowed(self, project: wire.Project) -> str:
+    def _unlisted(self, project: wire.Project) -> str:
         path = project.path_with_namespace
         if not self._globs or any(fnmatch.fnmatchcase(path.lower(), glob) for glob in self._globs):
             return ""

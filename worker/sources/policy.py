@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from worker.sources import wire
 from worker.sources.client import NotFound, ReadClient
+from worker.sources.members import access_level
 
 _DIFF_PAGES = 10
 
@@ -17,13 +18,15 @@ class Policy:
     """What is not looked at unless a human asks.
 
     Labels are compared whatever their case; `skip_paths` are globs of file paths (`*` also crosses
-    slashes), and leave a merge request alone that changes nothing else.
+    slashes), and leave a merge request alone that changes nothing else. `fork_min_access` is the
+    access level in the target project from which an author is a member.
     """
 
     skip_labels: tuple[str, ...] = ()
     skip_drafts: bool = False
     skip_paths: tuple[str, ...] = ()
     bot_merge_requests: bool = False
+    fork_min_access: int = 30
 
 
 DEFAULT = Policy()
@@ -43,9 +46,30 @@ def is_bot(client: ReadClient, user_id: int) -> bool:
         return False
 
 
-def unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> str:
-    """The reason to leave a merge request alone, or "". Raises SourceError."""
+def is_fork(mr: wire.MergeRequest) -> bool:
+    """Whether its branch is in another project, or in one that is gone."""
+    return mr.source_project_id != mr.target_project_id
+
+
+def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
+    """Whether its author is a member of the target project. Raises SourceError."""
+    author = mr.author.id if mr.author else 0
+    level = access_level(client, mr.target_project_id, author) if author else 0
+    return level >= policy.fork_min_access
+
+
+def unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
+    """The reason to leave a merge request alone, or "". Raises SourceError.
+
+    `ran_in` is the project its pipeline ran in: only a member starts a fork's in the target.
+    """
     name = f"merge request !{mr.iid}"
+    in_fork = is_fork(mr) and ran_in != mr.target_project_id
+    if in_fork and not is_members(client, mr, policy):
+        return (
+            f"{name} comes from a fork of somebody below gitlab.fork_min_access; a member may ask "
+            "for a look: /sandpiper analyze"
+        )
     if policy.skip_drafts and mr.draft:
         return f"{name} is a draft (gitlab.skip_drafts)"
     unwelcome = {label.casefold() for label in policy.skip_labels}

@@ -70,7 +70,10 @@ def deps(
         choices={model.name: partial(FallbackModel, [model]) for model in models},
         turns_per_day=settings.limits.turns_per_day,
         project_concurrency=settings.limits.project_concurrency,
-        budget=Budget(kept.records, clock, settings.limits.project_cost_usd_per_day),
+        budget=Budget(
+            *(kept.records, clock, settings.limits.project_cost_usd_per_day),
+            settings.limits.cost_usd_per_day,
+        ),
         debounce=gitlab.debounce,
         note=NoteOptions(**settings.note.model_dump()),
         known=None if salt else kept.known,
@@ -92,6 +95,7 @@ def _desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
         skip_drafts=gitlab.skip_drafts,
         skip_paths=gitlab.skip_paths,
         bot_merge_requests=gitlab.bot_merge_requests,
+        fork_min_access=ACCESS_LEVELS[gitlab.fork_min_access],
     )
     level = ACCESS_LEVELS[gitlab.reply_min_access]
     return GitLabDesk(client, gitlab.url, gitlab.projects, level, policy)

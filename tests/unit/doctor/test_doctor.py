@@ -31,3 +31,10 @@ class _Ignored(list[str]):
 def test_a_well_patient_is_told_so(patient: Bed) -> None:
     names = ("settings", "workflows", "versions", *GITLAB, "broker", "store", "disk", "model")
     assert {line.status for line in patient.lines(*names)} == {Status.GOOD}
+
+
+def test_without_a_list_the_bots_memberships_are_said_to_be_served(patient: Bed) -> None:
+    patient.gitlab.add_project("public/thing", public=True)
+    (line,) = patient.lines("projects")
+    memberships = "the bot's memberships, as gitlab.projects is empty"
+    assert line.found == f"1 served, {memberships}: team/service"

@@ -1,0 +1,218 @@
+"""Strangers start no run: which projects are served, and whose forks are looked at unasked."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.test_desk import desk_of, failed
+from worker.core.context import Subject
+from worker.core.triggers import PipelineFailed
+from worker.demo.gitlab import (
+    Access,
+    GitLabSim,
+    MergeRequest,
+    Pipeline,
+    Project,
+    Scene,
+    User,
+    failing_merge_request,
+)
+from worker.errors import SourceError
+from worker.sources.client import ReadClient
+from worker.sources.desk import GitLabDesk
+from worker.sources.members import ANEW, FRESH, MOST, Memberships
+from worker.sources.policy import Policy
+
+pytestmark = pytest.mark.attack("strangers")
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected == []
+        assert {seen.method for seen in running.requests} <= {"GET"}
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return failing_merge_request(sim)
+
+
+@pytest.fixture
+def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+    return desk_of(sim, scene)
+
+
+@pytest.fixture
+def stranger(sim: GitLabSim) -> User:
+    return sim.add_user("mallory")
+
+
+def elsewhere(sim: GitLabSim, owner: User, *, public: bool = True) -> tuple[Project, Pipeline]:
+    """Somebody's own project, in which the bot is no member, with a failed pipeline."""
+    project = sim.add_project("mallory/farm", public=public)
+    sim.add_member(project, owner, Access.OWNER)
+    mr = sim.open_merge_request(project, owner, title="Free tokens", branch="free")
+    return project, sim.run_pipeline(mr)
+
+
+def from_fork(sim: GitLabSim, scene: Scene, author: User) -> MergeRequest:
+    fork = sim.add_project("mallory/service", parent=scene.project, public=True)
+    sim.add_member(fork, author, Access.OWNER)
+    return sim.open_merge_request(scene.project, author, title="F", branch="f", source=fork)
+
+
+def by_job(pipeline: Pipeline) -> PipelineFailed:
+    """What the door makes of a CI job's id token."""
+    return failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0)
+
+
+# ------------------------------------------------------------------------------- whose projects
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_without_a_list_a_project_that_is_only_seen_is_not_served(
+    sim: GitLabSim, desk: GitLabDesk, stranger: User, public: bool
+) -> None:
+    project, pipeline = elsewhere(sim, stranger, public=public)
+    for trigger in (failed(pipeline), by_job(pipeline)):
+        assert "the bot is no member there" in str(desk.subject(trigger))
+    assert "the bot is no member there" in desk.unserved(project.id)
+    asked = [seen.path for seen in sim.requests if "/pipelines/" in seen.path]
+    assert asked == []
+
+
+def test_without_a_list_a_project_of_the_bots_is_served(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    assert isinstance(desk.subject(by_job(scene.pipeline)), Subject)
+    assert desk.unserved(scene.project.id) == ""
+    scene.bot.state = "blocked"
+    assert "no member" in desk_of(sim, scene).unserved(scene.project.id)
+
+
+def test_with_a_list_membership_is_not_asked_for(
+    sim: GitLabSim, scene: Scene, stranger: User
+) -> None:
+    _, pipeline = elsewhere(sim, stranger)
+    listed = desk_of(sim, scene, ("mallory/*",))
+    assert isinstance(listed.subject(failed(pipeline)), Subject)
+    assert "not among gitlab.projects" in listed.unserved(scene.project.id)
+    assert [seen.path for seen in sim.requests if "/members/" in seen.path] == []
+
+
+def test_a_membership_that_gitlab_refuses_to_tell_is_none_and_a_failure_is_tried_again(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+) -> None:
+    sim.fail_next("GET", "/members/", 503, times=9, headers={"Retry-After": "0"})
+    with pytest.raises(SourceError) as caught:
+        desk.subject(failed(scene.pipeline))
+    assert caught.value.transient
+    other = desk_of(sim, scene)
+    sim._faults.clear()
+    sim.fail_next("GET", "/members/", 403)
+    assert "cannot be told" in str(other.subject(failed(scene.pipeline)))
+
+
+def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bound(
+    sim: GitLabSim, scene: Scene, stranger: User
+) -> None:
+    now = 0.0
+    known = Memberships(ReadClient(sim.url, scene.read_token), lambda: now)
+    theirs, _ = elsewhere(sim, stranger)
+
+    def asked() -> int:
+        return sum("/members/" in seen.path for seen in sim.requests)
+
+    for _ in range(3):
+        assert known.refusal(scene.project.id) == ""
+        assert known.refusal(theirs.id)
+    assert asked() == 2
+    sim.add_member(theirs, scene.bot, Access.REPORTER)
+    now = ANEW
+    assert known.refusal(theirs.id) == ""
+    scene.project.members.clear()
+    assert known.refusal(scene.project.id) == ""
+    now = FRESH
+    assert known.refusal(scene.project.id)
+    with sim.trouble(404):
+        for number in range(MOST + 10):
+            known.refusal(10_000 + number)
+    assert len(known._answers) == MOST
+
+
+# ----------------------------------------------------------------------------------- whose forks
+
+
+@pytest.mark.parametrize("access", [None, Access.GUEST, Access.REPORTER])
+def test_a_strangers_fork_is_not_looked_at_unasked(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User, access: Access | None
+) -> None:
+    if access:
+        sim.add_member(scene.project, stranger, access)
+    mr = from_fork(sim, scene, stranger)
+    for kind in ("head", "merge", "branch"):
+        pipeline = sim.run_pipeline(mr, kind=kind)
+        for trigger in (failed(pipeline), by_job(pipeline)):
+            reason = desk.subject(trigger)
+            assert "below gitlab.fork_min_access; a member may ask" in str(reason)
+    assert isinstance(desk.find(str(scene.project.id), mr.iid, None), Subject)
+
+
+def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+    mr = from_fork(sim, scene, scene.developer)
+    pipeline = sim.run_pipeline(mr)
+    assert isinstance(desk.subject(failed(pipeline)), Subject)
+    scene.developer.state = "blocked"
+    assert "fork_min_access" in str(desk.subject(failed(pipeline)))
+
+
+def test_a_fork_counts_when_a_member_ran_its_pipeline_in_the_target_project(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User
+) -> None:
+    mr = from_fork(sim, scene, stranger)
+    pipeline = sim.run_pipeline(mr, project=scene.project)
+    assert isinstance(desk.subject(failed(pipeline)), Subject)
+    pipeline = sim.run_pipeline(mr)
+    assert "fork_min_access" in str(desk.subject(failed(pipeline)))
+
+
+def test_the_operator_says_from_which_role_on_forks_are_looked_at(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    client = ReadClient(sim.url, scene.read_token)
+    pipeline = sim.run_pipeline(from_fork(sim, scene, scene.developer))
+    strict = GitLabDesk(client, sim.url, (), 30, Policy(fork_min_access=40))
+    assert "fork_min_access" in str(strict.subject(failed(pipeline)))
+    sim.add_member(scene.project, scene.developer, Access.MAINTAINER)
+    assert isinstance(strict.subject(failed(pipeline)), Subject)
+
+
+def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User
+) -> None:
+    pipeline = sim.run_pipeline(from_fork(sim, scene, stranger))
+    path = f"/members/all/{stranger.id}"
+    sim.fail_next("GET", path, 503, times=9, headers={"Retry-After": "0"})
+    with pytest.raises(SourceError) as caught:
+        desk.subject(failed(pipeline))
+    assert caught.value.transient
+
+
+# -------------------------------------------------------------------------- whose word is kept
+
+
+@pytest.mark.parametrize("access", [None, Access.REPORTER, Access.DEVELOPER])
+def test_only_a_members_merge_request_that_is_no_fork_is_a_members(
+    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User, access: Access | None
+) -> None:
+    if access:
+        sim.add_member(scene.project, stranger, access)
+    fork = from_fork(sim, scene, stranger)
+    inside = sim.open_merge_request(scene.project, stranger, title="I", branch="i")
+    for mr, members in ((fork, False), (inside, access is Access.DEVELOPER)):
+        sim.run_pipeline(mr)
+        subject = desk.find(str(scene.project.id), mr.iid, None)
+        assert isinstance(subject, Subject)
+        assert desk.is_members(subject) is members

@@ -103,6 +103,7 @@ class Job:
     def __init__(self, sim: GitLabSim, folder: Path) -> None:
         self.sim = sim
         self.scene: Scene = failing_merge_request(sim)
+        self.place = folder
         self.store = FolderStore(folder)
         self.clock = HandClock(START)
         self.leases = Leases(self.store, self.clock)

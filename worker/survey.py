@@ -14,13 +14,14 @@ from worker.core import known, survey, verdict
 from worker.core.context import Context, Outcome, Status
 from worker.core.finding import CLAIMS, Finding, Verdict
 from worker.core.finding import backed as proof_needed
+from worker.core.hosts import without_hosts
 from worker.core.known import Known
 from worker.core.messages import Assistant, User
 from worker.core.ports import FailedJob
 from worker.core.survey import Failing, Group, Hit, Ruled, Survey
 from worker.core.verdict import Ruling
 from worker.deps import Deps, Kit
-from worker.errors import StoreError
+from worker.errors import SourceError, StoreError
 
 log = logging.getLogger("sandpiper.survey")
 
@@ -35,12 +36,26 @@ def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
     """`context` with the survey in its first message, unless it has begun without or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    made = _with_hits(kit.survey(), context, deps)
+    made = _with_hits(_advising(kit.survey(), deps), context, deps)
     first = context.messages[0]
     text = survey.told(made)
     if text and isinstance(first, User):
         context = replace(context, messages=(User(f"{first.text}\n\n{deps.redact(text)}"),))
     return replace(context, survey=made)
+
+
+def _advising(made: Survey, deps: Deps) -> Survey:
+    """The survey whose rules name no host but our own: a part of their words may be GitLab's."""
+    return replace(made, groups=tuple(_advising_group(group, deps) for group in made.groups))
+
+
+def _advising_group(group: Group, deps: Deps) -> Group:
+    if group.ruled is None:
+        return group
+    cause, to_do = (
+        without_hosts(text, deps.hosts) for text in (group.ruled.cause, group.ruled.to_do)
+    )
+    return replace(group, ruled=replace(group.ruled, cause=cause, to_do=to_do))
 
 
 def answered(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
@@ -139,7 +154,7 @@ def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
         for key in known.keys(made.groups)[:MOST_KEPT]:
             data = deps.known.read(subject.project_id, key)
             entry = known.load(data, key) if data else None
-            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha)):
+            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha, deps.hosts)):
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
@@ -150,12 +165,12 @@ def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
 def remember(context: Context, finding: Finding, deps: Deps) -> None:
     """Keep what was found for each error of a committed turn's pipeline. Raises no StoreError.
 
-    An answer from what is known is a sighting, not a finding.
+    An answer from what is known is a sighting, not a finding. Only members' merge requests count.
     """
     made, outcome = context.survey, context.outcome
     if deps.known is None or made is None or outcome is None or outcome.status is not Status.DONE:
         return
-    if context.found_by == RULE:
+    if context.found_by == RULE or not _is_members(context, deps):
         return
     subject, now = context.subject, deps.clock.now()
     looked = context.found_by != KNOWN
@@ -177,6 +192,15 @@ def remember(context: Context, finding: Finding, deps: Deps) -> None:
             deps.known.change(subject.project_id, group.key, kept)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
+
+
+def _is_members(context: Context, deps: Deps) -> bool:
+    """Whether a member's merge request is looked at. Where GitLab does not tell, it is not."""
+    try:
+        return deps.desk.is_members(context.subject)
+    except SourceError as error:
+        log.warning("session %s: known failures not kept: %s", context.session_id, error)
+        return False
 
 
 def _with(
@@ -223,16 +247,19 @@ def _ended(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes
 
 
 def forget(project_id: int, mr_iid: int, deps: Deps) -> int:
-    """Take a merge request's sightings and words out of what is known. Raises StoreError."""
+    """Take a merge request's sightings and words out of what is known. Raises StoreError.
+
+    What cannot be read, and so answers nobody, may be its too: it goes as well, uncounted.
+    """
     if deps.known is None:
         return 0
     touched = 0
     for key in deps.known.keys(project_id):
         data = deps.known.read(project_id, key)
         entry = known.load(data, key) if data else None
-        if entry and _refers(entry, mr_iid):
+        if data and (entry is None or _refers(entry, mr_iid)):
             deps.known.change(project_id, key, partial(_without, key, mr_iid))
-            touched += 1
+            touched += entry is not None
     return touched
 
 

@@ -1,18 +1,20 @@
 """Known failures: what was found on an error before, by its signature. Pure.
 
-Entries are read back as strangers' data: parsed, capped, and believed only so far as they go. An
-entry answers for a model only where nothing speaks against it (`answer`).
+Entries are made of members' merge requests only, and say so: one that does not is none. They are
+read back as strangers' data: parsed, capped, and believed only so far as they go. An entry answers
+for a model only where nothing speaks against it (`answer`).
 """
 
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from worker.core.finding import Verdict
 from worker.core.hostile import one_line
+from worker.core.hosts import without_hosts
 from worker.core.kinds import is_ci
 from worker.core.survey import Failing, Group, Hit, Survey
 from worker.core.touches import Changed, touches
@@ -29,6 +31,7 @@ TARGET_DAYS = 1.0
 
 DAY = 86_400.0
 
+_BY = "members"
 _CAUSE, _TO_DO, _URL, _NAME = 600, 400, 400, 160
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _WEB = re.compile(r"https?://[^\s<>()\[\]\"'`]{1,390}")
@@ -138,8 +141,11 @@ def without(known: Known, mr_iid: int) -> Known | None:
     return replace(known, sightings=kept, count=left, finding=finding, ended="")
 
 
-def hit(known: Known, mr_iid: int, sha: str) -> Hit | None:
-    """What a survey tells of an entry, seen from a merge request at a commit."""
+def hit(known: Known, mr_iid: int, sha: str, hosts: Collection[str] = ()) -> Hit | None:
+    """What a survey tells of an entry, seen from a merge request at a commit.
+
+    Its words name no host but one of `hosts`.
+    """
     found = known.finding
     if found is None:
         return None
@@ -150,15 +156,15 @@ def hit(known: Known, mr_iid: int, sha: str) -> Hit | None:
         last=known.last,
         found=found.at,
         verdict=found.verdict,
-        cause=found.cause,
-        to_do=found.to_do,
+        cause=without_hosts(found.cause, hosts),
+        to_do=without_hosts(found.to_do, hosts),
         url=found.url,
         job_url=found.job_url,
         mr_iid=found.mr_iid,
         others=tuple(sorted(others)),
         same=any(each.mr_iid == mr_iid and each.sha == sha for each in known.sightings),
         agreed=known.agreed,
-        ended=known.ended,
+        ended=without_hosts(known.ended, hosts),
     )
 
 
@@ -219,7 +225,8 @@ def dump(known: Known) -> bytes:
 
 
 def _json(known: Known) -> bytes:
-    return json.dumps(asdict(known), ensure_ascii=False).encode(errors="replace")
+    fields = {**asdict(known), "by": _BY}
+    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
 
 
 def load(data: bytes, key: str) -> Known | None:
@@ -231,7 +238,7 @@ def load(data: bytes, key: str) -> Known | None:
 
 
 def _known_in(fields: dict[str, Any], key: str) -> Known | None:
-    if not _KEY.fullmatch(key) or fields["key"] != key:
+    if not _KEY.fullmatch(key) or fields["key"] != key or fields["by"] != _BY:
         return None
     stored = fields["finding"]
     return Known(

@@ -41,8 +41,10 @@ def _sure(raw: bytes, clean: bytes, overlap: int) -> tuple[int, int] | None:
             return None
     while raw_at >= 0 and clean_at >= 0:
         raw_end, clean_end = raw.find(b"\n", raw_at + 1), clean.find(b"\n", clean_at + 1)
-        # What replaces a secret leaves nothing of the lines that it reached into.
-        if raw[raw_at:raw_end] == clean[clean_at:clean_end]:
+        # What replaces a secret leaves nothing of the lines that it reached into; an empty one
+        # may be a part of it.
+        line = raw[raw_at:raw_end]
+        if line == clean[clean_at:clean_end] and not line.isspace():
             return raw_at + 1, clean_at + 1
         raw_at, clean_at = raw.rfind(b"\n", 0, raw_at), clean.rfind(b"\n", 0, clean_at)
     return None

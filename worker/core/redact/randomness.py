@@ -1,0 +1,109 @@
+"""Whether a value looks made by a generator, or by a human under a password rule."""
+
+import math
+import re
+from collections import Counter
+
+_HARMLESS = re.compile(
+    rb"""(?x)
+      \$[\[{(] | (?:\$\w+[/:.,@-]?)+$ | %\w+%?$ | \{ | < | \[ | \( | \#\{ | @\w+@ | \*{3} | [xX]{4}
+    | (.)\1*$
+    | (?:[\w.@+-]*[/\\])* [\w@+-]+ (?:\.[\w-]+)* \.[A-Za-z]{1,6} :[0-9]{1,7} (?!\w)   # file:line
+    | [A-Za-z][A-Za-z_.-]*[0-9]{0,2} :[0-9]{1,6} (?: [:,]|$ )                          # name:line
+    | [a-z][a-z0-9+.-]{1,12}:/                                                         # an address
+    | v?[0-9]{1,4}(?:\.[0-9]{1,6}){1,3}(?:[-+.~][A-Za-z0-9.+~-]*)?$                      # a version
+    | (?i:sha|md5)-?[0-9]{0,3}[:-]
+    | [0-9]{4}-[0-9]{2}-[0-9]{2} | [0-9]{8}T[0-9]{6} | [0-9:.,+-]+[A-Za-z%]{0,2}$      # a time
+    | ~?\.{0,2}/(?:app|bin|build|builds|cache|data|dev|etc|github|home|lib|mnt|opt|private|proc
+        |root|run|secrets|srv|src|sys|tmp|Users|usr|var|vault|workspace)(?:/|$)
+    | \.{1,2}/[A-Za-z] | [A-Za-z]:[\\/]
+    | [\w.+-]+@[A-Za-z-]+(?:\.[A-Za-z]+)+$
+    """
+)
+_WORD = rb"(?:[A-Za-z]*+[0-9]{0,4}+[a-z]{0,2}+|[0-9]{1,8}[a-z]{0,2})(?![A-Za-z0-9])"
+_ODD = re.compile(rb"(?<![A-Za-z0-9])(?!%b)[A-Za-z0-9]++" % _WORD)
+"""A part that is no such word or number as names have: `v2`, `x86`, `getTokenById`, `2024`."""
+
+_NUMBERED = re.compile(rb"(?<![A-Za-z0-9])(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[A-Za-z0-9]{4,}+")
+_MIXED = re.compile(rb"(?<![A-Za-z0-9])(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])[A-Za-z]{5,}+")
+_CAMEL = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+")
+_SYMBOL = re.compile(rb"[^A-Za-z0-9_./:\\ -]")
+_CLASSES = (*map(re.compile, (rb"[a-z]", rb"[A-Z]", rb"[0-9]")), _SYMBOL)
+_COMMON = re.compile(
+    rb"(?i:.*(?:password|passwd|passphrase|secret|token)|required|disabled|enabled|undefined"
+    rb"|changeme|change_me|redacted|hidden|masked|postgres|provided|unchanged|encrypted|anything)$"
+)
+_MOST_SPACES = 3
+"""Of a password in several words. A sentence has more."""
+
+
+def looks_generated(value: bytes) -> bool:
+    """Whether a value is too irregular to be a name, a path, a place, a number or a version."""
+    lower, upper, _, _ = kinds = _kinds(value)
+    if len(value) < 12 or sum(kinds) < 2:
+        return False
+    if _count_digits(value) < 2 and not (lower and upper and len(value) >= 20):
+        return False
+    if _HARMLESS.match(value) or not _has_odd_part(value):
+        return False
+    return _entropy(value) >= 3.0
+
+
+def looks_like_password(value: bytes, constant: bool) -> bool:
+    """The same for the value of a key that is a password's.
+
+    `constant` says that the key is written in capitals, as the variables of a job are: what is
+    assigned to one is no code.
+    """
+    _, _, digit, symbol = kinds = _kinds(value)
+    if len(value) < 6 or not (digit or constant or sum(kinds) > 1 + symbol):
+        return False
+    if _HARMLESS.match(value):
+        return False
+    if b" " in value:
+        return sum(kinds) == len(kinds) and value.count(b" ") <= _MOST_SPACES
+    if sum(kinds) >= 3 and symbol:
+        return True
+    return len(value) >= 8 and (
+        (_is_set(value) if constant else digit and _is_irregular(value)) or looks_generated(value)
+    )
+
+
+def _is_set(value: bytes) -> bool:
+    """Whether what is assigned to a constant is a value rather than a word that stands for one."""
+    _, _, digit, _ = kinds = _kinds(value)
+    return (digit and sum(kinds) >= 2) or (value.isalpha() and not _COMMON.match(value))
+
+
+def _is_irregular(value: bytes) -> bool:
+    return sum(_kinds(value)) >= 2 and (_is_one_word(value) or _has_odd_part(value))
+
+
+def _is_one_word(value: bytes) -> bool:
+    """Without what joins the parts of a name in code."""
+    return not any(separator in value for separator in (b"_", b".", b"/", b":", b"\\"))
+
+
+def _has_odd_part(value: bytes) -> bool:
+    """Whether a part of the value is no word, or at least three parts are words with digits."""
+    odd = _ODD.findall(value)
+    if any(len(part) >= 5 or 2 * len(part) >= len(value) for part in odd):
+        return True
+    if any(3 * len(_CAMEL.findall(part)) > len(part) for part in _MIXED.findall(value)):
+        return True
+    return len(_NUMBERED.findall(value)) >= 3
+
+
+def _kinds(value: bytes) -> tuple[bool, ...]:
+    """Whether there are small letters, capitals, digits and symbols."""
+    return tuple(kind.search(value) is not None for kind in _CLASSES)
+
+
+def _count_digits(value: bytes) -> int:
+    return len(value) - len(value.translate(None, b"0123456789"))
+
+
+def _entropy(value: bytes) -> float:
+    """Bits for each character."""
+    size = len(value)
+    return -sum(n / size * math.log2(n / size) for n in Counter(value).values())

@@ -95,6 +95,16 @@ def test_an_invented_quote_is_repaired_on_request(tmp_path: Path) -> None:
         assert len(made.model.requests) == 3
 
 
+@pytest.mark.attack("binding")
+def test_what_only_members_may_open_is_told_to_nobody_else(tmp_path: Path) -> None:
+    model = Model((finding(f"job J line 1658: {TRUE}"),))
+    with told(tmp_path, model) as made:
+        project = made.scene.mr.project
+        project.public, project.public_jobs = True, False
+        assert TRUE in analysed(made)
+        assert [note.internal for note in made.notes()] == [True]
+
+
 def test_what_is_invented_twice_is_left_out_and_the_verdict_with_it(tmp_path: Path) -> None:
     model = Model((finding(f"job J line 1658: {INVENTED}"),))
     with told(tmp_path, model) as made:

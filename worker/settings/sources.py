@@ -58,7 +58,8 @@ class SourceSettings(Part):
     also_read: tuple[str, ...] = Field(
         default=(),
         description="Globs of the projects that every session may read besides its own; their "
-        "jobs are shown where they run downstream.",
+        "jobs are shown where they run downstream, their files where a CI configuration includes "
+        "them. Not those whose job logs are open to fewer people than the note.",
     )
     konflux: KonfluxSettings = KonfluxSettings()
     testing_farm: TestingFarmSettings = TestingFarmSettings()

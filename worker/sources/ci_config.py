@@ -135,7 +135,7 @@ def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawD
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
         "# come from a project that is neither this merge request's nor listed by the operator in",
-        "# gitlab.also_read. Files of this project: read them with gitlab_get_file.",
+        "# sources.also_read. Files of this project: read them with gitlab_get_file.",
         *(f"# included: {one_line(each, 300)}" for each in islice(asked, MAX_PROBLEMS)),
         *(f"# {one_line(each, 2000)}" for each in _pipeline_errors(ref, reader)),
         f"# {one_line(own.path, 300)} as it stands:" if own.data is not None else "# no own file",

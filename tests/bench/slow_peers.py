@@ -73,6 +73,7 @@ class Seen:
 
     before: int
     peak: int = 0
+    opened: int = 0
     waits: list[float] = field(default_factory=list)
 
 
@@ -106,7 +107,8 @@ def measure(process: Process, attack: Attack) -> Seen:
             seen.waits.append(time.monotonic() - started)
             seen.peak = max(seen.peak, memory(process.pid))
             time.sleep(0.02)
-        assert json.loads(attacker.stdout.read())["opened"] >= attack.peers
+        seen.opened = json.loads(attacker.stdout.read())["opened"]
+        assert seen.opened >= attack.peers
     return seen
 
 
@@ -117,7 +119,8 @@ def main(process: Process, path: str, forged: Mapping[str, str]) -> None:
         seen = measure(process, attack)
         waits, grown = sorted(seen.waits), (seen.peak - seen.before) / 1e6
         print(
-            f"  {attack.peers:5,} x {attack.name:38s} {len(waits):4d} answers, "
+            f"  {attack.peers:5,} x {attack.name:38s} {seen.opened:6,} opened; "
+            f"{len(waits):3d} answers, "
             f"p50 {waits[len(waits) // 2] * 1000:.0f} ms, most {waits[-1] * 1000:.0f} ms "
             f"(< {AIM_SECONDS * 1000:.0f}); {seen.before / 1e6:.0f} + {grown:.0f} "
             f"(< {AIM_BYTES / 1e6:.0f})"

@@ -16,12 +16,23 @@ MAX_ALL = 2 * MAX_BODY
 """Bytes of all bodies that are arriving. Signed ones are kept before it is known who sends them."""
 
 
+_PIECE = 64 * 1024
+"""Bytes. Where large blocks come and go, the process keeps a multiple of what it uses."""
+
+
 @dataclass(eq=False, slots=True)
 class _Arrival:
     deadline: asyncio.Timeout
-    check: BodyCheck
-    body: bytearray = field(default_factory=bytearray)
+    pieces: list[bytearray] = field(default_factory=list)
+    size: int = 0
     dropped: bool = False
+
+    def add(self, chunk: bytes) -> None:
+        """Keep what has come; many small chunks take no more than a large one."""
+        if not self.pieces or len(self.pieces[-1]) > _PIECE:
+            self.pieces.append(bytearray())
+        self.pieces[-1] += chunk
+        self.size += len(chunk)
 
 
 class Bodies:
@@ -37,20 +48,20 @@ class Bodies:
         self._held = 0
         self._arriving: dict[_Arrival, None] = {}  # the oldest first
 
-    async def read(self, request: Request, check: BodyCheck) -> bytearray:
-        """The whole body, every chunk of which `check` has taken.
+    async def read(self, request: Request, check: BodyCheck) -> bytes:
+        """The whole body, which has passed `check`.
 
-        Raises Rejected: 400 if the sender hangs up, 408 after `seconds`, 413 over MAX_BODY, 503 if
-        the body was dropped.
+        Raises Rejected: what `check` raises, 400 if the sender hangs up, 408 after `seconds`, 413
+        over MAX_BODY, 503 if the body was dropped.
         """
         arrival = None
         try:
             async with asyncio.timeout(self._seconds) as deadline:
-                arrival = _Arrival(deadline, check)
+                arrival = _Arrival(deadline)
                 self._arriving[arrival] = None
                 try:
                     # Not `stream()`, which holds on to a chunk until the next one is there.
-                    while self._take(arrival, await request.receive()):
+                    while self._take(arrival, await request.receive(), check):
                         pass
                 finally:
                     self._forget(arrival)
@@ -58,35 +69,36 @@ class Bodies:
             if arrival and arrival.dropped:
                 raise _no_room() from error
             raise Rejected(408, f"the body did not arrive within {self._seconds:g} s") from error
-        return arrival.body
+        check.verify()
+        return b"".join(arrival.pieces)
 
-    def _take(self, arrival: _Arrival, message: Message) -> bool:
+    def _take(self, arrival: _Arrival, message: Message, check: BodyCheck) -> bool:
         """Take what has come; whether there is more to come."""
         if message["type"] != "http.request":
             raise Rejected(400, "the sender hung up before the body was complete")
         if arrival.dropped:  # and this chunk came before the deadline that was set for it
             raise _no_room()
         chunk = message.get("body", b"")
-        if len(arrival.body) + len(chunk) > MAX_BODY:
+        if arrival.size + len(chunk) > MAX_BODY:
             raise too_large()
         while self._held + len(chunk) > self._limit:
             self._drop(next(iter(self._arriving)), arrival)
         self._held += len(chunk)
-        arrival.body += chunk
-        arrival.check.update(chunk)
+        arrival.add(chunk)
+        check.update(chunk)
         return bool(message.get("more_body", False))
 
     def _drop(self, oldest: _Arrival, newest: _Arrival) -> None:
         if oldest is newest:
             raise _no_room()
         self._forget(oldest)
-        oldest.body, oldest.dropped = bytearray(), True
+        oldest.pieces, oldest.dropped = [], True
         oldest.deadline.reschedule(asyncio.get_running_loop().time())
 
     def _forget(self, arrival: _Arrival) -> None:
         if arrival in self._arriving:
             del self._arriving[arrival]
-            self._held -= len(arrival.body)
+            self._held -= arrival.size
 
 
 def too_large() -> Rejected:

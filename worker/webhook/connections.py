@@ -6,6 +6,7 @@ answer as long as they please, and takes heads and pipelined requests of any siz
 
 import asyncio
 import logging
+from operator import attrgetter
 from typing import ClassVar, cast
 
 import uvicorn
@@ -29,7 +30,8 @@ class Connection(HttpToolsProtocol):
     """
 
     most = 512
-    """Half of the files that a process may have open where nobody has set more than usual."""
+    """Half of the files that a process may usually have open; a file's number over 1,023 would be
+    too large for those who wait by `select`."""
     head_seconds = 10.0
     """From the connection, or the last answer, to the end of a request's head."""
     write_seconds = 30.0
@@ -40,8 +42,10 @@ class Connection(HttpToolsProtocol):
 
     _told: ClassVar[float] = 0.0
 
+    order = (False, 0.0)
+    """Whether it is our turn, and since when it is that or the peer's."""
+
     _timer: asyncio.TimerHandle | None = None
-    _order = (False, 0.0)  # whether it is our turn, and since when
     _extra = 0  # bytes of the present request that were not its body
     _flushing = False
 
@@ -84,7 +88,7 @@ class Connection(HttpToolsProtocol):
         """The request is whole: it is our turn."""
         self._extra = 0
         if not self.cycle.response_complete:
-            self._order = (True, self.loop.time())
+            self.order = (True, self.loop.time())
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -105,11 +109,11 @@ class Connection(HttpToolsProtocol):
             self._wait(self.head_seconds)
         else:
             self._stop_waiting()
-            self._order = (True, self.loop.time())
+            self.order = (True, self.loop.time())
 
     def _drop_another(self) -> None:
         others = cast(set[Connection], self.connections - {self})
-        oldest = min(others, key=lambda each: each._order)
+        oldest = min(others, key=attrgetter("order"))
         self.connections.discard(oldest)
         oldest.transport.abort()
         now = self.loop.time()
@@ -119,7 +123,7 @@ class Connection(HttpToolsProtocol):
 
     def _wait(self, seconds: float) -> None:
         self._stop_waiting()
-        self._order = (False, self.loop.time())
+        self.order = (False, self.loop.time())
         self._timer = self.loop.call_later(seconds, self._expire)
 
     def _stop_waiting(self) -> None:

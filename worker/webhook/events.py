@@ -151,7 +151,7 @@ def kind(headers: Mapping[str, str]) -> str:
     return headers.get("x-gitlab-event", "")
 
 
-def parse(headers: Mapping[str, str], body: bytes | bytearray) -> Event:
+def parse(headers: Mapping[str, str], body: bytes) -> Event:
     """The event of a verified delivery. Raises Rejected 400."""
     name = kind(headers)
     if not name:
@@ -163,7 +163,7 @@ def parse(headers: Mapping[str, str], body: bytes | bytearray) -> Event:
     return event
 
 
-def _validated(model: _Model, body: bytes | bytearray) -> Event:
+def _validated(model: _Model, body: bytes) -> Event:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

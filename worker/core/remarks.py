@@ -1,6 +1,6 @@
 """Sentences of ours about what strangers have named, for the model and for the note. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,11 +73,6 @@ def listed(parts: Iterable[str | Name | Link]) -> Remark:
     for part in parts:
         found += [", ", part] if found else [part]
     return tuple(found)
-
-
-def renamed(sentence: Remark, clean: Callable[[str], str]) -> Remark:
-    """The sentence with every stranger's word cleaned."""
-    return tuple(name(clean(part.text)) if isinstance(part, Name) else part for part in sentence)
 
 
 def apart(one: str, other: str) -> str:

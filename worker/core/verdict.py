@@ -7,7 +7,7 @@ the verdict is unknown. What neither decides is the model's to say.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -48,16 +48,6 @@ class Ruling:
         if self.hard:
             return self.hard
         return Verdict.UNKNOWN if model in dict(self.against) else model
-
-    def cleaned(self, clean: Callable[[str], str]) -> "Ruling":
-        """The ruling with every stranger's word cleaned."""
-        return replace(
-            self,
-            name=clean(self.name),
-            because=remarks.renamed(self.because, clean),
-            against=tuple((verdict, remarks.renamed(why, clean)) for verdict, why in self.against),
-            record=tuple(remarks.renamed(each, clean) for each in self.record),
-        )
 
     def told(self) -> tuple[str, ...]:
         """All of it in plain sentences, for the model, what decides first."""

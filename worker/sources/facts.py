@@ -69,11 +69,8 @@ def with_facts(
     """The groups with what the record says of each. Raises nothing."""
     found = iter(facts(groups, reader, diff, seconds))
 
-    def clean(text: str) -> str:
-        return reader.redact(text.encode(errors="replace")).decode("utf-8", "replace")
-
     return tuple(
-        replace(group, ruling=ruled(made, recorded(made)).cleaned(clean))
+        replace(group, ruling=ruled(made, recorded(made)))
         if group.jobs and (made := next(found, None))
         else group
         for group in groups

@@ -221,7 +221,7 @@ def _bridge(told: dict[str, Any], reader: Reader) -> Failing:
 
 
 def _clean(text: str, reader: Reader) -> str:
-    return one_line(reader.redact(text.encode(errors="replace")).decode("utf-8", "replace"), 1000)
+    return one_line(reader.redact.text(text), 1000)
 
 
 def _within(diff: Future[Diff], deadline: float) -> Diff:

@@ -6,13 +6,23 @@ Counts = tuple[tuple[str, int], ...]
 """Kinds of secrets as `redact.mark` names them, in their order, each with how many there were."""
 
 _PROPER = (
-    *("AWS", "Anthropic", "Azure", "Docker", "GitHub", "GitLab", "Google", "OpenAI", "PyPI"),
-    *("RubyGems", "SendGrid", "Slack", "Sonar", "Stripe", "URL"),
+    *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),
+    *("Buildkite", "CircleCI", "Clojars", "Cloudflare", "Databricks", "DigitalOcean", "Docker"),
+    *("Doppler", "Duffel", "Dynatrace", "EasyPost", "Figma", "Flutterwave", "GitHub", "GitLab"),
+    *("Google", "Grafana", "Harness", "Heroku", "HubSpot", "Infracost", "Linear", "Mailchimp"),
+    *("Mailgun", "MaxMind", "Netlify", "Notion", "NuGet", "Octopus", "OpenAI", "OpenShift"),
+    *("PlanetScale", "Postman", "Prefect", "Pulumi", "PyPI", "ReadMe", "RubyGems", "Scalingo"),
+    *("SendGrid", "Sentry", "Shippo", "Shopify", "Slack", "Snyk", "Sonar", "Sourcegraph", "Square"),
+    *("Stripe", "Supabase", "Tailscale", "Telegram", "Terraform", "Twilio", "Typeform", "URL"),
+    *("Vault", "Yandex"),
 )
 _NAMES = {
     "authorization": "authorization header",
+    "fly": "Fly.io",
+    "frameio": "Frame.io",
     "huggingface": "Hugging Face",
     "jwt": "JSON web token",
+    "newrelic": "New Relic",
     **{name.lower(): name for name in _PROPER},
 }
 

@@ -58,7 +58,9 @@ def test_a_token_is_found_wherever_it_stands(
     assert [text for text, secret in texts if find_left(secret, text, PLAIN.text(text))] == []
 
 
-@pytest.mark.parametrize("prefix", ["glpat-", "ghp_", "github_pat_", "npm_", "AKIA", "GOCSPX-"])
+@pytest.mark.parametrize(
+    "prefix", ["glpat-", "ghp_", "github_pat_", "npm_", "AKIA", "GOCSPX-", "hf_"]
+)
 def test_a_distinct_token_is_found_after_a_letter(prefix: str) -> None:
     secret = next(secret for _, secret in SECRETS if secret.startswith(prefix))
     assert find_left(secret, f"x{secret} y", PLAIN.text(f"x{secret} y")) == []

@@ -36,7 +36,7 @@ _QUOTED = {
 }
 _NESTED = re.compile(rb"(?:[^\"'`\\\s]|\\(?![nrt\\])[^\s\"'`]){6,512}")
 _CONSTANT = re.compile(rb"(?:[^\s\"'`\\]|\\(?![nrt])){6,512}")
-_BARE = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\]{6,512}+(?!\()")
+_BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\]{6,512}")
 _QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]{6,512}")
 _LONGEST = 512
 _REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]*+")

@@ -2,10 +2,12 @@
 
 import re
 
+from worker.core.redact.randomness import looks_like_password
 from worker.core.redact.rules import Rule, match_rule
 
 _REFERENCE = (
-    r"(?!\\{0,3}[\"']?(?:[\[<{*]|\$[\[{(]|\$\w+(?:[\"'\s@/:,;)]|$)|%\w+%|[xX]{6,}(?![A-Za-z0-9])))"
+    r"(?!\\{0,3}[\"']?(?:\[|<[^>\n]{0,80}>|\{\{|\{[\w.-]{0,80}\}|\*{3}|\$[\[{(]"
+    r"|\$\w+(?:[\"'\s@/:,;)]|$)|%\w+%|[xX]{6,}(?![A-Za-z0-9])))"
 )
 """What follows is no reference to a variable, no placeholder and no mark."""
 
@@ -37,7 +39,20 @@ def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
     return Rule("secret", rule.hints, find)
 
 
+_OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")
+
+
+def _find_netrc(data: bytes, at: int) -> tuple[int, int] | None:
+    """The password of a netrc file that has a line for each word."""
+    if (found := _OF_LOGIN.match(data, at)) is None:
+        return None
+    indent = data[max(0, at - 40) : at].rstrip(b" \t")
+    alone = indent.endswith(b"\n") or (not indent and at <= 40)
+    return found.span(1) if alone and looks_like_password(found[1], constant=False) else None
+
+
 PLACE_RULES = (
+    Rule("secret", (b"password ", b"password\t"), _find_netrc),
     match_rule(
         "docker-auth", '"auth', r'"auth\\{0,3}"[ \t]*+:[ \t]*+\\{0,3}"([A-Za-z0-9+/=]{12,}+)'
     ),

@@ -6,7 +6,7 @@ of it, no model is asked and no sandbox is started. What an analysis found is ke
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -94,32 +94,43 @@ def _rulings(made: Survey) -> tuple[Ruled, ...]:
 
 
 def _by_rules(made: Survey, rulings: tuple[Ruled, ...]) -> str:
+    found = list(zip(made.groups, rulings, strict=True))
     quotes = [
         f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
-        for group, ruled in zip(made.groups, rulings, strict=True)
+        for group, ruled in found
         if group.jobs and ruled.line
     ]
     names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
     return _sections(
         verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
         failed="; ".join(group.failed for group in made.groups),
-        cause=" ".join(dict.fromkeys(ruled.cause for ruled in rulings)),
+        cause=_each([(group, ruled.cause) for group, ruled in found]),
         evidence="\n".join(quotes),
-        to_do=" ".join(dict.fromkeys(ruled.to_do for ruled in rulings)),
+        to_do=_each([(group, ruled.to_do) for group, ruled in found]),
         details=f"Recognised by rule: {names}.",
     )
+
+
+def _each(told: Sequence[tuple[Group, str]]) -> str:
+    """One text if it is the same for all groups, else each with the jobs it is about."""
+    texts = list(dict.fromkeys(text for _, text in told))
+    if len(texts) == 1:
+        return texts[0]
+    about = ((text, [group.failed for group, each in told if each == text]) for text in texts)
+    return "\n".join(f"- {', '.join(jobs)}: {text}" for text, jobs in about)
 
 
 # ------------------------------------------------------------------------- by what is known
 
 
 def _by_hits(made: Survey, hits: tuple[Hit, ...]) -> str:
+    found = list(zip(made.groups, hits, strict=True))
     return _sections(
         verdict=hits[0].verdict,
         failed="; ".join(group.failed for group in made.groups),
-        cause=" ".join(dict.fromkeys(hit.cause for hit in hits)),
+        cause=_each([(group, hit.cause) for group, hit in found]),
         evidence="",
-        to_do=" ".join(dict.fromkeys(hit.to_do for hit in hits)),
+        to_do=_each([(group, hit.to_do) for group, hit in found]),
         details="A known failure, as it was found in earlier pipelines; no model was asked and "
         "nothing was looked into this time.",
     )

@@ -16,8 +16,10 @@ from worker.core.rules import Scene
 from worker.core.survey import EXCERPT, TOLD, Failing, Group, Ruled, Survey, began, grouped
 from worker.errors import SourceError
 from worker.sources import wire
+from worker.sources.ci_config import DEFAULT_PATH
 from worker.sources.downstream import Descent
 from worker.sources.facts import Diff, read_diff, with_facts
+from worker.sources.file import read_from
 from worker.sources.matrix import dimensions
 from worker.sources.pipeline_jobs import all_jobs, retried_ids
 from worker.sources.reader import Reader
@@ -78,7 +80,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     changed = _paths(found)
     scene = Scene(subject.project, subject.sha, changed)
     groups = grouped(found.jobs, lambda job: _ruled(job, scene, found.unexplained))
-    broken = rules.broken(found.errors, scene) if not found.jobs else None
+    broken = _broken(found, scene, reader) if not found.jobs else None
     if broken:
         groups = (Group("", one_line(found.errors, 300), (), broken),)
     bare = tuple(
@@ -222,6 +224,19 @@ def _bridge(told: dict[str, Any], reader: Reader) -> Failing:
 
 def _clean(text: str, reader: Reader) -> str:
     return one_line(reader.redact.text(text), 1000)
+
+
+def _broken(found: _Found, scene: Scene, reader: Reader) -> Ruled | None:
+    """What GitLab says of a configuration that it could not make jobs of, with the line if told."""
+    if not found.errors:
+        return None
+    subject = reader.subject
+    try:
+        blob = read_from(subject.pipeline_project_id, reader, DEFAULT_PATH, subject.sha)
+    except SourceError:
+        return rules.broken(found.errors, scene)
+    text = blob.head.decode("utf-8", "replace")
+    return rules.broken(found.errors, scene, DEFAULT_PATH, text)
 
 
 def _within(diff: Future[Diff], deadline: float) -> Diff:

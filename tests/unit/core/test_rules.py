@@ -1,5 +1,7 @@
 """Causes that are plain without a model: real-shaped logs, and what must not be taken for one."""
 
+from dataclasses import replace
+
 import pytest
 
 from worker.core.rules import RULES, Scene, broken, recognise
@@ -57,19 +59,11 @@ def pull(words: str, image: str = "docker.io/library/python:3.12") -> str:
 RECOGNISED = [
     ("ci-minutes", job("", "ci_quota_exceeded")),
     ("no-runner", job("", "no_matching_runner")),
-    ("stuck", job("", "stuck_or_timeout_failure")),
+    ("stuck", replace(job("", "stuck_or_timeout_failure"), began=False)),
     ("scheduler", job("", "scheduler_failure")),
     ("data-integrity", job("", "data_integrity_failure")),
     ("runner-too-old", job("", "runner_unsupported")),
     ("artifacts-gone", job("", "missing_dependency_failure")),
-    (
-        "time-limit",
-        job(
-            f"{STEP}tests/test_slow.py::test_a PASSED\n"
-            "ERROR: Job failed: execution took longer than 1h0m0s seconds\n",
-            "job_execution_timeout",
-        ),
-    ),
     (
         "registry-rate-limit",
         job(
@@ -170,6 +164,18 @@ RECOGNISED = [
 ]
 
 
+LEADS = [
+    (
+        "time-limit",
+        job(
+            f"{STEP}tests/test_slow.py::test_a PASSED\n"
+            "ERROR: Job failed: execution took longer than 1h0m0s seconds\n",
+            "job_execution_timeout",
+        ),
+    ),
+]
+
+
 @pytest.mark.parametrize(("rule", "failing"), RECOGNISED)
 def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: Failing) -> None:
     ruled = recognise(failing, CLEAN)
@@ -180,8 +186,52 @@ def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: Failing) ->
         assert text.startswith(ruled.text)
 
 
+@pytest.mark.parametrize(("rule", "failing"), LEADS)
+def test_a_rule_that_does_not_know_whose_fault_it_is_is_a_lead_only(
+    rule: str, failing: Failing
+) -> None:
+    ruled = recognise(failing, CLEAN)
+    assert ruled is not None
+    assert (ruled.rule, ruled.verdict, ruled.certain) == (rule, "unknown", False)
+
+
+def test_a_job_that_ran_was_not_stuck_for_want_of_a_runner() -> None:
+    assert recognise(job(f"{STEP}tests/test_a.py\n", "stuck_or_timeout_failure"), CLEAN) is None
+
+
+CONFIGURATION = """\
+stages: [test]
+
+lint:
+  script: ruff check
+
+test:
+  stage: test
+  scrpt: pytest
+  image: python
+"""
+
+
+@pytest.mark.parametrize(
+    ("errors", "line"),
+    [
+        ("(<unknown>): did not find expected key at line 3 column 1", 3),
+        ("jobs:test config contains unknown keys: scrpt", 8),
+        ("jobs:test:image config should be a string", 9),
+        ("jobs:lint config should implement the script:, run:, or trigger: keyword", 3),
+        ("jobs:deploy config contains unknown keys: x", 0),
+        ("Local file `ci/a.yml` does not exist!", 0),
+        ("at line 400 column 2", 0),
+    ],
+)
+def test_the_line_of_the_configuration_is_found(errors: str, line: int) -> None:
+    ruled = broken(errors, CI_TOUCHED, ".gitlab-ci.yml", CONFIGURATION)
+    assert ruled is not None
+    assert (f"(`.gitlab-ci.yml`, line {line})" in ruled.cause) is (line > 0)
+
+
 def test_every_rule_has_a_case() -> None:
-    named = {rule for rule, _ in RECOGNISED} | {"api", "runner-not-provided"}
+    named = {rule for rule, _ in [*RECOGNISED, *LEADS]} | {"api", "runner-not-provided"}
     assert {rule.name for rule in RULES} == named
 
 

@@ -40,7 +40,9 @@ class Rule:
     It holds for a job whose failure_reason is one of `reasons` and, if there are `lines`, one of
     whose last lines matches one of them: before the script began or after it ended, where only the
     runner writes; with `script`, as the last trouble of the script itself. A rule with `lines` in
-    `spoken` quotes one of those if it can. `doubtful` says when a model must look all the same.
+    `spoken` quotes one of those if it can. `doubtful` says when a model must look all the same; a
+    rule whose verdict is unknown is a lead for one, never an answer. One that is `unstarted` holds
+    only for a job whose script never began.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Rule:
     lines: tuple[re.Pattern[str], ...] = ()
     spoken: tuple[re.Pattern[str], ...] = ()
     script: bool = False
+    unstarted: bool = False
     doubtful: Callable[[Scene, str], bool] = lambda scene, line: False
 
 
@@ -66,7 +69,7 @@ def configured(scene: Scene, line: str) -> bool:
 
 def applied(rule: Rule, job: Failing, scene: Scene) -> Ruled | None:
     """What `rule` says of a job, or None if it does not hold."""
-    if job.reason not in rule.reasons:
+    if job.reason not in rule.reasons or (rule.unstarted and job.read and job.began):
         return None
     said = _said(rule, job) if rule.lines else _spoken(rule, job)
     if said is None:
@@ -79,7 +82,7 @@ def applied(rule: Rule, job: Failing, scene: Scene) -> Ruled | None:
         to_do=rule.to_do,
         line=number,
         text=text[:SHOWN].rstrip(),
-        certain=not rule.doubtful(scene, text),
+        certain=rule.verdict is not Verdict.UNKNOWN and not rule.doubtful(scene, text),
     )
 
 

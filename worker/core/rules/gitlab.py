@@ -1,5 +1,7 @@
 """What GitLab itself says it could not do: no runner, a stuck job, its own trouble."""
 
+from dataclasses import replace
+
 from worker.core.finding import Verdict
 from worker.core.rules.base import Rule, configured
 
@@ -25,11 +27,14 @@ RULES = (
         "Check the job's `tags` and that a runner with them is online, then retry.",
         "no_matching_runner",
     ),
-    _own_word(
-        "stuck",
-        "No runner took the job in time, or the runner that had it was not heard of any more",
-        "Retry the job. If it happens again, see whether the runners are online and have room.",
-        "stuck_or_timeout_failure",
+    replace(
+        _own_word(
+            "stuck",
+            "No runner took the job in time",
+            "Retry the job. If it happens again, see whether the runners are online and have room.",
+            "stuck_or_timeout_failure",
+        ),
+        unstarted=True,
     ),
     _own_word(
         "runner-not-provided",

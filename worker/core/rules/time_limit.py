@@ -12,8 +12,8 @@ RULES = (
             "The job ran longer than its time limit and was ended (GitLab: job_execution_timeout)."
         ),
         to_do=(
-            "Retry it once. If it happens again, look at the end of its log for what hangs or is "
-            "slow, or raise the job's `timeout`."
+            "Find what hangs or is slow: what the log says last, and how long the job took when it "
+            "last passed. Raise the job's `timeout` only if the work has grown."
         ),
         reasons=frozenset({"job_execution_timeout"}),
         spoken=patterns(

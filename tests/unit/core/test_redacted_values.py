@@ -45,9 +45,9 @@ def test_no_token_is_in_the_json_nor_in_what_it_decodes_to(
 def test_no_token_is_left_in_values_of_any_form(
     attack_inputs: int, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("tried", attack_inputs // 10)
+    record_property("tried", attack_inputs)
     seeded, redactor = random.Random(12), Redactor()
-    for _ in range(attack_inputs // 10):
+    for _ in range(attack_inputs):
         token, place = seeded.choice([*TOKENS.values()]), seeded.choice([*PLACES.values()])
         value: Any = place.format(token)
         for _ in range(seeded.randrange(4)):

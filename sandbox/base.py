@@ -98,6 +98,7 @@ class Sandbox(Protocol):
     def export(self) -> Iterator[bytes]:
         """`/tmp/_out` and `/tmp/data` as a gzip tarball, in chunks, in constant memory.
 
+        What still runs is ended first; SandboxGone where it cannot be.
         Only regular files and folders; the same files give the same bytes. Raises SandboxLimit
         past a cap, also in the middle of the stream: what came until then is no archive.
         """
@@ -122,7 +123,7 @@ class Driver(Protocol):
     def adopt(self, session: str) -> Sandbox | None:
         """The session's container that another process has left running, with its files.
 
-        What ran in it has been killed. None if there is none that can be used; then nothing of it
-        is left. Raises SandboxUnavailable.
+        What ran in it has been killed, or it is not used. None if there is none that can be; then
+        nothing of it is left. Raises SandboxUnavailable.
         """
         ...

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 from sandbox import cgroup, seccomp
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.framed import FramedSandbox
-from sandbox.spec import ContainerSpec, parse_size
+from sandbox.image.command import descendants
+from sandbox.spec import ContainerSpec, process_limits
 from sandbox.stream import Session
 from sandbox.wire import SocketWire, StreamBroken
 
@@ -50,7 +51,6 @@ _GROUP = b"root:x:0:\nsandbox:x:10001:\n"
 _HIDDEN = ("kcore", "keys", "key-users", "latency_stats", "sched_debug", "timer_list", "kallsyms")
 _LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
 _SETTINGS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/magic")
-_LIMITS = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 4096, "RLIMIT_MSGQUEUE": 0, "RLIMIT_MEMLOCK": 0}
 
 Groups = Callable[[str, ContainerSpec], cgroup.ControlGroup | None]
 
@@ -79,6 +79,8 @@ class Wrapped:
     ) -> None:
         self._process, self._folder, self._group = process, folder, group
         self._lifeline: int | None = lifeline
+        self.keeper = 0
+        """The pid of process 1 of the namespace, as this process sees it."""
 
     def connect(self, deadline: float) -> SocketWire:
         connected = socket.socket(socket.AF_UNIX)
@@ -93,21 +95,31 @@ class Wrapped:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def sweep(self) -> bool:
+    def explain_end(self) -> str:
+        return ""
+
+    def sweep(self) -> None:
         """The first try may hit a full table of processes, which it clears."""
         for _ in range(2):
-            deadline = time.monotonic() + _SWEEP_SECONDS
-            wire = self.connect(deadline)
-            session = Session(wire)
-            try:
-                session.ask({"verb": "sweep", "timeout": _SWEEP_SECONDS}, deadline)
-                session.report()
-            except StreamBroken:
-                continue
-            finally:
-                wire.close()
-            return True
-        return False
+            if self.answers():
+                return
+
+    def answers(self) -> bool:
+        """Whether the keeper begins a session that answers; it kills all others of its uid."""
+        deadline = time.monotonic() + _SWEEP_SECONDS
+        wire = self.connect(deadline)
+        session = Session(wire)
+        try:
+            session.ask({"verb": "sweep", "timeout": _SWEEP_SECONDS}, deadline)
+            session.report()
+        except StreamBroken:
+            return False
+        finally:
+            wire.close()
+        return True
+
+    def count_processes(self) -> int:
+        return len(descendants(self.keeper))
 
     def belong(self, session: str) -> None:
         pass
@@ -235,11 +247,11 @@ def _launch(
             os.close(waiting)
         vessel = Wrapped(process, folder, lifeline, group)
         with _explained(vessel, folder):
-            child = _child(news_file)
+            vessel.keeper = _child(news_file)
             if group:
-                group.add(child)
+                group.add(vessel.keeper)
             start_file.write(b"x")
-            if not vessel.sweep():
+            if not vessel.answers():
                 raise SandboxGone("it does not answer")
     return vessel
 
@@ -258,7 +270,7 @@ def _spawn(
         command = [bwrap, "--info-fd", str(telling), "--block-fd", str(waiting)]
         command += [*_isolation(spec), *_contents(files, inherited)]
         command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", _RUNNER]
-        command += [str(door.fileno()), json.dumps(_limits(spec))]
+        command += [str(door.fileno()), json.dumps(process_limits(spec))]
         process = subprocess.Popen(
             command,
             stdin=inside,
@@ -361,11 +373,6 @@ def _runner() -> bytes:
             bundle.writestr(f"sandbox/image/{path.name}", path.read_bytes())
         bundle.writestr("__main__.py", (_PACKAGE / "image/keeper.py").read_bytes())
     return buffer.getvalue()
-
-
-def _limits(spec: ContainerSpec) -> dict[str, int]:
-    """What every process inside is held to; the number of processes counts all of them."""
-    return {**_LIMITS, "RLIMIT_NPROC": spec.pids, "RLIMIT_AS": parse_size(spec.memory)}
 
 
 if TYPE_CHECKING:

@@ -19,19 +19,23 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.engine import container_runs, engine_errors, open_engine
 from sandbox.framed import FramedSandbox
+from sandbox.image.watch import EXCEEDED
 from sandbox.spec import (
-    COMMAND_USER,
     CREATED_LABEL,
-    RUNNER,
+    KEEPER_USER,
     SESSION_LABEL,
+    SWEEPER,
     ContainerSpec,
+    command_user,
     create,
+    runner,
 )
 from sandbox.wire import EngineWire, Silent
 
-_SWEEP = ["/bin/bash", "-c", "kill -9 -1"]
-_SWEEP_SECONDS = 10
-_EXIT_SECONDS = 2
+_KEEPERS = 2
+"""A container's own processes: docker-init, and the main process, with which it ends."""
+_PROCESS_SECONDS = 10
+_EXIT_SECONDS, _EXIT_PAUSE = 2, 0.02
 _RESTART_SECONDS, _RESTART_PAUSE = 5.0, 0.25
 """How long an engine that is away is waited for before a sandbox is left to `reap`."""
 _NAME = "sandpiper-"
@@ -43,20 +47,20 @@ _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 class Container:
     """A running container as a vessel. Satisfies sandbox.framed.Vessel."""
 
-    def __init__(self, api: APIClient, container: str, image: str) -> None:
+    def __init__(self, api: APIClient, container: str, spec: ContainerSpec) -> None:
         self._api = api
         self.id = container
-        self.name = f"the image {image}"
+        self.name = f"the image {spec.image}"
+        self._memory = spec.memory
+        self._runner, self._user = runner(spec), command_user(spec, container)
 
     def connect(self, deadline: float) -> EngineWire:
-        return self._run(RUNNER)
+        return self._run(self._runner, self._user)
 
-    def _run(self, argv: list[str]) -> EngineWire:
-        """A process under the commands' uid, its stdin kept open. Raises SandboxGone."""
+    def _run(self, argv: list[str], user: str) -> EngineWire:
+        """A process in the container, its stdin kept open. Raises SandboxGone."""
         with engine_errors(SandboxGone, "starting a process in the sandbox"):
-            created = self._api.exec_create(
-                self.id, argv, stdin=True, user=COMMAND_USER, workdir="/"
-            )
+            created = self._api.exec_create(self.id, argv, stdin=True, user=user, workdir="/")
             file = cast(Any, self._api.exec_start(created["Id"], socket=True))
         response = getattr(file, "_response", None)
 
@@ -83,17 +87,51 @@ class Container:
     def running(self) -> bool:
         return container_runs(self._api, self.id)
 
+    def explain_end(self) -> str:
+        until = time.monotonic() + _EXIT_SECONDS
+        with suppress(SandboxError):
+            while self.running() and time.monotonic() < until:
+                time.sleep(_EXIT_PAUSE)
+            with engine_errors(SandboxGone, "asking for an exit code"):
+                code = self._api.inspect_container(self.id)["State"]["ExitCode"]
+            if code == EXCEEDED:
+                return f"its processes and files took more than {self._memory} of memory"
+        return ""
+
     def belong(self, session: str) -> None:
         with suppress(SandboxError), engine_errors(SandboxGone, "naming a sandbox"):
             self._api.rename(self.id, f"{_NAME}{session}-{self.id[:12]}")
 
-    def sweep(self) -> bool:
-        with closing(self._run(_SWEEP)) as wire:
+    def sweep(self) -> None:
+        with closing(self._run(SWEEPER, self._user)) as wire, suppress(Silent):
+            wire.drain(time.monotonic() + _PROCESS_SECONDS)
+
+    def count_processes(self) -> int:
+        listed = self._listed()
+        return self._seen_inside() if listed is None else listed - _KEEPERS
+
+    def _listed(self) -> int | None:
+        """How many processes the engine lists; None where it cannot.
+
+        It cannot without control groups (rootless), and where the runtime has a kernel of its own:
+        its list is then of other processes, without the container's first.
+        """
+        with engine_errors(SandboxGone, "looking after a container"):
+            first = str(self._api.inspect_container(self.id)["State"]["Pid"])
+        try:
+            rows = self._api.top(self.id, "-eo pid")["Processes"] or []
+        except (DockerException, OSError):
+            return None
+        return len(rows) if [first] in rows else None
+
+    def _seen_inside(self) -> int:
+        """How many the keeper's uid sees of the commands' uid, which cannot touch what it runs."""
+        argv = ["pgrep", "-c", "-u", self._user.partition(":")[0]]
+        with closing(self._run(argv, KEEPER_USER)) as wire:
             try:
-                wire.drain(time.monotonic() + _SWEEP_SECONDS)
-            except Silent:
-                return False
-            return wire.exit_code() in (0, 1)
+                return int(wire.drain(time.monotonic() + _PROCESS_SECONDS))
+            except (Silent, ValueError) as error:
+                raise SandboxGone("the sandbox's processes cannot be counted") from error
 
     def kill(self) -> None:
         with suppress(SandboxError), engine_errors(SandboxGone, "killing the container"):
@@ -150,7 +188,7 @@ class DockerDriver:
             self._refuse_unlimited(api)
             with self._explained("creating the sandbox"):
                 created = create(api, self._spec, session)
-            sandbox = DockerSandbox(Container(api, created["Id"], self._spec.image), self._spec)
+            sandbox = DockerSandbox(Container(api, created["Id"], self._spec), self._spec)
             undo.callback(sandbox.close)
             refuse_warnings(created)
             with self._explained("starting the sandbox"):
@@ -170,19 +208,18 @@ class DockerDriver:
             undo.callback(api.close)
             running, *others = _left_by(api, session) or [""]
             for container in others:
-                Container(open_engine(self._base_url), container, "").remove()
+                Container(open_engine(self._base_url), container, self._spec).remove()
             if not running:
                 return None
             undo.pop_all()
-        sandbox = DockerSandbox(Container(api, running, self._spec.image), self._spec)
+        sandbox = DockerSandbox(Container(api, running, self._spec), self._spec)
         try:
-            if sandbox.vessel.running() and sandbox.vessel.sweep():
-                sandbox.warm()
-                return sandbox
+            sandbox.clear()
+            sandbox.warm()
         except SandboxError:
-            pass
-        sandbox.close()
-        return None
+            sandbox.close()
+            return None
+        return sandbox
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:

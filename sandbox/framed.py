@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -18,6 +18,9 @@ COMMAND_CAP = 1 << 20
 """The longest command, in bytes."""
 
 _CONNECT_SECONDS = 60
+_NO_PROGRAM = (126, 127)
+_ENDING_SECONDS, _ENDING_PAUSE = 5.0, 0.02
+"""How long killed processes may take to be gone."""
 
 
 class Vessel(Protocol):
@@ -34,12 +37,23 @@ class Vessel(Protocol):
         """Whether it is alive."""
         ...
 
+    def explain_end(self) -> str:
+        """Why it is no longer alive, if that is known. Never raises."""
+        ...
+
     def belong(self, session: str) -> None:
         """From now on it is this session's, to be found by `Driver.adopt`. Never raises."""
         ...
 
-    def sweep(self) -> bool:
-        """Kill all that runs under the commands' uid. False if that does not work."""
+    def sweep(self) -> None:
+        """Kill all that runs under the commands' uid. Whether it worked: `count_processes`."""
+        ...
+
+    def count_processes(self) -> int:
+        """How many processes live there, but for those that keep it: runners and commands.
+
+        Told from outside, or by what the commands' uid cannot touch.
+        """
         ...
 
     def kill(self) -> None:
@@ -56,14 +70,22 @@ class FramedSandbox:
 
     Commands go through one session that lives as long as the sandbox; a call that comes while it
     is busy gets another one. May be used from several threads.
+
+    A runner that was lost may have been killed by a command that lives on. So before another runner
+    begins, all that runs is killed, and if anything is left then, the sandbox is ended: where
+    nothing lives, nothing can begin but what the host starts. An epoch lasts from one such clearing
+    to the next, for a clearing ends the runners of all threads.
     """
 
     def __init__(self, vessel: Vessel, spec: ContainerSpec) -> None:
         self.vessel = vessel
         self._spec = spec
-        self._closed = False
+        self._closed = self._ended = False
         self._idle: list[Session] = []
         self._lock = threading.Lock()
+        self._epoch = 0
+        self._gate = threading.RLock()
+        """Held while a runner begins, and while the sandbox is cleared."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,9 +116,11 @@ class FramedSandbox:
         session = self._take()
         try:
             yield session
+        except BadReport as error:
+            raise self._liar(session, error) from error
         finally:
             with self._lock:
-                kept = session.ready and not self._closed
+                kept = session.ready and not (self._closed or self._ended)
                 if kept:
                     self._idle.append(session)
             if not kept:
@@ -105,14 +129,24 @@ class FramedSandbox:
     def _take(self) -> Session:
         while True:
             with self._lock:
-                if self._closed:
-                    raise SandboxGone("the sandbox was closed")
+                self._refuse_ended()
                 session = self._idle.pop() if self._idle else None
             if session is None:
-                return Session(self.vessel.connect(time.monotonic() + _CONNECT_SECONDS))
+                return self._connect()
             if session.usable():
                 return session
             session.wire.close()
+            self._recover(session, Ended("it ended between two calls"))
+
+    def _refuse_ended(self) -> None:
+        if self._closed or self._ended:
+            raise SandboxGone(f"the sandbox was {'closed' if self._closed else 'ended'}")
+
+    def _connect(self) -> Session:
+        with self._gate:
+            self._refuse_ended()
+            wire = self.vessel.connect(time.monotonic() + _CONNECT_SECONDS)
+            return Session(wire, self._epoch)
 
     def _drop_sessions(self) -> None:
         with self._lock:
@@ -138,13 +172,11 @@ class FramedSandbox:
         try:
             with self._session() as session:
                 report = self._ask(session, request, timeout + self._spec.grace)
-            if "error" in report:
-                raise_refusal({**report, "error": "failed"}, "the command was not begun")
-            return exec_result(report, number, time.monotonic() - began)
-        except BadReport as error:
-            raise self._liar(error) from error
+                if "error" in report:
+                    raise_refusal({**report, "error": "failed"}, "the command was not begun")
+                return exec_result(report, number, time.monotonic() - began)
         except StreamBroken as error:
-            self._sweep(error)
+            self._recover(session, error)
             return no_result(time.monotonic() - began, timed_out=isinstance(error, Silent))
 
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -155,23 +187,72 @@ class FramedSandbox:
         except Ended as error:
             code = session.wire.exit_code() if self.vessel.running() else None
             if code is not None and code < 128:
-                raise SandboxGone(f"the runner in {self.vessel.name} failed: {error}") from error
+                raise self._end(f"the runner in {self.vessel.name} failed: {error}") from error
             raise
 
-    def _liar(self, error: BadReport) -> SandboxGone:
-        """What speaks for the runner is not ours any more: nothing it says can be shown."""
+    def _liar(self, session: Session, error: BadReport) -> SandboxGone:
+        """What speaks for the runner is not ours any more: nothing it says can be shown.
+
+        Where there is no runner, because the image is older than this code, the engine says so.
+        """
+        with suppress(SandboxGone):
+            if session.wire.exit_code() in _NO_PROGRAM:
+                return self._end(f"{self.vessel.name} has no runner that can begin: build it anew")
+        return self._end(f"the sandbox sent what no runner sends ({error}); it was ended")
+
+    def _end(self, why: str) -> SandboxGone:
+        """End the sandbox, for good."""
+        self._ended = True
         self._drop_sessions()
         self.vessel.kill()
-        return SandboxGone(f"the sandbox sent what no runner sends ({error}); it was ended")
+        return SandboxGone(why)
 
-    def _sweep(self, why: StreamBroken) -> None:
-        """Kill all that runs under the commands' uid; if that fails, the sandbox."""
-        self._drop_sessions()
-        if not self.vessel.running():
-            raise SandboxGone(f"the sandbox's container died ({why})") from why
-        if not self.vessel.sweep():
-            self.vessel.kill()
-            raise SandboxGone("the sandbox does not answer; it was ended") from why
+    # ------------------------------------------------------------------------------- lost runners
+
+    def _recover(self, lost: Session, why: StreamBroken) -> None:
+        """Clear the sandbox of what the lost runner left, unless that was done since it began."""
+        with self._gate:
+            if lost.epoch != self._epoch:
+                return
+            if not self.vessel.running():
+                self._drop_sessions()
+                known = self.vessel.explain_end() or why
+                raise SandboxGone(f"the sandbox's container died ({known})") from why
+            self.clear()
+
+    def clear(self) -> None:
+        """Kill all that runs inside. Where anything lives on, the sandbox is ended: SandboxGone."""
+        with self._gate:
+            self._epoch += 1
+            self._drop_sessions()
+            try:
+                self.vessel.sweep()
+                left = self._others(0)
+            except SandboxGone as error:
+                known = self.vessel.explain_end() or error
+                raise self._end(f"{known}; the sandbox was ended") from error
+            if left:
+                raise self._end(
+                    f"{left} processes of a command lived on after all of them were killed, so "
+                    "that nothing can be believed any more; the sandbox was ended"
+                )
+
+    def _others(self, runners: int) -> int:
+        """How many processes live besides so many runners. What is ending gets time to end."""
+        until = time.monotonic() + _ENDING_SECONDS
+        while (others := self.vessel.count_processes() - runners) and time.monotonic() < until:
+            time.sleep(_ENDING_PAUSE)
+        return others
+
+    def _isolate(self) -> None:
+        """End what runs besides idle runners: it could change what is packed."""
+        with self._gate:
+            self._refuse_ended()
+            with self._lock:
+                runners = len(self._idle)
+                alive = all(session.usable() for session in self._idle)
+            if not alive or self._others(runners):
+                self.clear()
 
     # -------------------------------------------------------------------------------------- files
 
@@ -191,6 +272,8 @@ class FramedSandbox:
         return found
 
     def export(self) -> Iterator[bytes]:
+        """As the contract says. Commands that still run are ended first."""
+        self._isolate()
         what = "the sandbox's files"
         with self._transfer("saving the sandbox's files") as (session, deadline):
             session.ask(self._request("pack", **self._spec.archive_caps), deadline)
@@ -242,10 +325,8 @@ class FramedSandbox:
         try:
             with self._session() as session:
                 yield session, deadline
-        except BadReport as error:
-            raise self._liar(error) from error
         except StreamBroken as error:
-            self._sweep(error)
+            self._recover(session, error)
             raise SandboxGone(f"{doing}: the sandbox broke off ({error})") from error
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What a container is made of: its limits, its hardening, its caps."""
 
+import json
 import re
 import time
 from dataclasses import dataclass
@@ -15,9 +16,21 @@ KEEPER_USER = "10002:10002"
 SESSION_LABEL = "sandpiper.session"
 CREATED_LABEL = "sandpiper.created"
 
-RUNNER = ["python3", "-E", "-s", "-S", "/opt/sandpiper/runner.py"]
+_PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
+"""An interpreter that the commands' uid cannot read, so that it cannot trace what runs in it."""
 
-_KEEP = "umask 0; mkdir -p /tmp/_out /tmp/data; exec sleep infinity"
+SWEEPER = [*_PYTHON, "-c", "import os; os.kill(-1, 9)"]
+
+_FOLDERS = "umask 0; mkdir -p /tmp/_out /tmp/data"
+_KEEPER = f"{_FOLDERS}; exec sleep infinity"
+_WATCHER = f"{_FOLDERS}; exec python3 -E -s -S /opt/sandpiper/sandbox/image/watch.py"
+_PROCESS_LIMITS = {
+    "RLIMIT_CORE": 0,
+    "RLIMIT_NOFILE": 4096,
+    "RLIMIT_MSGQUEUE": 0,
+    "RLIMIT_MEMLOCK": 0,
+}
+_FIRST_UID, _UIDS = 20_000, 40_000  # a rootless engine has 65,536
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LEAST_HEADROOM = 32 << 20
 
@@ -41,7 +54,8 @@ class ContainerSpec:
     The caps are in bytes, the times in seconds. `grace` is what a command's report may be late.
     `shared_limits` asks the engine for no limit on memory, processes and processors, because it
     has none to give (rootless, without control groups of its own): whatever the engine runs in
-    limits all its sandboxes together.
+    limits all its sandboxes together. Each process is then limited, and so is the number of a
+    sandbox's processes; a sandbox that takes more than `memory` is ended by its main process.
     """
 
     image: str = "sandpiper-sandbox:latest"
@@ -83,11 +97,38 @@ class ContainerSpec:
         }
 
 
+def process_limits(spec: ContainerSpec) -> dict[str, int]:
+    """What every process is held to where no control group limits them together.
+
+    The names are those of `resource`; the number of processes counts all of one uid.
+    """
+    limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_AS": parse_size(spec.memory)}
+    return {**_PROCESS_LIMITS, **limits}
+
+
+def runner(spec: ContainerSpec) -> list[str]:
+    """The command line of a runner in a container."""
+    limits = [json.dumps(process_limits(spec))] if spec.shared_limits else []
+    return [*_PYTHON, "/opt/sandpiper/runner.py", *limits]
+
+
+def command_user(spec: ContainerSpec, container: str) -> str:
+    """The uid and gid of the commands in the container of that id.
+
+    With `shared_limits` each container has a uid of its own: the kernel counts processes by uid,
+    over all containers of the engine.
+    """
+    if not spec.shared_limits:
+        return COMMAND_USER
+    uid = _FIRST_UID + int(container[:8], 16) % _UIDS
+    return f"{uid}:{uid}"
+
+
 def create(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
     """Ask for the hardened container (wire-misc 1.4). Returns the engine's Id and Warnings."""
     created: dict[str, Any] = api.create_container(
         image=spec.image,
-        entrypoint=["/bin/sh", "-c", _KEEP],
+        entrypoint=["/bin/sh", "-c", _main_process(spec)],
         command=[],
         user=KEEPER_USER,
         hostname="sandbox",
@@ -98,6 +139,10 @@ def create(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
         use_config_proxy=False,
     )
     return created
+
+
+def _main_process(spec: ContainerSpec) -> str:
+    return f"{_WATCHER} {parse_size(spec.memory)}" if spec.shared_limits else _KEEPER
 
 
 def _host_config(api: APIClient, spec: ContainerSpec) -> Any:

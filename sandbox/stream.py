@@ -19,11 +19,13 @@ class Session:
     """A runner that takes one call after the other.
 
     `begin` and `ask` start a call; it is over, and the session may be used again (`ready`), when
-    its report was read. Every wait ends at the call's deadline. Raises StreamBroken.
+    its report was read. Every wait ends at the call's deadline. Raises StreamBroken. `epoch` is
+    the owner's: which of its runners this is one of.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, epoch: int = 0) -> None:
         self.wire = wire
+        self.epoch = epoch
         self.ready = True
         self._number = 0
         self._deadline = 0.0

@@ -13,6 +13,7 @@ from typing import Protocol
 
 _READ = 1 << 16
 _STDERR_KEPT = 2000
+_DRAINED = 200
 
 
 class StreamBroken(Exception):
@@ -145,13 +146,14 @@ class EngineWire(SocketWire):
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def drain(self, deadline: float) -> None:
-        """Read to the end of the stream. Raises Silent."""
+    def drain(self, deadline: float) -> bytes:
+        """The beginning of stdout, once the stream has ended. Raises Silent."""
+        said = b""
         try:
             while True:
-                self._next_piece(deadline)
+                said = (said + self.receive(1, deadline))[:_DRAINED]
         except Ended:
-            return
+            return said
 
     def _next_piece(self, deadline: float) -> None:
         """Skip to the next piece of the multiplexed stream, keeping the end of stderr."""

@@ -6,12 +6,14 @@
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import select
 import signal
 import stat
 import time
 from functools import cache
+from importlib import import_module
 
 from sandbox.image.capture import Capture
 from sandbox.image.frames import CHUNK, Json, write_all
@@ -92,15 +94,16 @@ def reap(pid: int) -> tuple[int | None, bool]:
         return status, False
 
 
-def descendants() -> list[int]:
+def descendants(ancestor: int) -> list[int]:
+    """The processes that descend from `ancestor`, as /proc shows them now."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as f:
             parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
-    family = {os.getpid()}
+    family = {ancestor}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
-    return sorted(family - {os.getpid()})
+    return sorted(family - {ancestor})
 
 
 def kill(pid: int) -> int | None:
@@ -113,7 +116,7 @@ def kill(pid: int) -> int | None:
         status = found if found is not None else status
         if not left:
             return status
-        for child in descendants():
+        for child in descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         if time.monotonic() > give_up:
@@ -194,6 +197,13 @@ def pipe_into(capture: Capture, pipes: dict[int, Capture]) -> int:
         fcntl.fcntl(reader, F_SETPIPE_SZ, CHUNK)
     pipes[reader] = capture
     return writer
+
+
+def limit(limits: str) -> None:
+    """Hold this process, and all that it starts, to a JSON object of names in `resource`."""
+    resource = import_module("resource")
+    for name, value in json.loads(limits).items():
+        resource.setrlimit(getattr(resource, name), (value, value))
 
 
 def shield() -> None:

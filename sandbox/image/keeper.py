@@ -8,15 +8,21 @@ gone, and with this process everything in its namespace. Runs inside; standard l
 """
 
 import contextlib
-import json
 import os
-import resource
 import select
 import signal
 import socket
 import sys
 
-from sandbox.image.command import DATA, OUT, PR_SET_DUMPABLE, make_folder, prctl, wake_on_child
+from sandbox.image.command import (
+    DATA,
+    OUT,
+    PR_SET_DUMPABLE,
+    limit,
+    make_folder,
+    prctl,
+    wake_on_child,
+)
 from sandbox.image.runner import session
 
 
@@ -74,8 +80,7 @@ def keep(listener: socket.socket) -> None:
 
 def main(descriptor: str, limits: str) -> None:
     prctl(PR_SET_DUMPABLE, 0)
-    for name, value in json.loads(limits).items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+    limit(limits)
     os.umask(0o022)
     for folder in (OUT, DATA):
         make_folder(folder)

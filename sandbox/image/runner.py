@@ -1,5 +1,8 @@
 """The in-container side of the sandbox: a session that does what the host asks, call after call.
 
+    runner.py [LIMITS]
+
+LIMITS is a JSON object of names in `resource` and values, for all that it starts, and itself.
 See frames.py for what goes in and out, and VERBS for what may be asked. It runs as the uid of the
 commands, and the host trusts none of it. Standard library only, and nothing slow to import.
 """
@@ -9,9 +12,10 @@ import errno
 import json
 import os
 import signal
+import sys
 from importlib import import_module
 
-from sandbox.image.command import do_exec, shield
+from sandbox.image.command import do_exec, limit, shield
 from sandbox.image.frames import Json, Refused, Source, finish, read_frame
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
@@ -84,4 +88,6 @@ def session() -> None:
 
 
 if __name__ == "__main__":
+    for limits in sys.argv[1:]:
+        limit(limits)
     session()

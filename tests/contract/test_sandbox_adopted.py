@@ -12,6 +12,7 @@ import pytest
 from sandbox.base import DATA, Sandbox, SandboxError
 from sandbox.docker import DockerDriver
 from sandbox.soon import Pool, start_soon
+from sandbox.spec import ContainerSpec
 
 SESSION = "adopted-session"
 
@@ -19,7 +20,7 @@ _LEAVE = """
 import sys, threading, time
 from sandbox.docker import DockerDriver
 from sandbox.spec import ContainerSpec
-sandbox = DockerDriver(ContainerSpec()).start(sys.argv[1])
+sandbox = DockerDriver(ContainerSpec(image=sys.argv[2])).start(sys.argv[1])
 sandbox.put("/tmp/elsewhere", [b"kept"])
 def run():
     sandbox.exec("echo $$ > /tmp/pid; echo begun > /tmp/begun; sleep 600", timeout=600, number=1)
@@ -40,9 +41,9 @@ def said(sandbox: Sandbox, command: str) -> str:
 
 
 @contextmanager
-def left_by_a_dead_process() -> Iterator[None]:
+def left_by_a_dead_process(image: str) -> Iterator[None]:
     """A container whose worker was killed while a command ran in it."""
-    line = [sys.executable, "-c", _LEAVE, SESSION]
+    line = [sys.executable, "-c", _LEAVE, SESSION, image]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -52,8 +53,10 @@ def left_by_a_dead_process() -> Iterator[None]:
     yield
 
 
-def test_the_files_are_there_and_what_ran_is_dead(driver: DockerDriver) -> None:
-    with left_by_a_dead_process():
+def test_the_files_are_there_and_what_ran_is_dead(
+    driver: DockerDriver, container_spec: ContainerSpec
+) -> None:
+    with left_by_a_dead_process(container_spec.image):
         sandbox = driver.adopt(SESSION)
         assert sandbox is not None
         with closing(sandbox):

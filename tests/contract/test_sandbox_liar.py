@@ -71,6 +71,8 @@ while True:
             sys.exit(0)
 """
 
+REPLACE = f"open('/opt/sandpiper/runner.py', 'w').write({LIAR!r})"
+
 
 @pytest.fixture(scope="module")
 def liar(sandbox_image: str) -> Iterator[DockerDriver]:
@@ -83,11 +85,11 @@ def liar(sandbox_image: str) -> Iterator[DockerDriver]:
             engine.remove_image(tag)
 
 
-def changed(engine: APIClient, image: str) -> str:
-    """The image with another runner."""
+def changed(engine: APIClient, image: str, change: str = REPLACE, tag: str = "liar") -> str:
+    """The image after `change`, in Python: with another runner."""
     made = engine.create_container(
         image,
-        ["python3", "-c", f"open('/opt/sandpiper/runner.py', 'w').write({LIAR!r})"],
+        ["python3", "-c", change],
         user="0",
         entrypoint=[],
         host_config=engine.create_host_config(network_mode="none"),
@@ -95,10 +97,10 @@ def changed(engine: APIClient, image: str) -> str:
     try:
         engine.start(made)
         assert engine.wait(made, timeout=60)["StatusCode"] == 0
-        engine.commit(made, "sandpiper-test", "liar")
+        engine.commit(made, "sandpiper-test", tag)
     finally:
         engine.remove_container(made, force=True)
-    return "sandpiper-test:liar"
+    return f"sandpiper-test:{tag}"
 
 
 def test_an_honest_word_of_a_liar_is_believed(liar: DockerDriver) -> None:
@@ -159,3 +161,18 @@ def test_a_runner_that_fails_is_gone_and_not_a_failing_command(
         pytest.raises(SandboxGone, match=f"runner in the image sandpiper-test:liar failed: {why}"),
     ):
         sandbox.exec(command, timeout=5, number=1)
+
+
+def test_an_image_that_has_no_runner_is_to_be_built_anew(sandbox_image: str) -> None:
+    with closing(open_engine(None)) as engine:
+        tag = changed(
+            engine, sandbox_image, "import os; os.unlink('/opt/sandpiper/python3')", "bare"
+        )
+        try:
+            with (
+                DockerDriver(ContainerSpec(image=tag)).start("none") as sandbox,
+                pytest.raises(SandboxGone, match=r"sandpiper-test:bare has no runner .*build it"),
+            ):
+                sandbox.exec("true", timeout=20, number=1)
+        finally:
+            engine.remove_image(tag)

@@ -31,7 +31,7 @@ DESK = (
 )
 
 ROOMS = {
-    "sandbox": Room(outside=("docker", "requests", "urllib3")),
+    "sandbox": Room(("sandbox.image",), outside=("docker", "requests", "urllib3")),
     "sandbox.image": Room(),
     "worker.errors": Room(),
     # One package that is as pure as `re`, and finds fifty words at once: no I/O, no clock.

@@ -138,7 +138,7 @@ class LaxDriver:
             ),
         )
         api.start(created["Id"])
-        return DockerSandbox(Container(api, created["Id"], self._spec.image), self._spec)
+        return DockerSandbox(Container(api, created["Id"], self._spec), self._spec)
 
     def adopt(self, session: str) -> None:
         return None

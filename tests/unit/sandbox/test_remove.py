@@ -6,6 +6,7 @@ import requests
 from docker.errors import APIError
 
 from sandbox.docker import Container
+from sandbox.spec import ContainerSpec
 
 
 class Engine:
@@ -27,7 +28,7 @@ class Engine:
 
 def removed_by(engine: Engine) -> int:
     """After how many attempts a container was given up or gone."""
-    Container(cast(Any, engine), "c1", "an-image").remove()
+    Container(cast(Any, engine), "c1", ContainerSpec()).remove()
     assert engine.closed
     return engine.asked
 

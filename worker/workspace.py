@@ -95,7 +95,7 @@ class Workspace:
             raise
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
-            if isinstance(error, StoreError):
+            if began is not None or isinstance(error, StoreError):
                 self.lost = (*self.lost, _UNKEPT)
 
     def _write(self) -> None:

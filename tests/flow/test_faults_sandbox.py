@@ -9,6 +9,7 @@ import docker
 import pytest
 
 from sandbox.engine import address
+from tests.contract.test_sandbox_forgery import attack
 from tests.engines import Engine, running_engine
 from tests.flow import crew
 from tests.flow.product import containers
@@ -45,6 +46,23 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
     assert "for want of memory" in seen[0]
     (note,) = made.notes()
     assert "The file says before." in note.body
+    crew.assert_nothing_left(made, crew.folder_store(made))
+
+
+@pytest.mark.attack("sandbox")
+def test_what_lives_on_after_its_runner_costs_the_sandbox_and_the_note_says_so(
+    tmp_path: Path, redis_url: str, sandbox_image: str
+) -> None:
+    chosen = Scripted([Call([("sandbox_exec", {"command": attack("kill")})])])
+    image = f"sandbox: {{image: {sandbox_image}}}\n"
+    with crew.hasty(tmp_path, chosen, redis_url, image) as made:
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    (note,) = made.notes()
+    assert "The sandbox was lost: " in note.body
+    assert "lived on" in note.body
+    assert "files could not be stored" in note.body
     crew.assert_nothing_left(made, crew.folder_store(made))
 
 

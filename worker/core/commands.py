@@ -1,13 +1,19 @@
 """What a comment asks of the bot: a command, a question, or nothing. Pure.
 
 A command is a line `/sandpiper NAME …`, or a line that is nothing but `@bot NAME …`. GitLab leaves
-lines with a slash it does not know alone (wire-gitlab 5). Code and quotes are somebody else's
-words: nothing in them is addressed to us.
+lines with a slash it does not know alone (wire-gitlab 5). Only the paragraphs at the top level of
+the comment are the writer's own words: what is quoted, folded, hidden, or code is not addressed to
+us.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 PREFIX = "/sandpiper"
 MAX_TEXT = 20_000
@@ -25,10 +31,31 @@ NAMES = {
 
 _KNOWN = frozenset(name.partition(" ")[0] for name in NAMES)
 _SLASH = re.compile(r"[ ]{0,3}/sandpiper(?![^\s])[ \t]*(.*)", re.IGNORECASE)
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
-_QUOTED = re.compile(r"[ ]{0,3}>| {4}|\t")
-_TICKS = re.compile(r"`+")
 _MAX_ARGUMENT = 200
+
+# What GitLab reads besides CommonMark: front matter, ">>>" quotes, footnotes, formulas.
+_FRONT_MATTER = re.compile(
+    r"\s*^(---|\+\+\+|;;;)[^\n]*\n(?:(?!\1[ \t]*$).*\n)*+\1[ \t]*$", re.MULTILINE
+)
+_QUOTE_FENCE = re.compile(r"[ ]{0,3}(>{3,})[ \t]*")
+_SET_APART = re.compile(r"\\\[\^|\$\$")
+
+_HTML = re.compile(
+    r"""<!--(?: -?> | (?: (?!--!?>) . )*+ (?:--!?>)? )
+    | <(?P<raw>script|style|textarea|title)\b (?: (?!</(?P=raw)) . )*+
+    | <(?P<closes>/?)(?P<name>[a-z][a-z0-9-]*+)
+      (?: [^<>"'] | "[^"]*+" | '[^']*+' )*+ (?P<end>>)?""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_ENCLOSING = frozenset(
+    (
+        *("blockquote", "q", "cite", "pre", "code", "samp", "kbd", "tt", "var", "del", "s"),
+        *("strike", "details", "summary", "table", "caption", "thead", "tbody", "tfoot", "tr"),
+        *("td", "th", "ul", "ol", "li", "dl", "dt", "dd", "div", "figure", "script", "style"),
+        *("template", "textarea", "title", "noscript", "iframe", "svg", "math"),
+    )
+)
+"""Elements whose text is quoted, folded, struck out, hidden or set apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +129,65 @@ def _named(words: list[str], *, strict: bool = False) -> Command | None:
 
 
 def _spoken(text: str) -> Iterator[str]:
-    """The lines that are the writer's own words, without code."""
-    fence = ""
-    for line in re.split(r"\r\n?|\n", text):
-        mark = _FENCE.match(line)
-        if fence:
-            closes = mark and mark[1].startswith(fence) and not line.strip().strip(fence[0])
-            fence = "" if closes else fence
-        elif mark:
-            fence = mark[1]
-        elif not _QUOTED.match(line):
-            yield _without_code(line)
+    """The lines of the top-level paragraphs, with a blank for each span of code."""
+    # A footnote is no definition of a link, for which CommonMark would take it.
+    text = re.sub(r"\r\n?", "\n", text).replace("[^", "\\[^")
+    if front := _FRONT_MATTER.match(text):
+        text = text[front.end() :]
+    lines = text.split("\n")
+    quoted = 0
+    enclosing: Counter[str] = Counter()
+    tokens = _parser().parse(text)
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.type == "blockquote_open" and token.level == 0 and token.map:
+            quoted = _quoted(quoted, lines[slice(*token.map)])
+        elif token.type == "html_block":
+            _enclose(enclosing, token.content)
+        elif token.type == "inline":
+            said = _written(token.children or (), enclosing)
+            own = before and before.type == "paragraph_open" and before.level == 0
+            if own and not quoted and not any(map(_SET_APART.match, said)):
+                yield from said
 
 
-def _without_code(line: str) -> str:
-    """`line` with each code span as one blank; linear, whatever the runs of backticks."""
-    runs = list(_TICKS.finditer(line))
-    last = {len(run[0]): at for at, run in enumerate(runs)}
-    kept, start, at = [], 0, 0
-    while at < len(runs):
-        size = len(runs[at][0])
-        if last[size] == at:
-            at += 1
-            continue
-        end = next(i for i in range(at + 1, len(runs)) if len(runs[i][0]) == size)
-        kept.append(line[start : runs[at].start()])
-        start, at = runs[end].end(), end + 1
-    return " ".join([*kept, line[start:]])
+@cache
+def _parser() -> MarkdownIt:
+    # Escapes stay apart from the text: what somebody has escaped is not meant.
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return parser.disable("text_join")
+
+
+def _quoted(fence: int, lines: Sequence[str]) -> int:
+    """The length of the ">>>" that is open after these lines, if `fence` was before; 0 for none."""
+    for mark in filter(None, map(_QUOTE_FENCE.fullmatch, lines)):
+        if not fence:
+            fence = len(mark[1])
+        elif len(mark[1]) >= fence:
+            fence = 0
+    return fence
+
+
+def _written(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:
+    """The lines of a paragraph, but for its code and what HTML encloses. A star stands for markup,
+    so that no line begins within it.
+    """
+    text = ""
+    for token in children:
+        if token.type == "html_inline":
+            _enclose(enclosing, token.content)
+        elif token.type.endswith("break"):
+            text += " " if token.level else "\n"
+        elif not +enclosing:
+            shown = {"text": token.content, "text_special": token.markup, "code_inline": " "}
+            text += shown.get(token.type, "*")
+    return text.split("\n")
+
+
+def _enclose(enclosing: Counter[str], html: str) -> None:
+    """Count the elements that `html` opens and closes. A tag without an end hides what follows."""
+    for tag in _HTML.finditer(html):
+        name = (tag["raw"] or tag["name"] or "").lower()
+        if tag["name"] and not tag["end"]:
+            enclosing["<"] += 1
+        elif name in _ENCLOSING:
+            enclosing[name] = max(0, enclosing[name] + (-1 if tag["closes"] else 1))

@@ -64,6 +64,109 @@ def test_a_text_asks_for_what_a_reader_would_say(text: str, expected: Asked | No
     assert parse(text, BOT) == expected
 
 
+QUOTED = [
+    "> quoted\n/sandpiper stop",
+    "> - quoted\nlazy\n/sandpiper stop",
+    "- item\n/sandpiper stop",
+    "- item\n\n  /sandpiper stop",
+    "1. ```\n   x\n   ```\n   /sandpiper stop",
+    "- ```\n  /sandpiper stop\n  ```",
+    ">>>\n/sandpiper stop\n>>>",
+    "He wrote:\n>>>\nHello\n\n/sandpiper stop\n\nBye\n>>>\nand I don't.",
+    ">>>\n- item\n\n/sandpiper stop",
+    ">>>>\n>>>\n/sandpiper stop\n>>>\n>>>>",
+    "   >>>  \n/sandpiper stop",
+    "<blockquote>\n/sandpiper stop\n</blockquote>",
+    "<blockquote>\n\n/sandpiper stop\n\n</blockquote>",
+    "<BLOCKQUOTE>\n\n</div>\n\n/sandpiper stop",
+    "<blockquote>\n\n<!-- </blockquote> -->\n\n/sandpiper stop",
+    "<blockquote>\n\n<x title='</blockquote>'>\n\n/sandpiper stop",
+    "<blockquote>\n\n<script></blockquote></script>\n\n/sandpiper stop",
+    "<!--><blockquote>\n\n/sandpiper stop",
+    "see <blockquote>\n/sandpiper stop</blockquote>",
+    "see <blockquote>\n\n/sandpiper stop",
+    "# head <s>\n\n/sandpiper stop",
+    '<div title="\n\n/sandpiper stop\n\n">',
+    "<pre>\n/sandpiper stop\n</pre>",
+    "<pre>\n\n/sandpiper stop\n\n</pre>",
+    "<div><pre>\n\n/sandpiper stop",
+    "<details>\n<summary>log</summary>\n\n/sandpiper stop\n\n</details>",
+    "<details><summary>log</summary>\n\n/sandpiper stop",
+    "<!--\n/sandpiper stop\n-->",
+    "<!--\n\n/sandpiper stop\n\n-->",
+    "text <!--\n/sandpiper stop\n-->",
+    "<script>\n/sandpiper stop\n</script>",
+    "<textarea>\n\n/sandpiper stop",
+    "<div>\n/sandpiper stop\n</div>",
+    "<s>\n\n/sandpiper stop\n\n</s>",
+    "~~/sandpiper stop~~",
+    "**/sandpiper stop**",
+    "`code\n/sandpiper stop\ncode`",
+    "\\/sandpiper stop",
+    "&#47;sandpiper stop",
+    "# /sandpiper stop",
+    "/sandpiper stop\n---",
+    "| a |\n|---|\n/sandpiper stop",
+    "| a |\n|---|\n| b |\n/sandpiper stop",
+    "---\ntitle: x\n/sandpiper stop\n---",
+    "~~a\n/sandpiper stop\nb~~",
+    "[^1]: hidden\n    more\n/sandpiper stop",
+    "[^1]: hidden\n/sandpiper stop",
+    "$$\n/sandpiper stop\n$$",
+    "[x]: <y> '\n/sandpiper stop\n'",
+    "![a\n/sandpiper stop\n](x)",
+    "[a\n/sandpiper stop\n](x)",
+    "<a title='\n/sandpiper stop\n'>",
+]
+
+
+@pytest.mark.attack("commands")
+@pytest.mark.parametrize("form", ["{}", "Look:\n\n{}", "{}\n\nThanks!"])
+@pytest.mark.parametrize("text", QUOTED)
+def test_what_is_quoted_or_hidden_asks_for_nothing(text: str, form: str) -> None:
+    for said in (text, text.replace("/sandpiper", f"@{BOT}")):
+        if "stop\n---" not in said:  # a heading only where nothing follows it
+            assert not isinstance(parse(form.format(said), BOT), Command)
+
+
+@pytest.mark.attack("commands")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n\n/sandpiper stop\n\n---\ntext",
+        "+++\n/sandpiper stop\n+++",
+        ";;; x\n\n/sandpiper stop\n;;;",
+    ],
+)
+def test_front_matter_asks_for_nothing(text: str) -> None:
+    assert parse(text, BOT) is None
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "Hello,\nplease:\n",
+        "> quoted\n\n",
+        ">>>\nquoted\n>>>\n",
+        "- a\n- b\n\nThen:\n",
+        "```\ncode\n```\n",
+        "<details><summary>log</summary>\n\nx\n\n</details>\n\n",
+        "<!-- sandpiper -->\n\n",
+        "It is `std::vector<string>`, or vector<string> by another name.\n\n",
+        "| a |\n|---|\n| b |\n\n",
+        "Title\n---\n",
+        "[x]: https://example.com\n\n",
+        "a <br>\n",
+        "a <b>bold</b> word<sup>1</sup>\n",
+    ],
+)
+@pytest.mark.parametrize("command", ["/sandpiper status", f"@{BOT} status"])
+def test_a_command_in_a_paragraph_is_heard_after_anything(before: str, command: str) -> None:
+    assert parse(f"{before}{command}\nThanks!", BOT) == STATUS
+    assert parse(f"{before}{command}", BOT) == STATUS
+
+
 @pytest.mark.parametrize("text", [text for text, expected in TEXTS if expected])
 def test_what_is_for_us_passes_the_cheap_look(text: str) -> None:
     assert addressed(text)
@@ -88,8 +191,20 @@ def test_nobody_mentions_a_bot_without_a_name() -> None:
         "/sandpiper " * 2000,
         ("```\n" * 5000),
         "/sandpiper " + "x" * 1_000_000,
+        "<!--" * 5000,
+        "<div>\n" + "<script " * 2500,
+        "<div>\n" + "<x '" * 5000,
+        "> " * 10_000,
+        "- " * 10_000,
+        "[" * MAX_TEXT,
+        "*a_" * 6000,
+        "---\n" + "--\n" * 6000,
+        ">>>\n" * 5000,
     ],
-    ids=["ticks", "lengths", "pairs", "ats", "commands", "fences", "long"],
+    ids=[
+        *("ticks", "lengths", "pairs", "ats", "commands", "fences", "long", "comments", "scripts"),
+        *("quotes in tags", "quotes", "lists", "brackets", "emphasis", "front matter", "fences >"),
+    ],
 )
 def test_a_hostile_text_is_read_in_no_time(text: str) -> None:
     started = time.process_time()

@@ -81,8 +81,9 @@ class Deps:
 
     `owner` names this process. `gives_up` is why the trigger is not to be worked on any more, but
     told of: its runs have died. `patient` says that the run may wait for a model that is down.
-    `salt` sets dry-run sessions apart. `hosts` are the hosts
-    a note may link to. `choices` are the models that a comment may ask for, by their names;
+    `salt` sets dry-run sessions apart. `hosts` are
+    the places that a note may link to besides its project. `redact` takes out unseen characters and
+    secrets. `choices` are the models that a comment may ask for, by their names;
     `turns_per_day` is how often one thread is answered in a day.
     `project_concurrency` is how many failures of one project are looked into at a time, 0 for half
     of a worker's threads. `budget` is what projects may cost in a day.

@@ -21,7 +21,8 @@ from worker.core.ports import SessionKey
 from worker.deps import Deps
 from worker.errors import ForgeError, StoreError
 from worker.forge import settled
-from worker.forge.lint import hosts_of, problems
+from worker.forge.finish import finish
+from worker.forge.lint import hosts_of
 
 log = logging.getLogger("sandpiper.living")
 
@@ -150,12 +151,14 @@ def _settle(
     for note in own:
         if _to_resolve(note, standing.key.session_id, deps):
             deps.forge.resolve(by, note.ref)
-    if wrong := problems(body, hosts_of(by, deps.hosts)):
+    before = standing.context.subject
+    made = finish(body, hosts_of(before, deps.hosts), deps.redact)
+    if made.kept_back:
         # Not even harmless words may take the place of what is there.
-        log.warning("session %s: note left as it is: %s", standing.key.session_id, wrong[0])
+        log.warning("session %s: note left as it is", standing.key.session_id)
         return
     try:
-        deps.forge.edit(by, standing.note.ref, body)
+        deps.forge.edit(before, standing.note.ref, made.body)
     except ForgeError as error:
         if error.status != 404:
             raise

@@ -18,11 +18,11 @@ from worker.core.absorb import absorb, halt
 from worker.core.breakpoints import Plan, plan
 from worker.core.context import Context, Outcome
 from worker.core.decide import Act, Ask, Stop, decide
-from worker.core.finding import Unproven
 from worker.core.limits import Limits
 from worker.core.messages import ToolCall, User, count_groups, count_results, unanswered
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
 from worker.core.progress import Answered, Asking, ToolRan, Watcher
+from worker.core.recheck import Objections
 from worker.core.repair import close_calls
 from worker.core.repeats import HINT
 from worker.errors import CIRCUIT_OPEN, ModelError, Postponed, SandboxLost
@@ -33,7 +33,7 @@ FINAL_GRACE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one run is driven with. `unproven` gives an answer's quotes that are not there.
+    """What one run is driven with. `object_to` says what is wrong with an answer.
 
     `patient` runs end in Postponed while no provider is asked, others in the reason.
     `news` gives what the model has to know besides, once; it stays in the history.
@@ -44,7 +44,7 @@ class Parts:
     clock: Clock
     checkpoint: Callable[[Context], None]
     watch: Watcher
-    unproven: Callable[[str], tuple[Unproven, ...]] = lambda answer: ()
+    object_to: Callable[[str], Objections] = lambda answer: Objections()
     news: Callable[[], str] = lambda: ""
     patient: bool = False
 
@@ -60,20 +60,20 @@ def drive(context: Context, limits: Limits, parts: Parts) -> Context:
             case Act(calls):
                 context = _act(context, calls, parts)
             case Stop(outcome):
-                failed = _failed(context, outcome, limits, parts)
-                if not failed:
+                wrong = _find_objections(context, outcome, limits, parts)
+                if not wrong:
                     return replace(context, outcome=recheck.settled(context, outcome))
-                context = recheck.asked(context, failed)
+                context = recheck.asked(context, wrong)
         parts.checkpoint(context)
 
 
-def _failed(
+def _find_objections(
     context: Context, outcome: Outcome, limits: Limits, parts: Parts
-) -> tuple[Unproven, ...]:
-    """The quotes that the model may repair, once."""
+) -> Objections:
+    """What the model may repair, once."""
     if not recheck.may_repair(context, outcome, limits, parts.clock.now()):
-        return ()
-    return parts.unproven(outcome.text)
+        return Objections()
+    return parts.object_to(outcome.text)
 
 
 def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sandbox.base import SandboxError
 from worker import suggesting, survey
@@ -14,7 +15,6 @@ from worker.core.identity import Marker
 from worker.core.messages import ToolCall, count_results
 from worker.core.ports import SessionKey
 from worker.core.progress import Milestone, Stage, Watcher
-from worker.core.redacted_values import redact_values
 from worker.core.repair import close_calls, lost_calls, unavailable
 from worker.deps import Deps, Kit
 from worker.errors import (
@@ -28,7 +28,9 @@ from worker.errors import (
     TurnTaken,
 )
 from worker.forge import note
+from worker.forge.finish import find_kept_back, finish
 from worker.forge.known import known_failure
+from worker.forge.lint import hosts_of
 from worker.leases import Lease
 from worker.loop import Parts, drive
 from worker.ticker import ticking
@@ -76,6 +78,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     Raises ForgeError and StoreError: without a note or a store there is nothing to end in.
     """
     started = deps.clock.monotonic()
+    deps = replace(deps, hosts=hosts_of(turn.context.subject, deps.hosts))
     context = _announced(turn, deps, watch)
     kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
     if deps.gives_up:
@@ -90,7 +93,8 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     context = _counted(context, kit)
     found = _finding(context, kit, deps)
     seconds = deps.clock.monotonic() - started
-    body = _body(turn.marker, context, found, kit, deps, seconds)
+    made = _body(turn.marker, context, found, kit, deps, seconds)
+    body = finish(made, deps.hosts, deps.redact).body
     turn.lease.confirm()
     context = _published(context, body, deps, watch)
     _charged(context, deps)
@@ -330,18 +334,15 @@ def _driven(last: _Last, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) 
         watch=watch,
         news=work.news,
         patient=deps.patient,
-        unproven=lambda answer: _unproven(answer, kit, deps),
+        object_to=lambda answer: recheck.find_objections(
+            *(answer, kit.captures, deps.redact),
+            partial(find_kept_back, deps.hosts, deps.redact),
+        ),
     )
     ended = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
     gave_way = first if model.name != first else ""
     last.context = replace(ended, model=model.name, gave_way=gave_way)
     return last.context
-
-
-def _unproven(answer: str, kit: Kit, deps: Deps) -> tuple[finding.Unproven, ...]:
-    """The quotes of an answer that are not there. The reasons hold names that others gave."""
-    found = finding.failures(finding.parse(deps.redact(answer)), kit.captures)
-    return redact_values(found, deps.redact)
 
 
 def _ended(context: Context, reason: str) -> Context:
@@ -389,7 +390,7 @@ def _body(
         return note.failure(marker, context.subject, outcome.reason, footer, ())
     if outcome.status is Status.FAILED:
         jobs = survey.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
-        return note.failure(marker, context.subject, outcome.reason, footer, jobs)
+        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts)
     if found is None:
         said = finding.said(deps.redact(outcome.text), kit.captures)
         return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)

@@ -71,6 +71,7 @@ def test_a_merge_requests_pipeline_gives_its_subject(
         pipeline_id=scene.pipeline.id,
         sha=scene.mr.sha,
         web_url=scene.mr.web_url,
+        pipeline_web_url=scene.pipeline.web_url,
     )
 
 

@@ -89,13 +89,19 @@ ROOMS = {
     "worker.turn": Room(
         (
             *STORY,
-            *("worker.loop", "worker.forge.known", "worker.forge.note", "worker.ticker"),
+            *("worker.loop", "worker.forge.finish", "worker.forge.known", "worker.forge.lint"),
+            *("worker.forge.note", "worker.ticker"),
             *("worker.suggesting", "worker.survey", "worker.workspace"),
         )
     ),
     "worker.suggesting": Room((*STORY, "worker.forge.note")),
     "worker.ticker": Room((*STORY, "worker.forge.note", "worker.forge.progress")),
-    "worker.living": Room((*STORY, "worker.forge.lint", "worker.forge.settled", "worker.survey")),
+    "worker.living": Room(
+        (
+            *(*STORY, "worker.forge.finish", "worker.forge.lint", "worker.forge.settled"),
+            "worker.survey",
+        )
+    ),
     "worker.beginnings": Room((*STORY, "worker.salvage", "worker.survey")),
     "worker.conversation": Room(
         (

@@ -11,7 +11,10 @@ from tests.fakes import says
 from tests.jobs import Ran
 from tests.surveyed import RACE, At, concludes
 from worker import job
+from worker.core import prompts
 from worker.core.context import Status
+from worker.core.messages import User
+from worker.core.redact import Redactor
 from worker.demo.gitlab import GitLabSim
 from worker.forge.lint import MAX_LINES, problems, visible_lines
 
@@ -104,3 +107,32 @@ def test_an_answer_that_plays_the_host_is_the_models_all_the_same(at: At) -> Non
     body = noted(at, at.failed(at.flake(at.scene.mr)))
     assert "**Not clear whether this change is the cause**" in body
     assert "no model was asked" not in body
+
+
+KNOWN_SECRET = "Zq7rVault9ROOTx2209kPw"
+SPLIT = "The key is Zq7r**Vault9**ROOTx2209kPw."
+
+
+@pytest.mark.attack("note")
+def test_the_model_is_told_once_what_cannot_stand_in_the_note_and_mends_it(at: At) -> None:
+    at.answers(concludes("flaky", SPLIT), concludes("flaky", "A key was printed."))
+    ran = at.failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).text)
+    assert "**Cause:** A key was printed." in noted(at, ran)
+    request = at.model.requests[1].messages[-1]
+    assert isinstance(request, User)
+    assert request.text.startswith(prompts.KEPT_BACK)
+    assert "- The key is [redacted: secret].\n  Why: it holds a secret." in request.text
+    assert len(at.model.requests) == 2
+
+
+@pytest.mark.attack("note")
+def test_a_part_that_the_model_does_not_mend_costs_only_itself(at: At) -> None:
+    at.answers(*[concludes("flaky", SPLIT)] * 2)
+    ran = at.failed(at.flake(at.scene.mr), redact=Redactor([KNOWN_SECRET]).text)
+    body = noted(at, ran)
+    assert "**Flaky: not caused by this change**" in body
+    assert "Cause: The key is [redacted: secret]." in body
+    assert "def total(xs):" in body
+    assert "Vault9" not in body
+    assert "Vault9" not in at.stored(at.sessions()[-1]).said
+    assert len(at.model.requests) == 2

@@ -186,7 +186,7 @@ def test_an_unknown_command_gets_the_list_and_cannot_speak_through_us(at: Job) -
     at.says("/sandpiper `@all`<b>![x](https://evil.example/x.png) /close")
     (answer,) = at.own()
     assert "`/sandpiper analyze`" in answer.body
-    assert "There is no command `bxhttps" in answer.body
+    assert "There is no command `?`" in answer.body
     assert not any(sign in answer.body for sign in ("![", "@all", "evil.example/", "/close", "<b>"))
 
 
@@ -358,12 +358,13 @@ def test_a_public_note_never_links_the_page_of_what_was_said_internally(told: Jo
         return f"https://s.example/sessions/{session}?sig=1.{'a' * 64}"
 
     public = told.own()[-1]
+    shown = {"page": page, "hosts": frozenset({"s.example/sessions"})}
     told.answers(FINDING, says("Outside."), says("Inside."))
     inside = told.comment("/sandpiper analyze", internal=True)
-    told.heard(inside, page=page)
+    told.heard(inside, **shown)
     bot = told.scene.bot.username
-    told.heard(told.comment(f"@{bot} why?", public.discussion_id), page=page)
-    told.heard(told.comment(f"@{bot} ACME?", inside.discussion_id, internal=True), page=page)
+    told.heard(told.comment(f"@{bot} why?", public.discussion_id), **shown)
+    told.heard(told.comment(f"@{bot} ACME?", inside.discussion_id, internal=True), **shown)
     (other,) = (key for key in told.sessions() if key != told.key())
     ids = (told.key().session_id, other.session_id)
     linked = [

@@ -17,7 +17,8 @@ class Subject:
     """The merge request and pipeline a session is about; sources are bound to these ids.
 
     `project_id` is the merge request's (target) project, where the note goes. The pipeline may
-    have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on.
+    have run in a fork: `pipeline_project_id`. `sha` is the commit the pipeline ran on. `web_url` is
+    the merge request's page, `pipeline_web_url` the pipeline's, "" where it is not known.
     """
 
     gitlab_url: str
@@ -28,6 +29,7 @@ class Subject:
     pipeline_id: int
     sha: str
     web_url: str
+    pipeline_web_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

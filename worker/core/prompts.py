@@ -6,7 +6,7 @@ Warnings and nudges ride at the tail of one request and are not stored (design, 
 from collections.abc import Sequence
 
 from worker.core.decide import Ask
-from worker.core.finding import Unproven
+from worker.core.finding import KeptBack, Unproven
 from worker.core.limits import Dimension
 
 BASE = """\
@@ -75,7 +75,9 @@ _LAST = (
 )
 
 REPAIR = "Quotes in your answer could not be proven, and the note must not show them."
-"""How the request to repair quotes begins, by which it is found in a transcript."""
+KEPT_BACK = "Parts of your answer cannot stand in the note."
+REPAIRS = (REPAIR, KEPT_BACK)
+"""How the request to repair an answer begins, by which it is found in a transcript."""
 
 _REPAIR = """\
 {failed}
@@ -86,15 +88,31 @@ nothing else backs the cause, change the verdict. You may look again with your t
 still cannot be proven after that is removed."""
 
 MAX_REPAIRS = 8
-"""Quotes that are shown with what really stands there; the others are counted."""
+"""Quotes, and parts, that are shown with what is wrong with them; the others are counted."""
 
 
-def repair(failed: Sequence[Unproven]) -> str:
-    """The request to repair quotes. At most about 12 KB."""
-    items = [_failed(each) for each in failed[:MAX_REPAIRS]]
-    if more := len(failed) - MAX_REPAIRS:
-        items += [f"- and {more} more"] if more > 0 else []
-    return f"{REPAIR}\n\n" + _REPAIR.format(failed="\n".join(items))
+_KEPT_BACK = """\
+{parts}
+
+Say the same in plain words: without what is named there, and with nothing that hides or splits a
+text. What still cannot stand in a note after that is shown as plain text."""
+
+
+def repair(failed: Sequence[Unproven], kept_back: Sequence[KeptBack] = ()) -> str:
+    """The request to repair quotes, and parts that a note must not hold. At most about 16 KB."""
+    asked = []
+    if failed:
+        asked += [REPAIR, _REPAIR.format(failed=_listed([_failed(each) for each in failed]))]
+    if kept_back:
+        parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
+        asked += [KEPT_BACK, _KEPT_BACK.format(parts=_listed(parts))]
+        asked += [] if failed else ["Write your whole answer once more, in the same sections."]
+    return "\n\n".join(asked)
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = len(items) - MAX_REPAIRS
+    return "\n".join([*items[:MAX_REPAIRS], *([f"- and {more} more"] if more > 0 else [])])
 
 
 def _failed(each: Unproven) -> str:

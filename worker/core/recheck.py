@@ -1,4 +1,6 @@
-"""One chance to repair quotes that could not be proven. Pure; the transcript is the state.
+"""One chance to repair quotes that could not be proven, and parts that a note must not hold.
+
+Pure; the transcript is the state.
 
 The request is a user message in the history, after the answer it is about: so a run that is taken
 up again after a crash sees that the chance was given, the cached prefix stays as it is, and in a
@@ -6,14 +8,15 @@ later turn the model knows what became of its quotes.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from worker.core import prompts
 from worker.core.context import Context, Outcome, Status
-from worker.core.finding import Finding, Unproven, parse, prove
+from worker.core.finding import Finding, KeptBack, Unproven, failures, parse, prove
 from worker.core.limits import Limits, reached
 from worker.core.messages import Assistant, User
 from worker.core.ports import Captures
+from worker.core.redacted_values import redact_values
 
 
 def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -26,9 +29,33 @@ def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -
     )
 
 
-def asked(context: Context, failed: tuple[Unproven, ...]) -> Context:
-    """`context` with the request to repair these quotes."""
-    return context.add(User(prompts.repair(failed)))
+@dataclass(frozen=True, slots=True)
+class Objections:
+    """What is wrong with an answer: quotes that are not there, parts that must not be posted."""
+
+    unproven: tuple[Unproven, ...] = ()
+    kept_back: tuple[KeptBack, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.unproven or self.kept_back)
+
+
+def find_objections(
+    answer: str,
+    captures: Captures,
+    redact: Callable[[str], str],
+    kept_back: Callable[[str], tuple[KeptBack, ...]],
+) -> Objections:
+    """What is wrong with an `answer`; `kept_back` finds what must not be posted of it redacted."""
+    answer = redact(answer)
+    # The reasons hold names that others gave.
+    unproven = redact_values(failures(parse(answer), captures), redact)
+    return Objections(unproven, kept_back(answer))
+
+
+def asked(context: Context, wrong: Objections) -> Context:
+    """`context` with the request to repair what is wrong."""
+    return context.add(User(prompts.repair(wrong.unproven, wrong.kept_back)))
 
 
 def settled(context: Context, outcome: Outcome) -> Outcome:
@@ -71,6 +98,6 @@ def _asked_at(context: Context) -> int | None:
     """Where in this turn the request to repair stands."""
     for at in range(len(context.messages) - 1, context.turn_start, -1):
         message = context.messages[at]
-        if isinstance(message, User) and message.text.startswith(prompts.REPAIR):
+        if isinstance(message, User) and message.text.startswith(prompts.REPAIRS):
             return at
     return None

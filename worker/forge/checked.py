@@ -1,25 +1,25 @@
-"""A forge that looks at every body once more before it is written, whoever made it."""
+"""A forge that redacts and checks every body before it is written, whoever made it."""
 
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from worker.core.context import NoteRef, Subject
 from worker.core.gitlab import Forge, OwnNote, Position, Votes
 from worker.core.identity import Marker
-from worker.forge.lint import hosts_of, problems, safe
-
-log = logging.getLogger("sandpiper.forge")
+from worker.forge.finish import finish
+from worker.forge.lint import hosts_of
 
 
 class CheckedForge:
-    """`forge`, but a body that does not pass `lint` is logged and a harmless one written instead.
+    """`forge`, but what must not stand in a note is written as plain text instead.
 
-    `hosts` are the places that links may lead to, besides GitLab itself.
+    `hosts` are the places that links may lead to, besides the merge request's project; `redact`
+    takes the process's own secrets out of a finished body.
     """
 
-    def __init__(self, forge: Forge, hosts: frozenset[str]) -> None:
+    def __init__(self, forge: Forge, hosts: frozenset[str], redact: Callable[[str], str]) -> None:
         self._forge = forge
         self._hosts = hosts
+        self._redact = redact
 
     def me(self) -> int:
         """See Forge."""
@@ -74,8 +74,4 @@ class CheckedForge:
         self._forge.forget(project_id, mr_iid, note_id)
 
     def _passed(self, subject: Subject, body: str) -> str:
-        found = problems(body, hosts_of(subject, self._hosts))
-        if not found:
-            return body
-        log.error("a note on !%d is kept back: %s", subject.mr_iid, "; ".join(found)[:500])
-        return safe(body)
+        return finish(body, hosts_of(subject, self._hosts), self._redact).body

@@ -6,8 +6,9 @@ one of the two gets wrong the other should see.
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -34,33 +35,74 @@ _SLASH_FIRST = re.compile(r"^/\w", re.MULTILINE)
 _LANGUAGE = re.compile(r"[a-z]*")
 _SUGGESTION = re.compile(r"suggestion:-\d{1,3}\+0")
 _REFERENCE = re.compile(
-    r"@[\w.-]|(?<![&\w])[#!$&]\d|[\w/][#!$&]\d|(?<!\w)[%~](?:\w|\"[^\"\n]{1,100}\")|\^alert#\d"
-    r"|\[\w{1,40}:[\w-]{1,100}\]|%\{|::include"
+    r"@[\w.-]|[#!$&]\d|[%~](?:\w|\"[^\"\n]{1,100}\")|\^alert#\d"
+    r"|\[\w{1,40}:[^\s\[\]]{1,200}\]|%\{|::include|\*iteration:[\w\"]"
+    r"|GL-\d|(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}-\d|[0-9a-fA-F]{40}"
+    r"|[\w.-]/[\w.-]{1,200}>"
 )
 _CONTENTS = re.compile(r"\[_?TOC_?\]", re.IGNORECASE)
 _ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
+_SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
+_AWAY = re.compile(r"//|\\|/\.\.?(?:/|$)|[\x00-\x1f]")
+_MENTIONED = re.compile(
+    r"^(?!/-/(?:blob|raw|tree|jobs)/).*/(?:issues|merge_requests|epics|work_items|milestones|iterations|cadences|snippets|designs"
+    r"|commits?|compare|vulnerabilities|alert_management|incidents|boards|labels)/"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block at the top level of a body: its `tokens`, and its lines, of which `first` is the
+    number of the first one."""
+
+    tokens: tuple[Token, ...]
+    lines: tuple[str, ...]
+    first: int
+
+    def read(self) -> str:
+        """What a reader sees of it, as plain text."""
+        texts = []
+        for token in self.tokens:
+            if token.type in ("fence", "code_block"):
+                texts.append(token.content)
+            elif token.type == "inline":
+                texts.append("".join(map(_read, token.children or ())))
+        return "\n".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a `block`, or with the body as a whole if that is None."""
+
+    what: str
+    block: Block | None = None
 
 
 def problems(body: str, hosts: frozenset[str]) -> list[str]:
-    """What is wrong with `body`, in words; empty if it may be posted.
+    """What is wrong with `body`, in words; empty if it may be posted. See `find_faults`."""
+    return [fault.what for fault in find_faults(body, hosts)]
 
-    `hosts` are the places ("host" or "host:port") that links may lead to.
+
+def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
+    """What is wrong with `body`, and where.
+
+    `hosts` are the places ("host", "host:port" or either with a path) that links may lead to. A
+    page that GitLab cross-references may be linked only if it is one of them.
     """
     marker = find_marker(body)
-    found = [] if marker else ["it does not begin with a marker"]
+    found = [] if marker else [Fault("it does not begin with a marker")]
     if len(body) > MAX_SIZE:
         # Nothing else is looked at: that would take its time.
-        return [*found, f"it has {len(body)} characters"]
+        return [*found, Fault(f"it has {len(body)} characters")]
     if UNSEEN.search(body) or BREAKS.search(body):
-        found.append("it holds characters that nobody sees")
-    tokens = _parser().parse(body)
-    lines = body.split("\n")
+        found.append(Fault("it holds characters that nobody sees"))
     suggests = marker is not None and marker.turn in SUGGESTIONS
-    found += _quick_actions(tokens, lines)
-    found += _html(tokens)
-    found += _blocks(tokens, lines, suggests=suggests)
-    found += _inline(tokens, hosts)
-    return found
+    blocks = parse_blocks(body)
+    for block in blocks:
+        wrong = [*_quick_actions(block), *_html(block), *_code(block, suggests=suggests)]
+        wrong += _inline(block.tokens, hosts)
+        found += [Fault(what, block) for what in wrong]
+    return [*found, *_folds(blocks), *_hidden(body, blocks)]
 
 
 def safe(body: str) -> str:
@@ -79,8 +121,19 @@ def visible_lines(body: str) -> int:
 
 
 def hosts_of(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
-    """`hosts` and the one that GitLab itself gives its pages: it may be reached by another name."""
-    return hosts | {urlsplit(subject.web_url).netloc, urlsplit(subject.gitlab_url).netloc} - {""}
+    """`hosts` and the places of the subject: its merge request, its project by both names that
+    GitLab may have, and the project that its pipeline ran in."""
+    project = _project_of(subject.web_url)
+    if not project:
+        return hosts
+    pages = {subject.web_url, project, _project_of(subject.pipeline_web_url)} - {""}
+    pages |= {f"{subject.gitlab_url}/{subject.project}"} if subject.project else set()
+    return hosts | {place.netloc + place.path for place in map(urlsplit, pages)}
+
+
+def _project_of(page: str) -> str:
+    project, found, _ = page.partition("/-/")
+    return project if found else ""
 
 
 class _EveryLink(MarkdownIt):
@@ -101,42 +154,79 @@ def _every(tokens: Sequence[Token]) -> Iterator[Token]:
         yield from token.children or ()
 
 
+# --------------------------------------------------------------------------------------- blocks
+
+
+def parse_blocks(body: str) -> list[Block]:
+    """The blocks of a body in their order."""
+    lines = body.split("\n")
+    found: list[Block] = []
+    group: list[Token] = []
+    for token in _parser().parse(body):
+        group.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            first, last = group[0].map or (0, 0)
+            found.append(Block(tuple(group), tuple(lines[first:last]), first))
+            group = []
+    return found
+
+
+def _read(token: Token) -> str:
+    if token.type == "html_inline":
+        return ""
+    return "\n" if token.type.endswith("break") else token.content
+
+
 # ------------------------------------------------------------------------------------- problems
 
 
-def _quick_actions(tokens: Sequence[Token], lines: Sequence[str]) -> Iterator[str]:
-    if _SLASH_FIRST.search("\n".join(lines)):
+def _quick_actions(block: Block) -> Iterator[str]:
+    text = "\n".join(block.lines)
+    if _SLASH_FIRST.search(text):
         yield "a line begins with a slash"
-    tops = [each.map for each in tokens if each.type == "paragraph_open" and each.level == 0]
-    for first, last in filter(None, tops):
-        if _SLASH.search("\n".join(lines[first:last])):
-            yield "a paragraph holds a quick action"
+    if block.tokens[0].type == "paragraph_open" and _SLASH.search(text):
+        yield "a paragraph holds a quick action"
 
 
-def _html(tokens: Sequence[Token]) -> Iterator[str]:
+def _html(block: Block) -> Iterator[str]:
+    for token in _every(block.tokens):
+        if token.type in ("html_block", "html_inline"):
+            text = token.content.strip()
+            if not _OURS.fullmatch(text):
+                yield f"foreign HTML: {text[:40]!r}"
+
+
+def _folds(blocks: Sequence[Block]) -> Iterator[Fault]:
     depth = markers = 0
-    for token in _every(tokens):
-        if token.type not in ("html_block", "html_inline"):
-            continue
-        text = token.content.strip()
-        markers += text.startswith("<!--")
-        depth += (text.startswith("<details>")) - (text == "</details>")
-        if not _OURS.fullmatch(text):
-            yield f"foreign HTML: {text[:40]!r}"
-        if depth < 0:
-            yield "a fold is closed that is not open"
-            depth = 0
+    for block in blocks:
+        for token in _every(block.tokens):
+            if token.type not in ("html_block", "html_inline"):
+                continue
+            text = token.content.strip()
+            markers += text.startswith("<!--")
+            depth += text.startswith("<details>") - (text == "</details>")
+            if depth < 0:
+                yield Fault("a fold is closed that is not open", block)
+                depth = 0
     if depth:
-        yield "a fold is not closed"
+        yield Fault("a fold is not closed")
     if markers > 1:
-        yield "it has more than one marker"
+        yield Fault("it has more than one marker")
 
 
-def _blocks(tokens: Sequence[Token], lines: Sequence[str], *, suggests: bool) -> Iterator[str]:
-    for token in tokens:
+def _hidden(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
+    """Text that stands in no block: definitions of references, which nobody sees."""
+    shown = {block.first + at for block in blocks for at in range(len(block.lines))}
+    for number, line in enumerate(body.split("\n")):
+        if line.strip() and number not in shown:
+            yield Fault(f"hidden text: {line.strip()[:40]!r}", Block((), (line,), number))
+
+
+def _code(block: Block, *, suggests: bool) -> Iterator[str]:
+    for token in block.tokens:
         if token.type != "fence" or not token.map:
             continue
-        last = lines[token.map[1] - 1].strip(" \t>")
+        last = block.lines[token.map[1] - 1 - block.first].strip(" \t>")
         closed = len(last) >= len(token.markup) and not last.strip(token.markup[0])
         if not closed or token.map[1] - token.map[0] < 2:
             yield "a block of code is not closed"
@@ -146,7 +236,7 @@ def _blocks(tokens: Sequence[Token], lines: Sequence[str], *, suggests: bool) ->
 
 
 def _inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
-    for token in _every(tokens):
+    for token in _texts(tokens):
         if token.type == "image":
             yield "an image"
         if token.type == "link_open" and not _leads_to(str(token.attrs.get("href", "")), hosts):
@@ -158,15 +248,34 @@ def _inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
             yield from (f"an address: {each!r}" for each in _ADDRESS.findall(token.content)[:1])
 
 
+def _texts(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Every token but the text of an autolink, which is where it leads: that is looked at."""
+    before = None
+    for token in _every(tokens):
+        if not (before and before.type == "link_open" and before.info == "auto"):
+            yield token
+        before = token
+
+
 def _plain(token: Token) -> str:
     return "".join(each.content for each in token.children or () if each.type == "text")
 
 
 def _leads_to(url: str, hosts: frozenset[str]) -> bool:
-    place = urlsplit(url)
-    named = f"{place.netloc}{place.path}/".lower()
-    return place.scheme in ("http", "https") and any(
-        named.startswith(host.lower().rstrip("/") + "/") for host in hosts if host
+    try:
+        place = urlsplit(url)
+    except ValueError:
+        return False
+    # GitLab unescapes an address before it looks for what that refers to.
+    path = unquote(unquote(place.path))
+    if place.scheme not in ("http", "https") or _AWAY.search(path):
+        return False
+    if place.query and not _SIGNATURE.fullmatch(place.query):
+        return False
+    named = f"{place.netloc}{path}/".lower()
+    roots = [host.lower().rstrip("/") for host in hosts if host]
+    return any(
+        named.startswith(root + "/") and not _MENTIONED.search(named[len(root) :]) for root in roots
     )
 
 

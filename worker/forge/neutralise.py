@@ -77,14 +77,19 @@ def _line(line: str, hosts: frozenset[str], in_table: bool) -> str:
     assert prefix is not None  # every part of it may be empty
     rest = line[prefix.end() :]
     if in_table:
-        cells = (_BAR.sub(_barred, render(cell, hosts)) + bar for cell, bar in _CELL.findall(rest))
-        text = "".join(cells)
+        text = "".join(_cell(cell, hosts) + bar for cell, bar in _CELL.findall(rest))
     else:
         text = render(rest, hosts)
     # GitLab reads ">>>" as a fence of its own.
     marks = re.sub(r">[ \t]*", "> ", prefix["marks"])
     start = prefix["space"] + marks + (prefix["task"] or "") + (prefix["head"] or "")
     return (start + _started(text)).rstrip()
+
+
+def _cell(cell: str, hosts: frozenset[str]) -> str:
+    text = _BAR.sub(_barred, render(cell, hosts))
+    # Where it is no table after all, "[x:" is not to go on behind the bar.
+    return f"{text} " if "[" in text else text
 
 
 def _barred(bar: re.Match[str]) -> str:

@@ -2,7 +2,8 @@
 
 Every body begins with the session's marker on a line of its own (`core.identity.find_marker`). What
 a reader sees first is at most eight lines; the rest is folded away (field 4.21). Callers redact the
-process's own secrets before; well-known token shapes are taken out here once more (law 12).
+process's own secrets before; well-known token shapes are taken out here once more (law 12), and the
+whole body is redacted when it is posted (`finish`).
 """
 
 import re
@@ -21,7 +22,6 @@ from worker.forge.lint import MAX_LINES, visible_lines
 from worker.forge.page import MAX_BODY, fitting, render
 from worker.forge.parts import (
     MAX_BRIEF,
-    SHAPES,
     Hosts,
     Parts,
     clean,
@@ -29,6 +29,7 @@ from worker.forge.parts import (
     quote,
     said,
     sentence,
+    without_tokens,
 )
 from worker.forge.settled import pipeline_url
 from worker.forge.spans import plain_url
@@ -121,7 +122,7 @@ def _shown(
         cause = parts.brief("Answer", finding.details)
     else:
         parts.add("", finding.details)
-    quotes = [quote(evidence) for evidence in finding.evidence]
+    quotes = [quote(evidence, hosts) for evidence in finding.evidence]
     parts.add_lines("More evidence" if cut.quotes else "Evidence", quotes[cut.quotes :])
     parts.add_lines(record.TITLE, record.lines(finding, hosts))
     stopped = _stopped(outcome, subject, cut.brief)
@@ -186,16 +187,18 @@ def failure(
     reason: str,
     footer: Footer | None,
     jobs: Sequence[FailedJob] = (),
+    hosts: Hosts = frozenset(),
 ) -> str:
     """Why there is no finding or answer, in plain words, and what to do.
 
-    `jobs` is what was found without a model: partial over nothing (law 8).
+    `jobs` is what was found without a model: partial over nothing (law 8). `hosts` are the places
+    that links to them may lead to.
     """
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
         body = render(
             "failure",
             marker=marker.text(),
-            jobs=[(job_line(job), code_block(SHAPES.text(job.excerpt))) for job in jobs],
+            jobs=[(job_line(job, hosts), code_block(without_tokens(job.excerpt))) for job in jobs],
             most=most,
             headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
             reason=sentence(_reason(reason, subject, limit)),
@@ -213,7 +216,7 @@ def suggestion(marker: Marker, fix: Suggestion, note_url: str) -> str:
     What a token hides in, or what nobody would see, is not offered.
     """
     block = suggestion_block(fix.text, fix.last - fix.first)
-    if not block or SHAPES.text(fix.text) != fix.text:
+    if not block or without_tokens(fix.text) != fix.text:
         return ""
     source = f"[the analysis]({note_url})" if plain_url(note_url) else "the analysis"
     return f"{marker.text()}\n\nA fix from {source}; nobody has run it yet.\n\n{block}"

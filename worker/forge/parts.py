@@ -11,7 +11,7 @@ from worker.core.ports import FailedJob
 from worker.core.redact import Redactor
 from worker.forge.code import code_block, code_line
 from worker.forge.neutralise import inline, neutralise
-from worker.forge.spans import plain_url
+from worker.forge.spans import allowed
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -22,6 +22,11 @@ Hosts = frozenset[str]
 
 SHAPES = Redactor()
 """Takes out well-known token shapes, whatever the process's own secrets are."""
+
+
+def without_tokens(text: str) -> str:
+    """`text` without unseen characters, which would split a token, and without tokens."""
+    return SHAPES.text(visible(text))
 
 
 class Parts:
@@ -57,7 +62,7 @@ class Parts:
         sections = ["\n".join(_whole(self._lines, room))] if self._lines else []
         for title, text in self._folded:
             heading = f"**{title}**\n\n" if title else ""
-            sections.append(heading + neutralise(SHAPES.text(text), self._hosts, room))
+            sections.append(heading + neutralise(without_tokens(text), self._hosts, room))
         return "\n\n".join(sections)
 
 
@@ -89,7 +94,7 @@ def _first(text: str) -> tuple[str, bool]:
 
 
 def clean(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
-    return inline(SHAPES.text(text), hosts, limit)
+    return inline(without_tokens(text), hosts, limit)
 
 
 def sentence(text: str) -> str:
@@ -97,13 +102,14 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
-def quote(evidence: Evidence) -> str:
-    """A proven quote as an item of a list, without the item's mark."""
+def quote(evidence: Evidence, hosts: Hosts) -> str:
+    """A proven quote as an item of a list, without the item's mark; a place that `hosts` do not
+    have is named without a link."""
     place = ", ".join(
         filter(None, (_place(evidence.place), lines_of(evidence.line, evidence.last)))
     )
-    linked = f"[{place}]({evidence.url})" if plain_url(evidence.url) else place
-    lines = [_cut(line) for line in SHAPES.text(evidence.text).split("\n")]
+    linked = f"[{place}]({evidence.url})" if allowed(evidence.url, hosts) else place
+    lines = [_cut(line) for line in without_tokens(evidence.text).split("\n")]
     if len(lines) == 1:
         return f"{linked}: {code_line(lines[0])}"
     return f"{linked}:\n{code_block(chr(10).join(lines), indent=2)}"
@@ -111,7 +117,7 @@ def quote(evidence: Evidence) -> str:
 
 def struck(unproven: Unproven) -> str:
     """What stands in the place of a quote that could not be proven; never its text."""
-    where = code_line(_cut(SHAPES.text(unproven.where)))
+    where = code_line(_cut(without_tokens(unproven.where)))
     return f"*(a quote from {where} was left out: it could not be proven)*"
 
 
@@ -121,9 +127,9 @@ def said(parts: Sequence[Said], hosts: Hosts, room: int) -> str:
     listed = False
     for part in parts:
         if isinstance(part, str):
-            piece = neutralise(SHAPES.text(part), hosts, room)
+            piece = neutralise(without_tokens(part), hosts, room)
         else:
-            piece = "- " + (quote(part) if isinstance(part, Evidence) else struck(part))
+            piece = "- " + (quote(part, hosts) if isinstance(part, Evidence) else struck(part))
         both = listed and not isinstance(part, str)
         texts += ("\n" if both else "\n\n" if texts else "") + piece
         listed = not isinstance(part, str)
@@ -135,20 +141,20 @@ def _place(place: Place) -> str:
         case JobLog(job_id):
             return f"job {job_id}"
         case RepoFile(path, ref):
-            name = code_line(_cut(SHAPES.text(path)))
+            name = code_line(_cut(without_tokens(path)))
             return f"{name} at {code_line(ref)}" if ref else name
         case JobArtifact(job_id, path):
-            return f"{code_line(_cut(SHAPES.text(path)))} of job {job_id}"
+            return f"{code_line(_cut(without_tokens(path)))} of job {job_id}"
         case ReportedTest(name):
-            return f"test {code_line(_cut(SHAPES.text(name)))}"
+            return f"test {code_line(_cut(without_tokens(name)))}"
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
 
 
-def job_line(job: FailedJob) -> str:
+def job_line(job: FailedJob, hosts: Hosts) -> str:
     name = f"job {job.job_id}"
-    linked = f"[{name}]({job.url})" if plain_url(job.url) else name
-    why = f": {code_line(one_line(SHAPES.text(job.reason), MAX_REASON))}" if job.reason else ""
-    return f"{code_line(one_line(SHAPES.text(job.name), MAX_NAME))} ({linked}){why}"
+    linked = f"[{name}]({job.url})" if allowed(job.url, hosts) else name
+    why = f": {code_line(one_line(without_tokens(job.reason), MAX_REASON))}" if job.reason else ""
+    return f"{code_line(one_line(without_tokens(job.name), MAX_NAME))} ({linked}){why}"

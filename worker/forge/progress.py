@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from worker.core.hostile import one_line
 from worker.core.messages import ToolCall
 from worker.forge.code import code_line
-from worker.forge.parts import SHAPES
+from worker.forge.parts import without_tokens
 
 MAX_TARGET = 70
 """Characters that are shown of what a tool is called with."""
@@ -48,7 +48,7 @@ def _target(call: ToolCall, redact: Callable[[str], str]) -> str:
     if not isinstance(arguments, dict):
         return ""
     named = [arguments[name] for name in _TELLING if isinstance(arguments.get(name), str | int)]
-    return code_line(one_line(SHAPES.text(redact(str(named[0]))), MAX_TARGET)) if named else ""
+    return code_line(one_line(without_tokens(redact(str(named[0]))), MAX_TARGET)) if named else ""
 
 
 def _duration(seconds: float) -> str:

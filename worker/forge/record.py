@@ -4,7 +4,7 @@ from worker.core.finding import Finding
 from worker.core.remarks import Link, Name, Remark
 from worker.core.verdict import Ruling, Verdict
 from worker.forge.code import code_line
-from worker.forge.parts import SHAPES, Hosts, clean
+from worker.forge.parts import Hosts, clean, without_tokens
 from worker.forge.spans import allowed
 
 MAX_LINES = 40
@@ -44,7 +44,7 @@ def rendered(sentence: Remark, hosts: Hosts) -> str:
 def _part(part: str | Name | Link, hosts: Hosts) -> str:
     match part:
         case Name(text):
-            return code_line(SHAPES.text(text)) or "?"
+            return code_line(without_tokens(text)) or "?"
         case Link(text, url):
             words = clean(text, frozenset())
             return f"[{words}]({url})" if allowed(url, hosts) else words
@@ -56,6 +56,6 @@ def _part(part: str | Name | Link, hosts: Hosts) -> str:
 
 
 def _jobs(ruling: Ruling) -> str:
-    named = code_line(SHAPES.text(ruling.name)) or "a job"
+    named = code_line(without_tokens(ruling.name)) or "a job"
     more = len(ruling.jobs) - 1
     return f"{named} and {more} more" if more > 0 else named

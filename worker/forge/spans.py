@@ -24,18 +24,22 @@ def render(text: str, hosts: frozenset[str]) -> str:
 
 
 def allowed(url: str, hosts: frozenset[str]) -> bool:
-    """Whether a link may lead to `url`: an allowed place, and no page GitLab cross-references."""
+    """Whether a link may lead to `url`: an allowed place, and no page GitLab cross-references
+    unless that page itself is one of the places."""
     if not plain_url(url):
         return False
     parts = urlsplit(url)
-    if _REFERENCED.search(parts.path):
-        return False
     place = (parts.netloc + parts.path).lower() + "/"
-    return any(place.startswith(host.lower().rstrip("/") + "/") for host in hosts)
+    roots = [host.lower().rstrip("/") for host in hosts]
+    return any(
+        place.startswith(root + "/") and not _REFERENCED.search(place[len(root) :])
+        for root in roots
+    )
 
 
 def plain_url(url: str) -> bool:
-    """Whether `url` is http(s) without query, user or dot segments, and safe inside `](…)`."""
+    """Whether `url` is http(s) without query, user, dot segments or characters that are encoded
+    without need, and safe inside `](…)`."""
     return bool(_SAFE_URL.fullmatch(url)) and not _HIDDEN_PATH.search(url)
 
 
@@ -89,19 +93,31 @@ def _unescaped(found: re.Match[str]) -> str:
 # -------------------------------------------------------------------------------------- tokens
 
 _SAFE_URL = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[\w./%+=,~-]*)?(?:\#[\w-]*)?", re.ASCII)
-_HIDDEN_PATH = re.compile(r"/\.\.?(?:/|$)|%(?:2[ef]|5c|0|1)|[^:]//", re.IGNORECASE)
+# GitLab decodes a path before it looks for a reference: an encoded letter, digit, mark of
+# punctuation or "%" is there to hide one.
+_HIDDEN_PATH = re.compile(
+    r"/\.\.?(?:/|$)|%(?:[01]|2[5d-f]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[cf]|7[ef])|[^:]//",
+    re.IGNORECASE,
+)
 _REFERENCED = re.compile(
-    r"/(?:issues|merge_requests|epics|work_items|milestones|iterations|cadences|snippets|designs"
+    r"^(?!/-/(?:blob|raw|tree|jobs)/).*/(?:issues|merge_requests|epics|work_items|milestones|iterations|cadences|snippets|designs"
     r"|commits?|compare|vulnerabilities|alert_management|incidents|boards|labels)(?:/|$)",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(
     r"""
       (?P<atom> [\U000f0000-\U000ffffd] )
+    | (?P<directive> \\?\*?iteration:[\w"]\S* | ::include )
+    | (?P<reference> (?: [\w./+-] | \\_ )*+ (?:
+          @{1,20}+ \\? [\w.-] [\w./+:-]*+
+        | [#!$&] \d \w*+
+        | [%~]{1,20}+ \\? (?: "(?:[^"]{1,100}")? | [\w-] [\w.:-]*+ )
+        | \^alert\#\d+ ) )
+    | (?P<word> (?: [\w./+-] | \\_ )++ (?! :// ) >? )
     | (?P<escape> \\. )
     | (?P<image> !\[ (?P<alt> [^\[\]]{0,300} ) \]
         (?: \( [^()]{0,2000} \) | \[ [^\[\]]{0,300} \] )? )
-    | (?P<double> \[\[ [^\[\]]{0,200} \]\] | \[_?TOC_?\] | \[ [a-z_]{2,30} : [^\[\]\s]{1,200} \] )
+    | (?P<double> \[\[ [^\[\]]{0,200} \]\] | \[_?TOC_?\] | \[ \w{1,40} : [^\[\]\s]{1,200} \] )
     | (?P<link> \[ (?P<label> [^\[\]]{0,500} ) \]
         \( [ \t]* <? (?P<target>
             (?: [^\s<>()\U000f0000-\U000ffffd] | \([^\s<>()]{0,200}\) ){1,2000} ) >?
@@ -110,19 +126,24 @@ _TOKEN = re.compile(
         (?: [^<>\\] | \\. ){0,2000}+ >? )
     | (?P<newline> <br[ ]?/?> )
     | (?P<auto> < (?P<address> [A-Za-z][A-Za-z0-9+.-]{1,31} : [^\s<>]{0,2000} ) > )
-    | (?P<url> [\w./+-]*+ :// [^\s<>\U000f0000-\U000ffffd]*+ )
+    | (?P<url> (?: [\w./+-] | \\_ )*+ :// [^\s<>\U000f0000-\U000ffffd]*+ )
     | (?P<placeholder> %\{ (?: [^{}\\] | \\. ){0,60}+ \}? )
-    | (?P<reference> [\w./+-]*+ (?:
-          @{1,20}+ \\? [\w.-] [\w./+:-]*+
-        | [#!$&] \d \w*+
-        | [%~]{1,20}+ \\? (?: "(?:[^"]{1,100}")? | [\w-] [\w.:-]*+ )
-        | \^alert\#\d+ ) )
-    | (?P<directive> \*iteration:\S* | ::include\b )
-    | (?P<word> [\w./+-]+ )
     | (?P<other> . )
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
+_NAMED = re.compile(
+    r"""
+      (?i: www\. )
+    | GL-\d | (?<![A-Za-z0-9]) [A-Z][A-Z0-9_]*+-\d        # an issue, here or elsewhere
+    | [0-9a-fA-F]{40}                                     # a commit
+    | (?<![\w-]) (?=[a-f]*\d) (?=\d*[a-f]) [0-9a-f]{7,40} (?![\w-])
+    | [\w.-] / [\w.-]+ >                                  # a project
+    """,
+    re.VERBOSE,
+)
+"""A word that GitLab would make a link of."""
+
 _TRAILING = ".,;:!?)'\"*_]"
 _OTHERS = {
     "<": "&lt;",
@@ -197,7 +218,7 @@ class _Inline:
         return self._code(found[0][:end]) + found[0][end:]
 
     def _word(self, found: re.Match[str]) -> str:
-        return self._code(found[0]) if "www." in found[0].lower() else found[0]
+        return self._code(found[0]) if _NAMED.search(found[0].replace("\\", "")) else found[0]
 
 
 def _clash(left: str, right: str) -> bool:

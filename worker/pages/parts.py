@@ -47,7 +47,7 @@ class Published:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The place that notes may link to besides GitLab."""
+        """The place that notes may link to besides the merge request's project."""
         parts = urlsplit(self.url)
         place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
         return frozenset({place}) if self.url else frozenset()

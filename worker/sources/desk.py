@@ -312,6 +312,7 @@ class GitLabDesk:
             pipeline_id=pipeline.id,
             sha=pipeline.sha,
             web_url=mr.web_url,
+            pipeline_web_url=pipeline.web_url,
         )
 
 

@@ -4,12 +4,12 @@ import os
 import socket
 from functools import partial
 from secrets import token_hex
-from urllib.parse import urlsplit
 
 from worker import playbook
 from worker.budget import Budget
 from worker.clock import SystemClock
 from worker.core.gitlab import Forge
+from worker.core.hostile import visible
 from worker.core.known import Settings as KnownSettings
 from worker.core.limits import Limits
 from worker.core.redact import Redactor
@@ -41,11 +41,11 @@ def deps(
 ) -> Deps:
     """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.secrets())
+    redact = partial(_redacted, redactor)
     client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
     models = guarded(settings, watched)
     pages = published(settings)
-    hosts = frozenset({urlsplit(gitlab.url).netloc, *pages.hosts})
-    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts)
+    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), pages.hosts, redact)
     kit = kits(settings, client, redactor, partial(_own, writer))
     kept = store(settings)
     kept = Store(watched.objects(kept.records)) if watched else kept
@@ -60,9 +60,9 @@ def deps(
         playbook=playbook.load(settings.workflows),
         limits=Limits(**settings.limits.of_a_run()),
         clock=clock,
-        redact=redactor.text,
+        redact=redact,
         gitlab_url=gitlab.url,
-        hosts=hosts,
+        hosts=pages.hosts,
         owner=f"{socket.gethostname()}:{os.getpid()}",
         leases=held,
         journal=Journal(kept.records, held, clock),
@@ -82,6 +82,11 @@ def deps(
         page=pages.linker(),
     )
     return watched.around(made) if watched else made
+
+
+def _redacted(redactor: Redactor, text: str) -> str:
+    """`text` without unseen characters, behind which a secret hides, and without secrets."""
+    return redactor.text(visible(text))
 
 
 def dry(settings: Settings) -> Deps:

@@ -38,7 +38,7 @@ class Run:
             HandClock(0.0),
             self.checkpoints.append,
             lambda event: None,
-            lambda answer: failures(parse(answer), HELD),
+            lambda answer: recheck.Objections(failures(parse(answer), HELD)),
         )
         return drive(start or context(), limits, parts)
 

@@ -21,16 +21,16 @@ URL = "https://gitlab.example.com/team/app/-/x#L12"
     ],
 )
 def test_a_quote_names_its_place_and_links_to_it(place: Place, label: str) -> None:
-    assert quote(Evidence(place, 12, "x = 1", URL)) == f"[{label}]({URL}): `x = 1`"
+    assert quote(Evidence(place, 12, "x = 1", URL), HOSTS) == f"[{label}]({URL}): `x = 1`"
 
 
 def test_a_reported_test_has_no_line() -> None:
-    made = quote(Evidence(ReportedTest("a.test_b"), 0, "x = 1", URL))
+    made = quote(Evidence(ReportedTest("a.test_b"), 0, "x = 1", URL), HOSTS)
     assert made == f"[test `a.test_b`]({URL}): `x = 1`"
 
 
 def test_several_lines_are_a_block_within_the_item() -> None:
-    made = quote(Evidence(RepoFile("a.py"), 12, "if x:\n    /close", URL, 13))
+    made = quote(Evidence(RepoFile("a.py"), 12, "if x:\n    /close", URL, 13), HOSTS)
     body = f"- {made}\n- next\n"
     assert rendering.codes(body) == ["a.py", "if x:\n    /close\n"]
     assert rendering.quick_actions(body) == []
@@ -42,7 +42,7 @@ def test_hostile_places_and_texts_do_nothing(hostile: str) -> None:
     places = (RepoFile(hostile, hostile), JobArtifact(7, hostile), ReportedTest(hostile))
     quotes = [Evidence(place, 12, hostile, URL, 12) for place in places]
     unproven = Unproven(hostile, hostile, hostile, (hostile,))
-    body = "\n".join(f"- {quote(each)}" for each in quotes) + f"\n\n{struck(unproven)}\n"
+    body = "\n".join(f"- {quote(each, HOSTS)}" for each in quotes) + f"\n\n{struck(unproven)}\n"
     assert rendering.dangers(body, HOSTS | {"gitlab.example.com"}) == []
     assert rendering.dangers(said((hostile, *quotes, unproven, hostile), HOSTS, 4000), HOSTS) == []
 

@@ -28,7 +28,7 @@ def marked(text: str) -> str:
     return f"{MARKER.text()}\n\n{text}"
 
 
-def findings(hostile: str) -> list[str]:
+def findings(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     """A finding, and one that holds nothing but details."""
     finding = Finding(
         verdict=Verdict.CHANGE,
@@ -42,8 +42,8 @@ def findings(hostile: str) -> list[str]:
     footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
     outcome = Outcome(Status.PARTIAL, "", hostile)
     return [
-        note.finding(MARKER, SUBJECT, finding, outcome, footer, HOSTS),
-        note.finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, HOSTS),
+        note.finding(MARKER, SUBJECT, finding, outcome, footer, hosts),
+        note.finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, hosts),
     ]
 
 
@@ -60,15 +60,15 @@ def reports(hostile: str) -> list[str]:
     ]
 
 
-def bodies(hostile: str) -> list[str]:
+def bodies(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     """Every kind of note, with `hostile` wherever a stranger's text goes."""
     footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
     line = told(
         Seen(1, 50, (ToolCall("1", hostile, f'{{"path": {hostile!r}}}'),)), 3.0, lambda text: text
     )
     found = [
-        *findings(hostile),
-        note.answer(MARKER, SUBJECT, (hostile,), PARTIAL, footer, HOSTS),
+        *findings(hostile, hosts),
+        note.answer(MARKER, SUBJECT, (hostile,), PARTIAL, footer, hosts),
         note.failure(MARKER, SUBJECT, hostile, footer),
         note.placeholder(MARKER, SUBJECT, resumed=False, progress=line),
     ]
@@ -155,20 +155,24 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
     assert visible_lines(marked("```text\na\nb\n```")) == 2
 
 
-def test_a_bad_body_is_replaced_before_it_is_written() -> None:
+def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     shown: list[str] = []
-    forge = CheckedForge(DryForge(shown.append), HOSTS)
+    forge = CheckedForge(DryForge(shown.append), HOSTS, str)
     ref = forge.post(SUBJECT, marked("fine"), "")
-    forge.edit(SUBJECT, ref, marked("/close"))
-    forge.post(SUBJECT, marked("<img src=x>"), "")
-    assert shown == [marked("fine"), safe(marked("x")), safe(marked("x"))]
-    assert problems(shown[1], frozenset()) == []
+    forge.edit(SUBJECT, ref, marked("fine\n\n/close"))
+    forge.post(SUBJECT, marked("<img src=x>\n\n<details>"), "")
+    assert shown[0] == marked("fine")
+    assert shown[1].startswith(marked("fine"))
+    assert shown[1].endswith(" ```text\n /close\n ```\n")
+    assert shown[2] == safe(marked("x"))
+    for body in shown:
+        assert problems(body, frozenset()) == []
 
 
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
     shown: list[str] = []
     subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
-    forge = CheckedForge(DryForge(shown.append), frozenset({"gitlab.internal:8080"}))
+    forge = CheckedForge(DryForge(shown.append), frozenset(), str)
     forge.post(subject, marked(f"[job]({LINK})"), "")
     assert shown == [marked(f"[job]({LINK})")]
     assert forge.find(subject, MARKER, "") == NoteRef(1)

@@ -4,7 +4,7 @@ from worker.core.finding.proof import Checked, backed, check, failures, prove
 from worker.core.finding.quotes import Prose, scan
 from worker.core.finding.reading import parse
 from worker.core.finding.said import Said, said
-from worker.core.finding.shape import CLAIMS, Evidence, Finding, Unproven
+from worker.core.finding.shape import CLAIMS, Evidence, Finding, KeptBack, Unproven
 from worker.core.verdict import Verdict
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Checked",
     "Evidence",
     "Finding",
+    "KeptBack",
     "Prose",
     "Said",
     "Unproven",

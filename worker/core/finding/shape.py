@@ -44,6 +44,14 @@ class Unproven:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptBack:
+    """A part of an answer, as plain text, that must not stand in a note, and why."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """An answer, taken apart.
 

@@ -1,0 +1,133 @@
+"""A secret that was split before it was looked for is in no note, joined again by whoever reads."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from markdown_it import MarkdownIt
+
+from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
+from worker.core.context import NoteRef, Outcome, Status, Subject
+from worker.core.finding import Evidence, Finding, Verdict, parse, said
+from worker.core.hostile import visible
+from worker.core.identity import Marker, find_marker
+from worker.core.messages import Usage
+from worker.core.places import JobLog, Place
+from worker.core.redact import Redactor
+from worker.forge import note
+from worker.forge.checked import CheckedForge
+from worker.forge.dry import DryForge
+from worker.forge.finish import find_kept_back
+from worker.forge.lint import hosts_of
+
+pytestmark = pytest.mark.attack("redaction")
+
+MARKER = Marker("0123456789abcdef0123", 0)
+PROJECT = "https://gitlab.example.com/group/shop"
+SUBJECT = Subject(
+    *("https://gitlab.example.com", 7, "group/shop", 42, 7, 9001, "3f2a9c1d" * 5),
+    f"{PROJECT}/-/merge_requests/42",
+)
+PAGES = frozenset({"ci.example/sessions"})
+PLACES = hosts_of(SUBJECT, PAGES)
+DONE = Outcome(Status.DONE, "")
+SIGNED = f"https://ci.example/sessions/{MARKER.session_id}?sig=1900000000.{'0f' * 32}"
+FOOTER = note.Footer("test/model", 3, Usage(1), 0.1, 4.0, page=SIGNED)
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+KNOWING = Redactor([KNOWN])
+
+
+def redacted(text: str) -> str:
+    """As the wiring hands it in."""
+    return KNOWING.text(visible(text))
+
+
+class Nothing:
+    """Captures of nothing."""
+
+    def lines(self, place: Place) -> list[str]:
+        return []
+
+    def url(self, place: Place, first: int, last: int) -> str:
+        return ""
+
+
+def posted(body: str) -> str:
+    """What a checked forge makes of it."""
+    shown: list[str] = []
+    CheckedForge(DryForge(shown.append), PAGES, redacted).post(SUBJECT, body, "")
+    return shown[0]
+
+
+def answers(text: str) -> Iterator[str]:
+    """The notes that hold a model's answer, wherever it may stand in them."""
+    whole = redacted(f"## Cause\n{text}\n## What to do\nsee {text}\n## Details\n{text}\n")
+    yield note.finding(MARKER, SUBJECT, parse(whole), DONE, FOOTER, PLACES)
+    parts = said(redacted(f"It is\n\n{text}\n\nthere."), Nothing())
+    yield note.answer(MARKER, SUBJECT, parts, DONE, FOOTER, PLACES)
+    unredacted = Finding(Verdict.CHANGE, failed=text, evidence=(Evidence(JobLog(1), 2, text),))
+    yield note.finding(MARKER, SUBJECT, unredacted, DONE, FOOTER, PLACES)
+
+
+def read(body: str) -> str:
+    """What a reader sees, without anything that he does not."""
+    texts = []
+    for token in PARSER.parse(body):
+        parts = [token] if token.type == "fence" else token.children or ()
+        texts.append("".join(each.content for each in parts if each.type != "html_inline"))
+    return visible(re.sub(r"<!--.*?-->|</?\w+>", "", "\n".join(texts)))
+
+
+@pytest.mark.parametrize("secret", [KNOWN, TOKEN], ids=["known", "token"])
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_split_secret_is_in_no_note(
+    name: str, secret: str, record_property: Callable[[str, object], None]
+) -> None:
+    tried = 0
+    for at in range(1, len(secret) - 3, 4):
+        for made in answers(SPLITS[name](secret, at)):
+            body = posted(made)
+            assert secret not in read(body)
+            assert secret not in visible(body)
+            assert find_marker(body) == MARKER
+            assert f"[Session]({SIGNED})" in body
+            tried += 1
+    record_property("tried", tried)
+
+
+@pytest.mark.parametrize("name", ["strong", "emphasis", "unseen and strong", "code"])
+def test_the_model_is_told_of_it_and_not_shown_it(name: str) -> None:
+    found = find_kept_back(PLACES, redacted, redacted(SPLITS[name](KNOWN, 7)))
+    assert [each.reason for each in found] == ["it holds a secret"]
+    assert KNOWN not in found[0].text.replace("*", "")
+    assert "[redacted: secret]" in found[0].text
+
+
+def test_the_rest_of_the_note_stays() -> None:
+    body = posted(f"{MARKER.text()}\n\nFirst.\n\nsee {KNOWN[:6]}**{KNOWN[6:]}**\n\nLast.")
+    assert "\n\nFirst.\n" in body
+    assert "\nLast." in body
+    assert "see [redacted: secret]" in body
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+def test_a_body_that_is_edited_is_redacted_too(unseen: str) -> None:
+    shown: list[str] = []
+    forge = CheckedForge(DryForge(shown.append), PAGES, redacted)
+    forge.edit(
+        SUBJECT,
+        forge.post(SUBJECT, MARKER.text(), ""),
+        f"{MARKER.text()}\n\n`{unseen.join(KNOWN)}`",
+    )
+    assert KNOWN not in shown[1]
+    assert find_marker(shown[1]) == MARKER
+
+
+def test_a_secret_in_the_place_of_a_signature_is_taken_out() -> None:
+    hexadecimal = "c0ffee" * 8
+    knowing = Redactor([hexadecimal])
+    shown: list[str] = []
+    forge = CheckedForge(DryForge(shown.append), PAGES, knowing.text)
+    link = f"[Session](https://ci.example/sessions/x?sig=1.{hexadecimal})"
+    assert forge.post(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
+    assert hexadecimal not in shown[0]

@@ -1,6 +1,6 @@
 from tests.contexts import answered, call
 from worker.core.messages import Assistant, Message, ToolResult, User
-from worker.core.repeats import repeats
+from worker.core.repeats import STOP_AT, repeats
 
 
 def rounds(*arguments: str) -> list[Message]:
@@ -22,6 +22,23 @@ def test_a_batch_still_open_counts_and_other_batches_do_not() -> None:
     assert repeats(rounds("1", "1")[:-1]) == 2
     assert repeats([User("event"), *answered("a", "b"), *answered("a", "b")]) == 2
     assert repeats([User("event"), *answered("a", "b"), *answered("a")]) == 1
+
+
+def test_rounds_of_two_or_three_that_take_turns_are_counted() -> None:
+    assert repeats(rounds(*"1212")) == 2
+    assert repeats(rounds(*"0121212")) == 3
+    assert repeats(rounds(*"123" * 3)) == 3
+    assert repeats(rounds(*"1234" * 3)) == 1
+    assert repeats(rounds(*"12" * 50)) == STOP_AT
+    assert repeats(rounds(*"1" * 50)) == STOP_AT
+
+
+def test_arguments_are_compared_as_values() -> None:
+    assert repeats(rounds('{"a": 1, "b": [2]}', '{ "b":[2],"a":1 }')) == 2
+    assert repeats(rounds('{"a": "\\u00e9"}', '{"a": "é"}')) == 2
+    assert repeats(rounds('{"a": 1}', '{"a": true}')) == 1
+    assert repeats(rounds("{", "{", " {")) == 1
+    assert repeats(rounds("[" * 100_000, "[" * 100_000)) == 2
 
 
 def test_a_human_or_a_plain_answer_breaks_the_row() -> None:

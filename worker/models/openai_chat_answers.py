@@ -63,7 +63,7 @@ def _stop(
     refusal = value(message, "refusal")
     if isinstance(refusal, str) and refusal:
         return StopReason.REFUSED, clean(refusal)
-    reason = value(choice, "finish_reason")
+    reason = value(choice, "finish_reason") or "stop"  # some servers never give one
     if not isinstance(reason, str) or reason not in _STOPS:
         return StopReason.MALFORMED, f"unknown finish reason {str(reason)[:60]!r}"
     stop = _STOPS[reason]

@@ -27,7 +27,7 @@ def call(call_id: Any = "call_1", name: Any = "look", arguments: Any = "{}") -> 
         ("content_filter", StopReason.BLOCKED, False),
         ("function_call", StopReason.MALFORMED, False),
         ("brand_new", StopReason.MALFORMED, False),
-        (None, StopReason.MALFORMED, False),
+        (None, StopReason.TOOL_CALLS, True),
         (["stop"], StopReason.MALFORMED, False),
     ],
 )
@@ -49,6 +49,14 @@ def test_an_answer_without_calls_is_the_end_whatever_its_reason(reason: str, cal
     found = decode(completion(reason, content="done", **calls))
 
     assert (found.stop, found.text, found.calls) == (StopReason.END, "done", ())
+
+
+@pytest.mark.parametrize("choice", [{}, {"finish_reason": None}, {"finish_reason": ""}])
+def test_a_server_that_never_says_why_it_stopped_is_believed(choice: dict[str, Any]) -> None:
+    body = {"choices": [{"message": {"content": "done"}} | choice]}
+    found = decode(json.dumps(body).encode())
+
+    assert (found.stop, found.text, found.tries) == (StopReason.END, "done", 0)
 
 
 def test_a_refusal_is_told_and_what_came_with_it_is_dropped() -> None:

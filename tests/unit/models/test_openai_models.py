@@ -172,7 +172,7 @@ def test_tokens_that_are_not_counted_are_estimated() -> None:
 
 def test_a_broken_answer_is_asked_for_once_more() -> None:
     made, transport = model(
-        "openai-compatible/qwen3", fails(200, completion(None)), CHAT, url=LOCAL
+        "openai-compatible/qwen3", fails(200, completion("brand_new")), CHAT, url=LOCAL
     )
 
     assert made.reply(ASK).stop is StopReason.END

@@ -1,19 +1,22 @@
-"""Several models in order: when one does not answer, the session goes on under the next."""
+"""Several models in order: when one gives no answer, the session goes on under the next."""
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
-from worker.core.ports import Model, Reply, Request
+from worker.core.ports import Model, Reply, Request, StopReason
 from worker.errors import ModelError
 
 _log = logging.getLogger(__name__)
+
+_NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was blocked"}
 
 
 class FallbackModel:
     """A `core.ports.Model` for one run. Not safe to share: it remembers who did not answer.
 
-    `models` must not be empty. The history is canonical, so that the next model takes it over as
-    it stands; only the prompt cache starts anew.
+    A refused or blocked answer is none. `models` must not be empty. The history is canonical, so
+    that the next model takes it over as it stands; only the prompt cache starts anew.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -41,17 +44,31 @@ class FallbackModel:
         return self._models[self._at].keeps_cache_without_tools
 
     def reply(self, request: Request) -> Reply:
-        """The first answer there is. Raises the last model's error, naming the others'."""
+        """The first answer there is, and what all of them cost; else the last model's refusal.
+
+        Raises the last model's error, naming what the others said.
+        """
         failures: list[str] = []
+        cost: float | None = 0.0
         while True:
+            last = self._at + 1 == len(self._models)
             try:
-                return self._models[self._at].reply(request)
+                reply = self._models[self._at].reply(request)
             except ModelError as error:
                 failures.append(str(error))
-                if self._at + 1 == len(self._models):
+                if last:
                     raise _all(failures, error) from error
-                self._at += 1
-                _log.warning("%s; going on with %s", error, self.name)
+            else:
+                cost = None if cost is None or reply.cost_usd is None else cost + reply.cost_usd
+                if last or reply.stop not in _NO_ANSWER:
+                    return replace(reply, cost_usd=cost)
+                failures.append(_refusal(self.name, reply))
+            self._at += 1
+            _log.warning("%s; going on with %s", failures[-1], self.name)
+
+
+def _refusal(name: str, reply: Reply) -> str:
+    return f"{name} {_NO_ANSWER[reply.stop]}" + (f": {reply.detail}" if reply.detail else "")
 
 
 def _all(failures: list[str], last: ModelError) -> ModelError:

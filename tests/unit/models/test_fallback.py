@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.contexts import context
 from tests.fakes import ScriptedModel, says
-from worker.core.ports import Request
+from worker.core.ports import Request, StopReason
 from worker.errors import ModelError
 from worker.models.fallback import FallbackModel
 
@@ -37,3 +39,28 @@ def test_when_none_answers_the_error_names_every_reason() -> None:
 
 def test_the_smallest_window_counts() -> None:
     assert FallbackModel([model("a/1", window=9), model("b/2", window=5)]).context_tokens == 5
+
+
+@pytest.mark.parametrize("stop", [StopReason.REFUSED, StopReason.BLOCKED])
+def test_a_refused_answer_goes_to_the_next_and_is_paid_for(stop: StopReason) -> None:
+    refused = replace(says(""), stop=stop, cost_usd=0.25, detail="cyber")
+    first, second = model("a/1", refused), model("b/2", says("two"), says("three"))
+    both = FallbackModel([first, second])
+    answers = [both.reply(REQUEST) for _ in range(2)]
+    assert [answer.text for answer in answers] == ["two", "three"]
+    assert answers[0].cost_usd == pytest.approx(0.25 + (answers[1].cost_usd or 0))
+    assert (both.name, len(first.requests)) == ("b/2", 1)
+
+
+def test_when_all_refuse_the_last_refusal_is_the_answer() -> None:
+    refused = replace(says(""), stop=StopReason.REFUSED)
+    both = FallbackModel([model("a/1", refused), model("b/2", replace(refused, detail="bio"))])
+    answer = both.reply(REQUEST)
+    assert (answer.stop, answer.detail) == (StopReason.REFUSED, "bio")
+
+
+def test_an_error_after_a_refusal_names_both() -> None:
+    refused = replace(says(""), stop=StopReason.REFUSED, detail="cyber")
+    both = FallbackModel([model("a/1", refused), model("b/2", ModelError("b: 401"))])
+    with pytest.raises(ModelError, match="a/1 refused to answer: cyber; b: 401"):
+        both.reply(REQUEST)

@@ -7,6 +7,7 @@ from worker.core.context import Context, Status
 from worker.core.decide import Ask
 from worker.core.limits import Dimension, Limits, Spent
 from worker.core.messages import Assistant, ToolResult, Usage, User
+from worker.core.ports import StopReason
 from worker.core.progress import Answered, Asking, Event, ToolRan
 from worker.errors import ModelError, SandboxLost
 from worker.loop import Parts, drive
@@ -224,3 +225,58 @@ def test_the_same_calls_again_and_again_get_a_hint_then_end_the_run() -> None:
         "stuck",
         "the model made the same calls 5 times in a row",
     )
+
+
+def test_three_cut_answers_in_a_row_end_with_what_there_is() -> None:
+    cut = replace(says("the cause is the lo"), stop=StopReason.TRUNCATED)
+    run = Run(cut, replace(cut, text="", dropped=1), cut)
+    ended = run()
+    reason = "the model's answer was cut at its length limit, 3 times in a row"
+    assert outcome(ended) == (Status.PARTIAL, "the cause is the lo", reason)
+    assert not any(request.notice for request in run.model.requests)
+    sent = [str(request.messages[-1]) for request in run.model.requests]
+    assert ["cut at its length" in text for text in sent] == [False, True, True]
+    assert ["in pieces" in text for text in sent] == [False, False, True]
+
+
+def test_after_a_cut_or_broken_answer_a_whole_one_is_done() -> None:
+    cut = replace(says("the cau"), stop=StopReason.TRUNCATED)
+    broken = replace(says("the"), stop=StopReason.MALFORMED)
+    assert outcome(Run(cut, broken, cut, cut)())[0] is Status.PARTIAL
+    assert outcome(Run(cut, broken, says("because"))()) == (Status.DONE, "because", "")
+    assert outcome(Run(cut, cut, says("", call("a")), cut, says("because"))())[0] is Status.DONE
+
+
+def test_a_cut_final_answer_is_not_asked_for_again() -> None:
+    run = Run(replace(says("in short: X"), stop=StopReason.TRUNCATED))
+    ended = run(limits=replace(LIMITS, max_iterations=1))
+    assert outcome(ended)[:2] == (Status.PARTIAL, "in short: X")
+    assert len(run.model.requests) == 1
+
+
+def test_an_empty_answer_does_not_eat_the_warning() -> None:
+    run = Run(says("", call("a"), tokens=850), says("", tokens=850), says("because"))
+    run()
+    soft = prompts.notice(Ask(soft=(Dimension.CONTEXT,)))
+    assert run.model.requests[1].notice == soft
+    assert run.model.requests[2].notice.startswith(soft)
+
+
+def test_calls_that_take_turns_get_a_hint_then_end_the_run() -> None:
+    turns = [says("stuck", call(f"c{n}", "look", f'{{"at": {n % 2}}}')) for n in range(20)]
+    run = Run(*turns)
+    ended = run()
+    assert len(run.toolbox.ran) == 5
+    assert len(run.model.requests) == 10
+    assert outcome(ended)[0] is Status.PARTIAL
+
+
+def test_after_one_refusal_of_bound_thinking_no_request_sends_it_again() -> None:
+    signed = replace(says("", call("a")), wire="[1]")
+    run = Run(signed, replace(says("", call("b")), wire="[2]", bare=True), says("because"))
+    run()
+    last = run.model.requests[-1].messages
+    wires = [
+        message.wire.content for message in last if isinstance(message, Assistant) and message.wire
+    ]
+    assert wires == ["[2]"]

@@ -6,7 +6,15 @@ A first run, a reply and a restart after a crash enter here alike (design, secti
 from dataclasses import dataclass, replace
 
 from worker.core.context import Context, Outcome, Status
-from worker.core.limits import MAX_EMPTY_RETRIES, SOFT, Dimension, Limits, Spent, reached
+from worker.core.limits import (
+    MAX_BROKEN,
+    MAX_EMPTY_RETRIES,
+    SOFT,
+    Dimension,
+    Limits,
+    Spent,
+    reached,
+)
 from worker.core.messages import Assistant, ToolCall, unanswered
 from worker.core.repeats import HINT_AT, STOP_AT, repeats
 
@@ -56,6 +64,8 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
         return _act(context, pending)
     if isinstance(context.messages[-1], Assistant):
         return _finished(context)
+    if spent.broken >= MAX_BROKEN:
+        return _stop(context, _flaw(spent))
     if spent.empties > MAX_EMPTY_RETRIES:
         return _stop(context, "the model gave no answer, also after two reminders")
     return _ask(context, limits, now)
@@ -87,12 +97,18 @@ def _unwarned(limits: Limits, spent: Spent, now: float) -> tuple[Dimension, ...]
 
 def _finished(context: Context) -> Stop:
     text = context.last_text()
-    if context.spent.truncated:
-        return Stop(Outcome(Status.PARTIAL, text, "the model's answer was cut at its length limit"))
+    if context.spent.truncated or context.spent.broken:
+        return Stop(Outcome(Status.PARTIAL, text, _flaw(context.spent)))
     if context.spent.final:
         used_up = " and ".join(sorted(context.spent.final))
         return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
+
+
+def _flaw(spent: Spent) -> str:
+    what = "was cut at its length limit" if spent.truncated else "came out broken"
+    often = f", {spent.broken} times in a row" if spent.broken > 1 else ""
+    return f"the model's answer {what}{often}"
 
 
 def _stop(context: Context, reason: str) -> Stop:

@@ -12,6 +12,8 @@ from worker.core.messages import Usage
 
 SOFT = 0.8
 MAX_EMPTY_RETRIES = 2
+MAX_BROKEN = 3
+"""Answers in a row that may be cut or broken; the last of them ends the run."""
 
 
 class Dimension(StrEnum):
@@ -39,8 +41,9 @@ class Spent:
 
     `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price
     is unknown. `final` are the budgets for which the final answer was asked for; `defied` says that
-    it was nothing but tool calls. `halt` is the reason that ended the run from outside (the model
-    is down, …).
+    it was nothing but tool calls. `broken` counts the answers in a row that were cut or came out
+    broken; `truncated` says that the last one was cut. `halt` is the reason that ended the run
+    from outside (the model is down, …).
     """
 
     started_at: float
@@ -53,6 +56,7 @@ class Spent:
     final: frozenset[Dimension] = frozenset()
     defied: bool = False
     truncated: bool = False
+    broken: int = 0
     halt: str = ""
 
 

@@ -74,6 +74,15 @@ _LAST = (
     "and say what you could not check."
 )
 
+_CUT = "Your last answer was cut at its length limit."
+_BROKEN = "Your last answer came out broken."
+_NO_CALLS = "Its tool calls were not run: make them again, each shorter, if you still need them."
+_WRITE_AGAIN = "If it was your final answer, write it once more as a whole, and shorter."
+_PIECES = (
+    "It is not the first in a row: write long text to a file in pieces, one short call after the "
+    "other, and keep what you say short."
+)
+
 REPAIR = "Quotes in your answer could not be proven, and the note must not show them."
 KEPT_BACK = "Parts of your answer cannot stand in the note."
 REPAIRS = (REPAIR, KEPT_BACK)
@@ -132,6 +141,15 @@ def notice(ask: Ask) -> str:
     if ask.empty:
         lines.append(_EMPTY)
     return "\n".join(lines)
+
+
+def broken(*, cut: bool, calls: int, again: bool) -> str:
+    """The user message after an answer that was `cut` or else broken, and lost so many `calls`.
+
+    `again` says that the answer before it was no better.
+    """
+    lines = [_CUT if cut else _BROKEN, _NO_CALLS if calls else _WRITE_AGAIN]
+    return "\n".join([*lines, _PIECES] if again and cut else lines)
 
 
 def continuation(

@@ -12,7 +12,7 @@ from functools import cache
 import httpx
 
 from worker.core.messages import Usage
-from worker.core.ports import Clock, Reply, Request
+from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models import hops, retry
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Endpoint, Provider, Target
@@ -124,7 +124,8 @@ class HttpModel:
             return self._answer(self._codec.encode(request), request.deadline)
         except BoundElsewhere as error:
             _log.warning("%s; asking again without the verbatim parts", error)
-            return self._answer(self._codec.encode(request, bare=True), request.deadline)
+            bare = self._answer(self._codec.encode(request, bare=True), request.deadline)
+            return replace(bare, bare=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -137,11 +138,12 @@ class HttpModel:
         while True:
             found, paid = self._whole(body, deadline)
             cost = _sum(cost, paid)
+            told = self._says.quoted(found.detail)
+            if found.stop is StopReason.MALFORMED:
+                _log.warning("%s: a broken answer (%s)", self._name, told)
             if tries >= found.tries:
                 return self._reply(found, cost)
             tries += 1
-            told = self._says.quoted(found.detail)
-            _log.warning("%s: a broken answer (%s); asking again", self._name, told)
 
     def _whole(self, body: bytes, deadline: float | None) -> tuple[Decoded, float | None]:
         """The answer with all its parts, and what they cost."""

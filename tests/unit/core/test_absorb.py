@@ -88,17 +88,67 @@ def test_a_final_answer_that_was_cut_in_its_calls_still_answers() -> None:
     assert after.spent.truncated
 
 
-def test_a_truncated_answer_with_a_lost_call_is_asked_again() -> None:
-    reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
-    after = absorb(context(), Ask(), reply, "p/m", "")
-    assert after.spent.empties == 1
-    assert len(after.messages) == 1
+CUT = replace(PLAIN, stop=StopReason.TRUNCATED)
 
 
-def test_a_truncated_text_is_kept_without_its_wire_form() -> None:
-    after = absorb(context(), Ask(), replace(PLAIN, stop=StopReason.TRUNCATED), "p/m", "")
-    assert after.messages[-1] == Assistant("because")
-    assert after.spent.truncated
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped: int) -> None:
+    after = absorb(context(), Ask(), replace(CUT, dropped=dropped), "p/m", "")
+    *_, answer, told = after.messages
+    assert answer == Assistant("because")
+    assert isinstance(told, User)
+    assert "was cut at its length limit" in told.text
+    assert ("tool calls were not run" in told.text) is bool(dropped)
+    assert "empty" not in told.text
+    assert (after.spent.empties, after.spent.truncated, after.calls[0].message) == (0, True, 1)
+
+
+def test_a_cut_answer_of_nothing_is_told_of_too() -> None:
+    after = absorb(context(), Ask(), replace(CUT, text="", dropped=1), "p/m", "")
+    assert [type(message) for message in after.messages] == [User, User]
+    assert (after.spent.empties, after.calls[0].message) == (0, -1)
+
+
+def test_after_the_second_cut_answer_the_model_hears_how_to_go_on_and_the_third_is_the_last() -> (
+    None
+):
+    after = context()
+    told = []
+    for _ in range(3):
+        after = absorb(after, Ask(), CUT, "p/m", "")
+        told.append(after.messages[-1])
+    assert "in pieces" not in told[0].text  # type: ignore[union-attr]
+    assert "in pieces" in told[1].text  # type: ignore[union-attr]
+    assert told[2] == Assistant("because")
+    assert absorb(after, Ask(), PLAIN, "p/m", "").spent.broken == 0
+
+
+@pytest.mark.parametrize("stop", [StopReason.MALFORMED, StopReason.PAUSED])
+def test_a_broken_answer_keeps_its_text_and_is_no_end(stop: StopReason) -> None:
+    after = absorb(context(), Ask(), replace(PLAIN, stop=stop), "p/m", "")
+    *_, answer, told = after.messages
+    assert answer == Assistant("because")
+    assert isinstance(told, User)
+    assert "came out broken" in told.text
+    assert not after.spent.truncated
+
+
+@pytest.mark.parametrize("reply", [replace(PLAIN, text=""), replace(CUT, text="", dropped=1)])
+def test_a_warning_that_no_whole_answer_followed_is_not_used_up(reply: Reply) -> None:
+    warning = Ask(soft=(Dimension.COST,))
+    assert absorb(context(), warning, reply, "p/m", "").spent.warned == frozenset()
+    assert absorb(context(), warning, PLAIN, "p/m", "").spent.warned == {Dimension.COST}
+
+
+def test_once_verbatim_parts_are_refused_the_session_goes_on_without_them() -> None:
+    once = absorb(context(), Ask(), PLAIN, "p/m", "")
+    other = absorb(once, Ask(), PLAIN, "q/n", "")
+    bare = absorb(other, Ask(), replace(PLAIN, text="so", bare=True), "p/m", "")
+    assert bare.messages[1:] == (
+        Assistant("because"),
+        Assistant("because", (), WireForm("q/n", PLAIN.wire)),
+        Assistant("so", (), WireForm("p/m", PLAIN.wire)),
+    )
 
 
 def test_a_refusal_halts_and_says_why() -> None:

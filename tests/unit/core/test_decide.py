@@ -140,7 +140,30 @@ def test_asking_remembers_what_was_warned_of() -> None:
 
 
 def test_a_truncated_answer_is_partial() -> None:
-    cut = context(EVENT, Assistant("half an ans"), spent=spent(truncated=True))
+    cut = context(EVENT, Assistant("half an ans"), spent=spent(truncated=True, broken=1))
     stopped = decide(cut, LIMITS, 0)
     assert isinstance(stopped, Stop)
     assert stopped.outcome.status is Status.PARTIAL
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [
+        (spent(broken=1), "the model's answer came out broken"),
+        (spent(truncated=True), "the model's answer was cut at its length limit"),
+        (
+            spent(truncated=True, broken=3),
+            "the model's answer was cut at its length limit, 3 times in a row",
+        ),
+    ],
+)
+def test_a_broken_answer_is_never_done(used: Spent, reason: str) -> None:
+    stopped = decide(context(EVENT, Assistant("it may be X"), spent=used), LIMITS, 0)
+    assert stopped == Stop(Outcome(Status.PARTIAL, "it may be X", reason))
+
+
+@pytest.mark.parametrize("broken", [1, 2, 3])
+def test_three_broken_answers_without_text_end_the_run(broken: int) -> None:
+    used = spent(truncated=True, broken=broken)
+    following = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    assert isinstance(following, Stop if broken == 3 else Ask)

@@ -228,7 +228,7 @@ def test_thinking_that_is_bound_elsewhere_is_left_out_of_a_second_request() -> N
     asked, transport = model(fails(400, bound), good())
     answer = asked.reply(replace(ASK, messages=(User("e"), Assistant("so", (), wire), User("?"))))
 
-    assert answer.text == "done"
+    assert (answer.text, answer.bare) == ("done", True)
     assert [b"signature" in request.content for request in transport.requests] == [True, False]
 
 

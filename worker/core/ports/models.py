@@ -46,7 +46,8 @@ class Reply:
 
     `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed, only
     counted in `dropped`. `thought` says that `wire` holds signed thinking. `cost_usd` is None when
-    the model's price is unknown.
+    the model's price is unknown. `bare` says that the provider refused the verbatim parts of
+    earlier answers and answered without them: no later request may send them.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Reply:
     detail: str = ""
     dropped: int = 0
     thought: bool = False
+    bare: bool = False
 
 
 class Model(Protocol):

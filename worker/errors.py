@@ -31,6 +31,25 @@ class SandpiperError(Exception):
         self.transient = transient
 
 
+UNFORESEEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What a mistake in the code of a source or a tool raises; what is none of these ends the run."""
+
+
 class ConfigError(SandpiperError):
     """The operator's configuration, a workflow file or a secret is missing or wrong."""
 

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from worker.arguments import Arguments
-from worker.errors import ConfigError, SandpiperError, SourceError
+from worker.errors import UNFORESEEN, ConfigError, SourceError
 from worker.sources.base import RawDocument, SourceDef
 from worker.sources.reader import Reader
 
@@ -19,20 +19,6 @@ GROUP = "sandpiper.sources"
 RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
-_BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What a stranger's code may raise; what is none of these ends the program, as it should."""
 
 
 def installed(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
@@ -45,7 +31,7 @@ def _rows(point: EntryPoint) -> list[SourceDef[Any]]:
     where = f"the plug-in {point.name!r} ({point.value}) of {GROUP}"
     try:
         loaded = point.load()
-    except _BROKEN as error:
+    except UNFORESEEN as error:
         raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     rows = list(loaded) if isinstance(loaded, Sequence) else [loaded]
     for row in rows:
@@ -75,15 +61,10 @@ def _problem(row: object) -> str:
 def _guarded(
     fetch: Callable[[Any, Reader], object], name: str
 ) -> Callable[[Any, Reader], RawDocument]:
-    """`fetch`, whose own mistakes are values for the model too (law 8)."""
+    """`fetch`, which gives a RawDocument and nothing else."""
 
     def guarded(args: Any, reader: Reader) -> RawDocument:
-        try:
-            raw = fetch(args, reader)
-        except SandpiperError:
-            raise
-        except _BROKEN as error:
-            raise SourceError(f"{name} failed: {type(error).__name__}: {error}") from error
+        raw = fetch(args, reader)
         if not isinstance(raw, RawDocument):
             raise SourceError(f"{name} failed: it gave {type(raw).__name__}, not a RawDocument")
         return raw

@@ -1,15 +1,21 @@
 """All sources, and how they are bound to a session."""
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import httpx
+
 from worker.arguments import parse, schema
-from worker.core.hostile import visible
+from worker.core.hostile import one_line, visible
 from worker.core.messages import ToolSpec
 from worker.core.ports import Document, Source
-from worker.errors import ConfigError
+from worker.core.redacted_values import Redacted
+from worker.errors import UNFORESEEN, ConfigError, SourceError
 from worker.sources.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
 from worker.sources.base import RawDocument, SourceDef, redacted_document
 from worker.sources.branch_pipelines import BRANCH_PIPELINES
@@ -60,6 +66,13 @@ SOURCES: tuple[SourceDef[Any], ...] = (
 MAX_MISSING = 2000
 """Characters of what is said to be missing."""
 
+MAX_TOLD = 300
+"""Characters of an exception that nobody has foreseen."""
+
+_UNFORESEEN = (*UNFORESEEN, httpx.HTTPError, httpx.InvalidURL, zlib.error)
+
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
@@ -75,12 +88,38 @@ class _Bound:
 
     def _made(self, args: Any) -> Document:
         row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
-        found = row.fetch(args, reader)
-        if isinstance(found, RawDocument):
-            found = redacted_document(found, reader.redact)
+        with _as_source_error(row.name):
+            found = row.fetch(args, reader)
+            if isinstance(found, RawDocument):
+                found = redacted_document(found, reader.redact)
+        if found.chunks:
+            found = replace(found, chunks=_guarded(found.chunks, row.name))
         # Names in it are other people's.
         missing = reader.redact.text(visible(found.missing))[:MAX_MISSING]
         return capped(replace(found, missing=missing), row.cap)
+
+
+@contextmanager
+def _as_source_error(name: str) -> Iterator[None]:
+    """A mistake in a source of ours or of a plug-in is a value for the model too (law 8)."""
+    try:
+        yield
+    except _UNFORESEEN as error:
+        _log.exception("the source %s failed", name)
+        told = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
+        raise SourceError(f"{name} failed: {told}") from error
+
+
+def _guarded(
+    chunks: Callable[[], Iterator[Redacted]], name: str
+) -> Callable[[], Iterator[Redacted]]:
+    """`chunks`, in which it is one as well."""
+
+    def guarded() -> Iterator[Redacted]:
+        with _as_source_error(name):
+            yield from chunks()
+
+    return guarded
 
 
 def capped(document: Document, cap: int) -> Document:

@@ -1,13 +1,21 @@
 """What a tool is: a name, a description, typed arguments, and a function."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from sandbox.base import Sandbox
+from sandbox.base import Sandbox, SandboxError, SandboxGone
 from worker.arguments import A, schema
+from worker.core.hostile import one_line
 from worker.core.messages import ToolSpec
 from worker.core.ports import Source
+from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
+
+MAX_TOLD = 300
+"""Characters of an exception that nobody has foreseen."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +60,19 @@ class ToolDef(Generic[A]):
     def spec(self) -> ToolSpec:
         """What the model is told."""
         return ToolSpec(self.name, self.description, schema(self.args))
+
+
+def catch_failure(run: Callable[[], Made], name: str) -> Made:
+    """What `run`, named `name`, makes; its failure is a value too. Raises only SandboxLost."""
+    try:
+        return run()
+    except SandboxGone as error:
+        raise SandboxLost(str(error)) from error
+    except SourceError as error:
+        return Made({"unavailable": str(error)}, 0, is_error=True)
+    except (ArgumentError, SandboxError) as error:
+        return Made({"error": str(error)}, 0, is_error=True)
+    except UNFORESEEN as error:
+        _log.exception("%s failed", name)
+        told = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
+        return Made({"error": f"{name} failed: {told}"}, 0, is_error=True)

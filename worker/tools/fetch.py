@@ -1,16 +1,19 @@
 """`fetch_to_sandbox` and `fetch_batch_to_sandbox`: documents of sources as files."""
 
 import json
+from dataclasses import replace
 from functools import partial
+from posixpath import normpath
 from typing import Any
 
 from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.ports import Source
-from worker.errors import ArgumentError, SourceError
+from worker.core.spelling import meant
+from worker.errors import ArgumentError
 from worker.tools import documents
-from worker.tools.base import Bench, Made, ToolDef
+from worker.tools.base import Bench, Made, ToolDef, catch_failure
 from worker.tools.parallel import in_order
 
 MAX_BATCH = 20
@@ -38,34 +41,60 @@ def run_one(args: One, bench: Bench, number: int) -> Made:
 def run_batch(args: Batch, bench: Bench, number: int) -> Made:
     """Fetch several; one that fails says so beside the others."""
     limit = documents.INLINE // len(args.requests)
-    jobs = [partial(_guarded, request, bench, limit) for request in args.requests]
-    made = list(in_order(jobs))
+    targets = [normpath(request.path) for request in args.requests]
+    jobs = [
+        partial(_item, request, bench, limit, taken=targets[index] in targets[:index])
+        for index, request in enumerate(args.requests)
+    ]
+    done = list(in_order(jobs))
     return Made(
-        {"results": [one.content for one in made]},
-        sum(one.size for one in made),
-        is_error=all(one.is_error for one in made),
+        {"results": [one.content for one in done]},
+        sum(one.size for one in done),
+        is_error=all(one.is_error for one in done),
     )
 
 
-def _guarded(request: One, bench: Bench, limit: int) -> Made:
+def paths(arguments: str) -> set[str]:
+    """The files that a call writes; none where its arguments can't be right."""
     try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return set()
+    listed = given.get("requests", [given]) if isinstance(given, dict) else None
+    requests = listed if isinstance(listed, list) else []
+    found = [one.get("path") for one in requests if isinstance(one, dict)]
+    return {normpath(path) for path in found if isinstance(path, str)}
+
+
+def _item(request: One, bench: Bench, limit: int, *, taken: bool) -> Made:
+    def run() -> Made:
+        if taken:
+            raise ArgumentError(f"path: another request of this batch writes {request.path!r}")
         return _fetch(request, bench, limit)
-    except SourceError as error:
-        return Made({"source": request.source, "unavailable": str(error)}, 0, True)
-    except ArgumentError as error:
-        return Made({"source": request.source, "error": str(error)}, 0, True)
+
+    done = catch_failure(run, request.source)
+    if not done.is_error:
+        return done
+    return replace(done, content={"source": request.source, **done.content})
 
 
 def _fetch(request: One, bench: Bench, limit: int) -> Made:
     documents.check_path(request.path)
-    document = _source(request.source, bench).fetch(json.dumps(request.arguments))
-    return documents.fetched(document, bench, request.path, limit)
+    name, source = _source(request.source, bench)
+    document = source.fetch(json.dumps(request.arguments))
+    done = documents.fetched(document, bench, request.path, limit)
+    if name == request.source:
+        return done
+    hint = f"there is no source {request.source!r}; this is what {name} gave"
+    return replace(done, content={"hint": hint, **done.content})
 
 
-def _source(name: str, bench: Bench) -> Source:
-    if name not in bench.sources:
+def _source(name: str, bench: Bench) -> tuple[str, Source]:
+    """The source of this name, or the one that must be meant."""
+    real = name if name in bench.sources else meant(name, bench.sources)
+    if real is None:
         raise ArgumentError(f"source: {name!r} is not one of {', '.join(sorted(bench.sources))}")
-    return bench.sources[name]
+    return real, bench.sources[real]
 
 
 FETCH = ToolDef(
@@ -83,3 +112,4 @@ FETCH_BATCH = ToolDef(
     args=Batch,
     run=run_batch,
 )
+NAMES = frozenset({FETCH.name, FETCH_BATCH.name})

@@ -7,14 +7,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
-from sandbox.base import SandboxError, SandboxGone
 from worker.arguments import parse
 from worker.core.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
 from worker.core.redacted_values import redact_values
 from worker.core.spelling import meant
-from worker.errors import ArgumentError, SandboxLost, SourceError
-from worker.tools import documents
+from worker.errors import ArgumentError
+from worker.tools import base, documents, fetch
 from worker.tools.base import Bench, Made
 from worker.tools.parallel import in_order
 from worker.tools.table import TOOLS
@@ -49,15 +48,24 @@ class WorkflowToolbox:
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         """Answer the calls, commands in order, neighbours that only read side by side.
 
+        Those that write the same file are run in order: the last one stays.
+
         Results come in call order. Raises only SandboxLost.
         """
         numbered = enumerate(calls, first)
         for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):
-            jobs = [partial(self._ran, call, number) for number, call in group]
-            if ordered:
+            near = list(group)
+            jobs = [partial(self._ran, call, number) for number, call in near]
+            if ordered or self._share_a_path(near):
                 yield from (job() for job in jobs)
             else:
                 yield from in_order(jobs)
+
+    def _share_a_path(self, calls: Sequence[tuple[int, ToolCall]]) -> bool:
+        """Whether two of the calls write the same file."""
+        saving = [call for _, call in calls if self._real_name(call.name) in fetch.NAMES]
+        paths = [path for call in saving for path in fetch.paths(call.arguments)]
+        return len(set(paths)) < len(paths)
 
     def _is_ordered(self, call: ToolCall) -> bool:
         tool = self._tools.get(self._real_name(call.name) or "")
@@ -65,20 +73,10 @@ class WorkflowToolbox:
 
     def _ran(self, call: ToolCall, number: int) -> Ran:
         started = time.monotonic()
-        made = self._answer(call, number)
+        made = base.catch_failure(partial(self._dispatch, call, number), call.name)
         content = json.dumps(redact_values(made.content, self._bench.redact), ensure_ascii=False)
         result = ToolResult(call.id, call.name, content, made.is_error)
         return Ran(result, made.size, time.monotonic() - started)
-
-    def _answer(self, call: ToolCall, number: int) -> Made:
-        try:
-            return self._dispatch(call, number)
-        except SandboxGone as error:
-            raise SandboxLost(str(error)) from error
-        except SourceError as error:
-            return Made({"unavailable": str(error)}, 0, is_error=True)
-        except (ArgumentError, SandboxError) as error:
-            return Made({"error": str(error)}, 0, is_error=True)
 
     def _dispatch(self, call: ToolCall, number: int) -> Made:
         name = self._real_name(call.name)

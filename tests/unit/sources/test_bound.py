@@ -1,6 +1,6 @@
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -185,3 +185,30 @@ def test_two_sources_of_one_name_are_refused() -> None:
 def test_a_source_is_offered_only_to_the_sessions_it_applies_to(reader: Reader) -> None:
     never = row(MR_DETAILS.fetch, applies=lambda subject: subject.project == "other")
     assert bind(reader, [never]) == {}
+
+
+class Unheard(RuntimeError):
+    """Nobody has foreseen it."""
+
+
+@pytest.mark.parametrize("error", [KeyError("jobs"), EOFError("x" * 5000), Unheard("no\nway")])
+def test_what_nobody_has_foreseen_in_a_source_is_a_value(reader: Reader, error: Exception) -> None:
+    def fails(args: Any, reader: Reader) -> RawDocument:
+        raise error
+
+    with pytest.raises(SourceError, match=f"x_get_thing failed: {type(error).__name__}") as told:
+        bind(reader, [row(fails)])["x_get_thing"].fetch("{}")
+    assert len(str(told.value)) < 400
+    assert "\n" not in str(told.value)
+
+
+def test_what_nobody_has_foreseen_in_a_stream_is_a_value_too(reader: Reader) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"one\n"
+        raise Unheard("half way")
+
+    streams = row(lambda args, reader: RawDocument("a stream", chunks=chunks))
+    document = bind(reader, [streams])["x_get_thing"].fetch("{}")
+    assert document.chunks
+    with pytest.raises(SourceError, match="x_get_thing failed: Unheard: half way"):
+        list(document.chunks())

@@ -263,3 +263,77 @@ def test_a_stream_that_breaks_off_is_told_to_the_model() -> None:
     content, result = Room(Document(CLEAN(b""), chunks=chunks)).run(SPEC.name, {})
     assert content == {"unavailable": "the archive: GitLab did not answer in time"}
     assert result.is_error
+
+
+@pytest.mark.parametrize("error", [KeyError("jobs"), ZeroDivisionError("hunter22"), EOFError()])
+def test_an_unforeseen_exception_is_a_value_and_does_not_spoil_the_rest(error: Exception) -> None:
+    content, result = Room(error).run(SPEC.name, {})
+    assert f"{SPEC.name} failed: {type(error).__name__}" in content["error"]
+    assert "hunter22" not in result.content
+    room = Room(error)
+    good = FixedSource(ToolSpec("gitlab_get_other", "", {}), SMALL)
+    bench = Bench(room.sandbox, {SPEC.name: room.source, good.spec.name: good}, 1.0, str)
+    requests = [
+        {"source": name, "path": f"/tmp/data/{name}"} for name in (SPEC.name, good.spec.name)
+    ]
+    made = call("c", "fetch_batch_to_sandbox", json.dumps({"requests": requests}))
+    (ran,) = WorkflowToolbox(bench, lambda name: True).run([made], 0)
+    broken, other = json.loads(ran.result.content)["results"]
+    assert (broken["source"], other["saved_to"]) == (SPEC.name, f"/tmp/data/{good.spec.name}")
+    assert "failed" in broken["error"]
+
+
+def test_a_misspelt_source_of_a_fetch_is_the_one_that_is_meant() -> None:
+    one = {"source": "gitlab_get_thng", "path": "/tmp/data/1"}
+    content, _ = Room().run("fetch_to_sandbox", one)
+    assert content["saved_to"] == "/tmp/data/1"
+    assert SPEC.name in content["hint"]
+    content, _ = Room().run("fetch_batch_to_sandbox", {"requests": [one]})
+    assert SPEC.name in content["results"][0]["hint"]
+
+
+@pytest.mark.parametrize("again", ["/tmp/data/1", "/tmp/data//1", "/tmp/data/./1"])
+def test_of_two_requests_of_a_batch_for_one_path_the_first_is_done(again: str) -> None:
+    room = Room(LARGE)
+    paths = ("/tmp/data/1", again, "/tmp/data/2")
+    requests = [{"source": SPEC.name, "path": path} for path in paths]
+    content, result = room.run("fetch_batch_to_sandbox", {"requests": requests})
+    first, second, third = content["results"]
+    assert (first["saved_to"], third["saved_to"]) == ("/tmp/data/1", "/tmp/data/2")
+    assert "another request of this batch writes" in second["error"]
+    assert len(room.source.asked) == 2
+    assert not result.is_error
+
+
+def test_two_calls_of_one_answer_for_one_path_run_in_order() -> None:
+    apart = threading.Semaphore(1)
+
+    class Alone(FixedSource):
+        def fetch(self, arguments: str) -> Document:
+            assert apart.acquire(blocking=False)
+            document = Document(CLEAN(arguments.encode()), DocumentKind.TEXT)
+            threading.Event().wait(0.05)
+            apart.release()
+            return document
+
+    room = Room()
+    bench = Bench(room.sandbox, {SPEC.name: Alone(SPEC, SMALL)}, 1.0, str)
+    calls = [
+        call(f"c{at}", "fetch_to_sandbox", json.dumps(request))
+        for at, request in enumerate(
+            {"source": SPEC.name, "arguments": {"n": n}, "path": "/tmp/data/1"} for n in range(3)
+        )
+    ]
+    ran = list(WorkflowToolbox(bench, lambda name: True).run(calls, 0))
+    assert not any(each.result.is_error for each in ran)
+    assert room.sandbox.files["/tmp/data/1"] == b'{"n": 2}'
+
+
+@pytest.mark.parametrize("requests", [3, None, [3], [{"path": 3}], {"path": "x"}])
+def test_nonsense_beside_a_fetch_is_answered(requests: Any) -> None:
+    calls = [
+        call("a", "fetch_batch_to_sandbox", json.dumps({"requests": requests})),
+        call("b", "fetch_to_sandbox", "[" * 100_000),
+    ]
+    ran = list(Room().toolbox.run(calls, 0))
+    assert [each.result.is_error for each in ran] == [True, True]

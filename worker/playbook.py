@@ -1,5 +1,6 @@
 """Workflow files: Markdown with a YAML front matter (design, "Workflow files")."""
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -7,9 +8,13 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from worker.core import commands
 from worker.errors import ConfigError
 
 _FENCE = "---\n"
+_COMMAND = "command:"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_TAKEN = commands.KNOWN - {"analyze"} | {"unknown"}
 
 
 class Workflow(BaseModel):
@@ -28,8 +33,11 @@ class Workflow(BaseModel):
     @classmethod
     def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for trigger in value:
-            if trigger != "pipeline_failed" and not trigger.startswith("command:"):
-                raise ValueError(f"unknown trigger {trigger!r}: pipeline_failed or command:NAME")
+            name = trigger.removeprefix(_COMMAND)
+            if trigger != "pipeline_failed" and (name == trigger or not _NAME.fullmatch(name)):
+                raise ValueError(f"unknown trigger {trigger!r}: pipeline_failed or command:name")
+            if name in _TAKEN:
+                raise ValueError(f"{trigger!r}: there is a command of this name already")
         return value
 
     def allows(self, tool: str) -> bool:
@@ -53,6 +61,15 @@ class Playbook:
             known = ", ".join(sorted(self._by_name)) or "none"
             raise ConfigError(f"there is no workflow {name!r}; known: {known}")
         return self._by_name[name]
+
+    def commands(self) -> Mapping[str, str]:
+        """What each command of a workflow does, by the command's name."""
+        return {
+            trigger.removeprefix(_COMMAND): workflow.description
+            for workflow in reversed(list(self._by_name.values()))
+            for trigger in workflow.triggers
+            if trigger.startswith(_COMMAND)
+        }
 
     def for_trigger(self, trigger: str) -> Workflow:
         """The workflow that names `trigger`. Raises ConfigError if there is none."""

@@ -81,7 +81,7 @@ def _hear(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> _Heard 
     said = next((note for note in thread if note.note_id == trigger.note_id), None)
     if said is None or said.system or said.author_id == me:
         return f"note {trigger.note_id} is gone or not a person's"
-    asked = commands.parse(said.body, deps.forge.handle())
+    asked = commands.parse(said.body, deps.forge.handle(), deps.playbook.commands())
     ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
     if asked is None and not ours:
         return "the thread was not begun by Sandpiper, and the note is not addressed to it"
@@ -113,8 +113,6 @@ def _turns(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
 
 def _obey(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     match heard.asked:
-        case Command("analyze"):
-            return _analyze(heard, deps, watch)
         case Command("status"):
             return _say(heard, _status(heard, deps), deps)
         case Command("stop"):
@@ -125,11 +123,17 @@ def _obey(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
             return _say(heard, _forget(heard, deps), deps)
         case Command("unknown", written):
             word = re.sub(r"[^\w-]", "", written.split()[0])[:20] or "?"
-            return _say(heard, f"There is no command `{word}`:\n\n{commands.usage()}", deps)
-        case Command():
-            return _say(heard, f"Write one of these lines:\n\n{commands.usage()}", deps)
+            return _say(heard, f"There is no command `{word}`:\n\n{_usage(deps)}", deps)
+        case Command("help"):
+            return _say(heard, f"Write one of these lines:\n\n{_usage(deps)}", deps)
+        case Command(name):
+            return _analyze(heard, deps, watch, name)
         case _:
             return _question(heard, deps, watch)
+
+
+def _usage(deps: Deps) -> str:
+    return commands.usage(deps.playbook.commands())
 
 
 def _question(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
@@ -179,21 +183,22 @@ def _failure(heard: _Heard, deps: Deps) -> Subject | str:
     return deps.desk.find(str(heard.trigger.project_id), heard.trigger.mr_iid, None)
 
 
-def _key(heard: _Heard, subject: Subject, deps: Deps) -> SessionKey:
-    workflow = deps.playbook.for_trigger("command:analyze")
+def _key(heard: _Heard, subject: Subject, deps: Deps, command: str = "analyze") -> SessionKey:
+    workflow = deps.playbook.for_trigger(f"command:{command}")
     return conversation.key_of(subject, workflow, deps, internal=heard.note.internal)
 
 
-def _analyze(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
+def _analyze(heard: _Heard, deps: Deps, watch: Watcher, command: str = "analyze") -> Ended | Told:
+    """Run the workflow of the command on the newest failure, or say what became of that."""
     subject = _failure(heard, deps)
     if isinstance(subject, str):
         return _say(heard, subject, deps)
-    key = _key(heard, subject, deps)
+    key = _key(heard, subject, deps, command)
     latest = deps.store.latest(key)
     if latest is None:
         if deps.leases.holder(key, 0):
             return _say(heard, f"Pipeline {subject.pipeline_id} is being looked at now.", deps)
-        workflow = deps.playbook.for_trigger("command:analyze")
+        workflow = deps.playbook.for_trigger(f"command:{command}")
         return conversation.analyse(
             subject, workflow, deps, watch, reply=heard.trigger, internal=heard.note.internal
         )

@@ -42,6 +42,9 @@ def test_the_bundled_workflow_answers_failed_pipelines() -> None:
         (GOOD.replace("max_iterations: 5", "max_iterations: none"), "max_iterations"),
         (GOOD.replace("max_iterations: 5", "iterations: 5"), "iterations"),
         (GOOD.replace("pipeline_failed", "pipeline_red"), "unknown trigger 'pipeline_red'"),
+        (GOOD.replace("command:tidy", "command:"), "unknown trigger 'command:'"),
+        (GOOD.replace("command:tidy", "command:Two words"), "unknown trigger 'command:Two words'"),
+        (GOOD.replace("command:tidy", "command:forget"), "a command of this name already"),
         (GOOD.replace("# Do it\nwell\n", ""), "text"),
     ],
 )

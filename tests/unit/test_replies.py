@@ -8,12 +8,13 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
-from tests.jobs import FINDING, Job, named
+from tests.jobs import FINDING, WORKFLOW, Job, named
 from worker import job
 from worker.core.context import Status
 from worker.core.identity import find_marker
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
+from worker.playbook import Playbook, Workflow
 from worker.replies import SAID
 
 
@@ -168,6 +169,29 @@ def test_a_gitlab_without_emoji_is_no_obstacle(told: Job, sim: GitLabSim) -> Non
 
 
 # ---------------------------------------------------------------------------------- the commands
+
+
+EXPLAIN = Workflow(
+    name="explain",
+    description="say it @all simply",
+    triggers=("command:explain",),
+    text="Explain it.\n",
+)
+
+
+def test_the_command_of_any_workflow_runs_it_in_a_session_of_its_own(told: Job) -> None:
+    book = Playbook([WORKFLOW, EXPLAIN])
+    told.answers(says("## Verdict\nflaky\n\n## Cause\nIt is like a race.\n"))
+    note = told.comment("/sandpiper explain")
+    assert isinstance(told.heard(note, playbook=book), job.Finished)
+    assert "Explain it." in told.model.requests[-1].system
+    assert "It is like a race." in told.own()[-1].body
+    assert len(told.sessions()) == 2
+    again = text(told.heard(told.comment("/sandpiper explain"), playbook=book))
+    assert "was looked at" in again
+    listed = text(told.heard(told.comment("/sandpiper help"), playbook=book))
+    assert "`/sandpiper explain`: say it" in listed
+    assert "There is no command `explain`" in text(told.says("/sandpiper explain"))
 
 
 @pytest.mark.parametrize("words", ["/sandpiper", "/sandpiper help", "@{bot} help"])

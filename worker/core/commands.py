@@ -8,9 +8,10 @@ us.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -29,7 +30,7 @@ NAMES = {
 }
 """How each command is written, and what it does."""
 
-_KNOWN = frozenset(name.partition(" ")[0] for name in NAMES)
+KNOWN = frozenset(name.partition(" ")[0] for name in NAMES)
 _SLASH = re.compile(r"[ ]{0,3}/sandpiper(?![^\s])[ \t]*(.*)", re.IGNORECASE)
 _MAX_ARGUMENT = 200
 
@@ -60,7 +61,7 @@ _ENCLOSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One of NAMES, or "unknown" with what was written in `argument`."""
+    """One of NAMES or of a workflow, or "unknown" with what was written in `argument`."""
 
     name: str
     argument: str = ""
@@ -80,24 +81,25 @@ def addressed(text: str) -> bool:
     return "@" in head or PREFIX in head.lower()
 
 
-def parse(text: str, bot: str) -> Asked | None:
+def parse(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
     """What `text` asks of the bot of user name `bot`, or None; the first command wins.
 
-    `bot` is "" where nobody can mention it.
+    `bot` is "" where nobody can mention it. `more` are the names of commands of workflows.
     """
     lines = list(_spoken(text[:MAX_TEXT]))
     mention = _mention(bot) if bot else None
     for line in lines:
-        if found := _command(line, mention):
+        if found := _command(line, mention, more):
             return found
     if mention and any(mention.search(line) for line in lines):
         return Question()
     return None
 
 
-def usage() -> str:
-    """The commands as a Markdown list."""
-    return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in NAMES.items())
+def usage(more: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The commands as a Markdown list; `more` are those of workflows, and what they do."""
+    listed = {**NAMES, **more, **NAMES}
+    return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())
 
 
 def _mention(bot: str) -> re.Pattern[str]:
@@ -105,23 +107,24 @@ def _mention(bot: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w@/.-])@{re.escape(bot)}(?![\w-]|\.\w)", re.IGNORECASE)
 
 
-def _command(line: str, mention: re.Pattern[str] | None) -> Command | None:
+def _command(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
     if slash := _SLASH.fullmatch(line):
-        return _named(slash[1].split()) or Command("unknown", slash[1].strip()[:_MAX_ARGUMENT])
+        named = _named(slash[1].split(), more)
+        return named or Command("unknown", slash[1].strip()[:_MAX_ARGUMENT])
     begun = mention.match(line.strip()) if mention else None
-    return _named(_words(line.strip()[begun.end() :]), strict=True) if begun else None
+    return _named(_words(line.strip()[begun.end() :]), more, strict=True) if begun else None
 
 
 def _words(rest: str) -> list[str]:
     return rest.strip().lstrip(":,").rstrip(".!?").split()
 
 
-def _named(words: list[str], *, strict: bool = False) -> Command | None:
+def _named(words: list[str], more: Collection[str], *, strict: bool = False) -> Command | None:
     """The command of `words`; a bare `/sandpiper` asks for help, a bare mention for nothing."""
     if not words:
         return None if strict else Command("help")
     name, rest = words[0].lower(), words[1:]
-    if name not in _KNOWN or len(rest) > (name == "model"):
+    if not (name in KNOWN or name in more) or len(rest) > (name == "model"):
         return None
     if name == "model":
         return Command("model", rest[0][:_MAX_ARGUMENT]) if rest else None

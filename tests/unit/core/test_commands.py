@@ -219,3 +219,13 @@ def test_every_command_that_is_offered_is_understood() -> None:
         found = parse(text, BOT)
         assert isinstance(found, Command)
         assert found.name != "unknown"
+
+
+def test_commands_of_workflows_are_heard_and_listed_after_ours() -> None:
+    more = {"explain": "say it simply", "analyze": "ours"}
+    assert parse("/sandpiper Explain", "bot", more) == Command("explain")
+    assert parse("@bot explain!", "bot", more) == Command("explain")
+    assert parse("/sandpiper explain", "bot") == Command("unknown", "explain")
+    assert parse("/sandpiper explain why", "bot", more) == Command("unknown", "explain why")
+    assert parse("@bot explain why", "bot", more) == Question()
+    assert usage(more) == f"{usage()}\n- `/sandpiper explain`: say it simply"

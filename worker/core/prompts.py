@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from worker.core.decide import Ask
 from worker.core.finding import KeptBack, Unproven
 from worker.core.limits import Dimension
+from worker.core.sentences import ASKED
 
 BASE = """\
 You are Sandpiper. You find out why a GitLab merge request's pipeline failed, and answer questions
@@ -85,7 +86,8 @@ _PIECES = (
 
 REPAIR = "Quotes in your answer could not be proven, and the note must not show them."
 KEPT_BACK = "Parts of your answer cannot stand in the note."
-REPAIRS = (REPAIR, KEPT_BACK)
+TOO_LONG = "Your answer does not fit into the note."
+REPAIRS = (REPAIR, KEPT_BACK, TOO_LONG)
 """How the request to repair an answer begins, by which it is found in a transcript."""
 
 _REPAIR = """\
@@ -107,15 +109,30 @@ Say the same in plain words: without what is named there, and with nothing that 
 text. What still cannot stand in a note after that is shown as plain text."""
 
 
-def repair(failed: Sequence[Unproven], kept_back: Sequence[KeptBack] = ()) -> str:
-    """The request to repair quotes, and parts that a note must not hold. At most about 16 KB."""
+_TOO_LONG = """\
+The first sentence under {titles} must stand alone in at most {most} characters. Say the rest in
+further sentences."""
+
+_WHOLE = "Write your whole answer once more, in the same sections."
+
+
+def repair(
+    failed: Sequence[Unproven],
+    kept_back: Sequence[KeptBack] = (),
+    too_long: Sequence[str] = (),
+) -> str:
+    """The request to repair quotes, parts that a note must not hold, and sections whose first
+    sentence is too long. At most about 16 KB."""
     asked = []
     if failed:
         asked += [REPAIR, _REPAIR.format(failed=_listed([_failed(each) for each in failed]))]
     if kept_back:
         parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
         asked += [KEPT_BACK, _KEPT_BACK.format(parts=_listed(parts))]
-        asked += [] if failed else ["Write your whole answer once more, in the same sections."]
+    if too_long:
+        titles = " and ".join(f'"{title}"' for title in too_long)
+        asked += [TOO_LONG, _TOO_LONG.format(titles=titles, most=ASKED)]
+    asked += [] if failed else [_WHOLE]
     return "\n\n".join(asked)
 
 

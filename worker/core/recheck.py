@@ -17,6 +17,7 @@ from worker.core.limits import Limits, reached
 from worker.core.messages import Assistant, User
 from worker.core.ports import Captures
 from worker.core.redacted_values import redact_values
+from worker.core.sentences import ASKED, SHOWN, split_sentences
 
 
 def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
@@ -31,13 +32,15 @@ def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -
 
 @dataclass(frozen=True, slots=True)
 class Objections:
-    """What is wrong with an answer: quotes that are not there, parts that must not be posted."""
+    """What is wrong with an answer: quotes that are not there, parts that must not be posted,
+    sections whose first sentence is too long to be shown whole."""
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[KeptBack, ...] = ()
+    too_long: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.unproven or self.kept_back)
+        return bool(self.unproven or self.kept_back or self.too_long)
 
 
 def find_objections(
@@ -48,14 +51,24 @@ def find_objections(
 ) -> Objections:
     """What is wrong with an `answer`; `kept_back` finds what must not be posted of it redacted."""
     answer = redact(answer)
+    found = parse(answer)
     # The reasons hold names that others gave.
-    unproven = redact_values(failures(parse(answer), captures), redact)
-    return Objections(unproven, kept_back(answer))
+    unproven = redact_values(failures(found, captures), redact)
+    parts = kept_back(answer)
+    return Objections(unproven, parts, _too_long(found, SHOWN if not unproven + parts else ASKED))
+
+
+def _too_long(found: Finding, most: int) -> tuple[str, ...]:
+    """The sections whose first sentence has more than `most` characters."""
+    sections = (("Cause", found.cause), ("What to do", found.to_do))
+    return tuple(
+        title for title, text in sections if len(next(iter(split_sentences(text)), "")) > most
+    )
 
 
 def asked(context: Context, wrong: Objections) -> Context:
     """`context` with the request to repair what is wrong."""
-    return context.add(User(prompts.repair(wrong.unproven, wrong.kept_back)))
+    return context.add(User(prompts.repair(wrong.unproven, wrong.kept_back, wrong.too_long)))
 
 
 def settled(context: Context, outcome: Outcome) -> Outcome:

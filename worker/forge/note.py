@@ -8,7 +8,6 @@ whole body is redacted when it is posted (`finish`).
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from worker.core.context import Outcome, Status, Subject
 from worker.core.finding import Finding, Said, Unproven, Verdict
@@ -17,16 +16,17 @@ from worker.core.ports import FailedJob
 from worker.core.suggestions import Suggestion
 from worker.forge import record
 from worker.forge.code import code_block, code_line, suggestion_block
+from worker.forge.fit import MAX_QUOTES, Room, choose_room, count_sentences
 from worker.forge.footer import Footer, asides, facts
 from worker.forge.lint import MAX_LINES, visible_lines
 from worker.forge.page import MAX_BODY, fitting, render
 from worker.forge.parts import (
     MAX_BRIEF,
+    MAX_REASON,
     Hosts,
     Parts,
     clean,
     job_line,
-    quote,
     said,
     sentence,
     without_tokens,
@@ -72,60 +72,53 @@ def finding(
     `hosts` are the places that links may lead to (see `neutralise`), `fixes` the URLs of our own
     suggestions on the diff.
     """
-    for cut in _CUTS:
-        values, parts = _shown(finding, subject, outcome, hosts, cut)
-        values |= {"marker": marker.text(), "fixes": _links(fixes)}
-        values |= {"asides": asides(footer, finding.unproven), "facts": facts(footer)}
-        if visible_lines(render("finding", details="", **values)) <= MAX_LINES:
-            break
-    return fitting(lambda room: render("finding", details=parts.folded(room), **values))
+    around: dict[str, object] = {"marker": marker.text(), "fixes": _links(fixes)}
+    around |= {"asides": asides(footer, finding.unproven), "facts": facts(footer)}
+
+    def fits(room: Room) -> bool:
+        values, _ = _shown(finding, subject, outcome, hosts, room)
+        return visible_lines(render("finding", details="", **around, **values)) <= MAX_LINES
+
+    room = choose_room(_room_for_all(finding), fits)
+    values, parts = _shown(finding, subject, outcome, hosts, room)
+    return fitting(lambda size: render("finding", details=parts.folded(size), **around, **values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """How much is shown at once: characters of each section, and quotes."""
-
-    brief: int
-    quotes: int
-
-
-_CUTS = (
-    _Cut(MAX_BRIEF, 3),
-    _Cut(MAX_BRIEF, 2),
-    _Cut(240, 3),
-    _Cut(240, 2),
-    _Cut(240, 1),
-    _Cut(100, 2),
-    _Cut(100, 1),
-    _Cut(100, 0),
-    _Cut(40, 0),
-)
-"""The first that fits is taken. The last two leave the quotes to the details."""
+def _room_for_all(finding: Finding) -> Room:
+    abstains = finding.verdict is Verdict.ABSTAIN
+    said = finding.missing if abstains else finding.cause or finding.details
+    to_do = finding.next_time if abstains else finding.to_do
+    return Room(
+        cause=count_sentences(said),
+        to_do=count_sentences(to_do),
+        quotes=min(MAX_QUOTES, len(finding.evidence)),
+    )
 
 
 def _shown(
-    finding: Finding, subject: Subject, outcome: Outcome, hosts: Hosts, cut: _Cut
+    finding: Finding, subject: Subject, outcome: Outcome, hosts: Hosts, room: Room
 ) -> tuple[dict[str, object], Parts]:
     """What the template shows, and what it folds away."""
-    parts = Parts(hosts, cut.brief)
-    failed = parts.brief("Failed", finding.failed)
-    missing = parts.brief("Missing", finding.missing)
-    next_time = parts.brief("Next time", finding.next_time)
-    cause = to_do = ""
+    parts = Parts(hosts, room.longest)
+    failed = parts.jobs("Failed", finding.failed, room.failed)
+    missing = next_time = cause = to_do = ""
     if finding.verdict is Verdict.ABSTAIN:
+        missing = parts.brief("Missing", finding.missing, room.cause)
+        next_time = parts.brief("Next time", finding.next_time, room.to_do)
         parts.add("What is known", finding.cause)
         parts.add("What to do", finding.to_do)
     else:
-        cause = parts.brief("Cause", finding.cause)
-        to_do = _to_do(finding, parts)
-    if not (failed or cause or to_do or missing):
-        cause = parts.brief("Answer", finding.details)
+        cause = parts.brief("Cause", finding.cause, room.cause)
+        to_do = _to_do(finding, parts, room.to_do)
+        parts.add("Missing", finding.missing)
+        parts.add("Next time", finding.next_time)
+    if not (finding.failed or cause or to_do or missing):
+        cause = parts.brief("Answer", finding.details, room.cause)
     else:
-        parts.add("", finding.details)
-    quotes = [quote(evidence, hosts) for evidence in finding.evidence]
-    parts.add_lines("More evidence" if cut.quotes else "Evidence", quotes[cut.quotes :])
+        parts.add("Further details", finding.details)
+    quotes = parts.quotes(finding.evidence, room.quotes, whole=room.whole_quotes)
     parts.add_lines(record.TITLE, record.lines(finding, hosts))
-    stopped = _stopped(outcome, subject, cut.brief)
+    stopped = _stopped(outcome, subject, MAX_REASON)
     return {
         "verdict": _headline(finding, outcome),
         "stopped": " ".join(filter(None, (stopped, finding.doubt, record.doubt(finding, hosts)))),
@@ -134,7 +127,7 @@ def _shown(
         "next_time": next_time,
         "cause": cause,
         "whose": " in the model's view" if _overruled(finding) else "",
-        "evidence": quotes[: cut.quotes],
+        "evidence": quotes,
         "to_do": to_do,
     }, parts
 
@@ -148,10 +141,11 @@ _INSTEAD = {
 """What follows from the record where it overrules the model, whose advice may be the opposite."""
 
 
-def _to_do(finding: Finding, parts: Parts) -> str:
+def _to_do(finding: Finding, parts: Parts, sentences: int) -> str:
+    """The model's advice; where the record overrules it, only if proven quotes back it."""
     instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
-    if not instead:
-        return parts.brief("What to do", finding.to_do)
+    if not instead or finding.evidence:
+        return parts.brief("What to do", finding.to_do, sentences)
     parts.add("What the model would do", finding.to_do)
     return instead
 

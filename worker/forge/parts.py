@@ -1,7 +1,7 @@
 """What notes are made of: folded sections, brief lines, quotes. All of it comes out harmless."""
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from worker.core.finding import Evidence, Said, Unproven
@@ -9,12 +9,14 @@ from worker.core.hostile import one_line, visible
 from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest, lines_of
 from worker.core.ports import FailedJob
 from worker.core.redact import Redactor
+from worker.forge import fit
 from worker.forge.code import code_block, code_line
 from worker.forge.neutralise import inline, neutralise
 from worker.forge.spans import allowed
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
+MAX_SECTION = 4_000
 MAX_NAME = 80
 MAX_REASON = 160
 
@@ -30,21 +32,42 @@ def without_tokens(text: str) -> str:
 
 
 class Parts:
-    """Splits what is shown at once from what is folded away."""
+    """Splits what is shown at once from what is folded away. See `fit.Room` for `longest`."""
 
-    def __init__(self, hosts: Hosts, limit: int = MAX_BRIEF) -> None:
+    def __init__(self, hosts: Hosts, longest: int) -> None:
         self._hosts = hosts
-        self._limit = limit
+        self._longest = longest
         self._folded: list[tuple[str, str]] = []
         self._lines: list[str] = []
 
-    def brief(self, title: str, text: str) -> str:
-        """The beginning of a section on one line; the whole of it is folded if that is more."""
+    def brief(self, title: str, text: str, sentences: int) -> str:
+        """The first sentences of a section on one line; if it has more, all of it is folded."""
         text = visible(text).strip()
-        line, whole = _first(text)
-        if not whole or len(line) > self._limit:
+        line, whole = fit.begin_section(text, sentences, self._longest)
+        if not whole:
             self.add(title, text)
-        return clean(line, self._hosts, self._limit)
+        return clean(line, self._hosts, MAX_SECTION)
+
+    def jobs(self, title: str, text: str, level: int) -> str:
+        """What failed on one line, as short as `fit.shorten_jobs` makes it."""
+        text = visible(text).strip()
+        line = fit.shorten_jobs(text, level)
+        if line != fit.shorten_jobs(text, 0):
+            self.add(title, text)
+        return clean(line, self._hosts, MAX_SECTION)
+
+    def quotes(self, evidence: Sequence[Evidence], count: int, *, whole: bool) -> list[str]:
+        """The first `count` quotes, each with all its lines or only the first one; the others are
+        folded, and so are the rest of those lines. A line that is quoted twice is shown once."""
+        found = list({each.text: each for each in reversed(evidence)}.values())[::-1]
+        shown = [each if whole else first_line(each) for each in found[:count]]
+        more = [
+            *found[count:],
+            *(old for old, new in zip(found, shown, strict=False) if old != new),
+        ]
+        lines = [quote(each, self._hosts) for each in more]
+        self.add_lines("More evidence" if shown else "Evidence", lines)
+        return [quote(each, self._hosts) for each in shown]
 
     def add(self, title: str, text: str) -> None:
         """Fold a section away."""
@@ -72,27 +95,6 @@ def _whole(lines: list[str], room: int) -> list[str]:
     return [line for line, size in zip(lines, sizes, strict=True) if size <= room]
 
 
-_MARK = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
-_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
-
-
-def _first(text: str) -> tuple[str, bool]:
-    """The first paragraph or list as one line, and whether that is all of `text`."""
-    lines = text.split("\n")
-    end = next(
-        (at for at, line in enumerate(lines) if not line.strip() or _FENCE.match(line)), len(lines)
-    )
-    items = "".join(
-        "\n" + _MARK.sub("", line, 1) if _MARK.match(line) else " " + line.strip()
-        for line in lines[:end]
-    )
-    found = [item.strip().rstrip(".,;") for item in items.split("\n") if item.strip()]
-    if not found:
-        return "see the details below." if text else "", not text
-    joined = "; ".join(found)
-    return joined + "." if len(found) > 1 else items.strip(), end == len(lines)
-
-
 def clean(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
     return inline(without_tokens(text), hosts, limit)
 
@@ -113,6 +115,12 @@ def quote(evidence: Evidence, hosts: Hosts) -> str:
     if len(lines) == 1:
         return f"{linked}: {code_line(lines[0])}"
     return f"{linked}:\n{code_block(chr(10).join(lines), indent=2)}"
+
+
+def first_line(evidence: Evidence) -> Evidence:
+    """The quote with its first line only."""
+    line, several, _ = evidence.text.partition("\n")
+    return replace(evidence, text=line, last=evidence.line) if several else evidence
 
 
 def struck(unproven: Unproven) -> str:

@@ -145,3 +145,28 @@ def test_a_first_answer_is_redacted_too() -> None:
     assert ended.outcome is not None
     found = recheck.finding(ended, ended.outcome, HELD, lambda text: text.replace("race", "***"))
     assert found.cause == "A ***."
+
+
+LONG = "It waits for the clock " * 20 + "and gives up."
+
+
+def _objections(answer: str) -> recheck.Objections:
+    return recheck.find_objections(answer, HELD, str, lambda text: ())
+
+
+def test_a_first_sentence_that_cannot_be_shown_whole_is_asked_for_in_short() -> None:
+    wrong = _objections(GOOD.replace("A race.", LONG))
+    assert wrong.too_long == ("Cause",)
+    assert 'The first sentence under "Cause" must stand alone in at most 200' in prompts.repair(
+        wrong.unproven, wrong.kept_back, wrong.too_long
+    )
+
+
+def test_one_that_is_only_longer_than_asked_for_costs_no_request_of_its_own() -> None:
+    longer = LONG[:250] + "."
+    assert not _objections(GOOD.replace("A race.", longer))
+    assert _objections(BAD.replace("A race.", longer)).too_long == ("Cause",)
+
+
+def test_a_long_cause_of_short_sentences_is_as_it_should_be() -> None:
+    assert not _objections(GOOD.replace("A race.", "A race. " * 60))

@@ -1,0 +1,35 @@
+"""Sentences end where a reader says that they end."""
+
+import pytest
+
+from worker.core.sentences import MAX_TEXT, split_clauses, split_sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("It fails at app/x.py:5. Then it stops.", ["It fails at app/x.py:5.", "Then it stops."]),
+        ("click 8.1.8 (2 of 213) is gone", ["click 8.1.8 (2 of 213) is gone"]),
+        ("Some, e.g. Foo, and i.e. Bar, etc. Baz.", ["Some, e.g. Foo, and i.e. Bar, etc. Baz."]),
+        ("Call `a. B`. Then (see x. Y) go.", ["Call `a. B`.", "Then (see x. Y) go."]),
+        ("See [x. Y](https://a.b/c). Ok.", ["See [x. Y](https://a.b/c).", "Ok."]),
+        ("- one\n- two\n  more\n\nThree.", ["one", "two more", "Three."]),
+        ("1. First.\n2. Second. Third.", ["First.", "Second.", "Third."]),
+        ("Es fehlt. Änderung nötig.", ["Es fehlt.", "Änderung nötig."]),
+        ("Wait… 2 of 3 fail.", ["Wait…", "2 of 3 fail."]),
+        ("", []),
+        ("\n \n", []),
+    ],
+)
+def test_a_text_is_taken_apart_at_the_ends_of_sentences(text: str, sentences: list[str]) -> None:
+    assert split_sentences(text) == sentences
+
+
+def test_clauses_end_at_their_marks_outside_of_code() -> None:
+    assert split_clauses("a, b; `c, d`: e", ",;") == ["a, ", "b; ", "`c, d`: e"]
+
+
+def test_a_hostile_text_is_looked_at_in_part_and_soon() -> None:
+    for piece in ("a. A", "`a` ", "(", "[x](", ". ", "`"):
+        assert sum(map(len, split_sentences(piece * 100_000))) <= MAX_TEXT

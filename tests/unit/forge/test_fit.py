@@ -1,0 +1,146 @@
+"""What a reader sees of a finding: eight lines at most, and in them whole sentences."""
+
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.forge.test_neutralise import HOSTS
+from tests.unit.forge.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
+from worker.core.finding import Evidence, Finding, Verdict
+from worker.core.places import JobLog
+from worker.core.sentences import split_sentences
+from worker.forge import note
+from worker.forge.fit import LONGEST
+from worker.forge.lint import MAX_LINES, visible_lines
+
+WORDS = (
+    *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),
+    *("and", "is", "where", "expects", "as", "of", "so", "`shop.vat`", "0.19", "0.07", "8.1.8"),
+    *("`shop/totals.py:41`", "`test_vat`", "(2 of 213 tests)", "`value.subarray(offset)`"),
+    "[job 4711](https://gitlab.example.com/group/shop/-/jobs/4711)",
+)
+
+
+def shown_of(body: str) -> str:
+    """What stands before the fold and the small print."""
+    return body.split("\n<details>")[0].split("\n<sub>")[0]
+
+
+def _sentence(chance: random.Random, longest: int) -> str:
+    words: list[str] = []
+    while len(" ".join(words)) < chance.randint(20, longest - 40):
+        words.append(chance.choice(WORDS))
+    text = " ".join(words)
+    return text[:1].upper() + text[1:] + "."
+
+
+def _text(chance: random.Random, most: int) -> str:
+    return " ".join(_sentence(chance, 200) for _ in range(chance.randint(1, most)))
+
+
+def _quote(chance: random.Random, number: int) -> Evidence:
+    lines = [f"E   line {number}.{at} " + "x" * chance.randint(0, 150) for at in range(5)]
+    count = chance.choice((1, 1, 1, 2, 5))
+    text = "\n".join(lines[:count])
+    return Evidence(JobLog(4711), number, text, f"{JOB}#L{number}", number + count - 1)
+
+
+def _finding(chance: random.Random) -> Finding:
+    jobs = ", ".join(f"`unit-tests: [3.{n}]` (4{n})" for n in range(chance.randint(1, 12)))
+    return Finding(
+        verdict=chance.choice(tuple(Verdict)),
+        failed=f"{jobs}: `tests/test_totals.py::test_vat`" if chance.random() < 0.9 else "",
+        cause=_text(chance, 5),
+        evidence=tuple(_quote(chance, number) for number in range(chance.randint(0, 5))),
+        to_do=_text(chance, 4),
+        details=_text(chance, 3) if chance.random() < 0.5 else "",
+        missing=_text(chance, 2),
+        next_time=_text(chance, 1),
+    )
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\\`]|\]\([^)]*\)|\[", "", text)
+
+
+def _main_sentences(finding: Finding) -> tuple[str, str]:
+    if finding.verdict is Verdict.ABSTAIN:
+        return split_sentences(finding.missing)[0], split_sentences(finding.next_time)[0]
+    return split_sentences(finding.cause)[0], split_sentences(finding.to_do)[0]
+
+
+def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
+    attack_inputs: int,
+) -> None:
+    chance = random.Random(13)
+    for _ in range(attack_inputs // 2):
+        finding = _finding(chance)
+        body = note.finding(MARKER, SUBJECT, finding, DONE, FOOTER, HOSTS)
+        shown = shown_of(body)
+        assert visible_lines(body) <= MAX_LINES
+        for sentence in _main_sentences(finding):
+            assert _plain(sentence) in _plain(shown)
+        assert all(line.count("`") % 2 == 0 for line in shown.replace("```", "").split("\n"))
+        assert "…" not in shown
+
+
+CAUSE = "`VAT` is 0.07 now, and `test_vat` expects 0.19."
+TO_DO = "Put the rate back to 0.19."
+FULL = Finding(
+    verdict=Verdict.CHANGE,
+    failed="`unit-tests` (job 4711): `tests/test_totals.py::test_vat`",
+    cause=CAUSE,
+    evidence=(Evidence(JobLog(4711), 5, "E   assert 107 == 119", f"{JOB}#L5", 5),),
+    to_do=TO_DO,
+)
+TWO_LINES = Evidence(JobLog(4711), 7, "E   assert 1\nE    + where 1", f"{JOB}#L7", 8)
+LONG = " ".join(["It goes on and on about the rate of 0.19 in `shop/totals.py`"] * 3) + "."
+
+KINDS = [
+    ("a number in brackets", {"cause": f"{'The totals differ in many tests ' * 3}(2 of 213)."},
+     "(2 of 213)."),
+    ("a span of code at the end", {"cause": f"{'It now keeps the pending bytes ' * 3}with "
+     "`value.subarray(offset)`."}, "`value.subarray(offset)`."),
+    ("a second sentence of advice", {"to_do": f"{TO_DO} The job will still be red then."},
+     "The job will still be red then."),
+    ("a long second sentence of the cause", {"cause": f"{CAUSE} {LONG}"}, "`shop/totals.py`."),
+    ("a colon before a block", {"to_do": "Add this line:\n```python\nVAT = 0.19\n```"},
+     "Add this line (in the details)."),
+    ("only a block", {"to_do": "```python\nVAT = 0.19\n```"}, "See the details below."),
+    ("a quote of two lines", {"evidence": (TWO_LINES,)}, "where 1"),
+    ("the same line quoted twice", {"evidence": (*FULL.evidence, *FULL.evidence)}, CAUSE),
+    ("many jobs", {"failed": ", ".join(f"`job-{n}`" for n in range(60)), "cause": LONG * 2},
+     "and 57 more"),
+    ("a list of steps", {"to_do": "1. Revert `a`.\n2. Run `b` again."},
+     "Revert `a`. Run `b` again."),
+    ("no details", {"details": ""}, TO_DO),
+    ("a version", {"cause": "click 8.1.8 became 8.2.0. It has no `f.g` any more."},
+     "click 8.1.8 became 8.2.0. It has no `f.g` any more."),
+    ("an abbreviation", {"cause": "Some paths, e.g. `a.b`, are gone."},
+     "Some paths, e.g. `a.b`, are gone."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "fields", "kept"), KINDS, ids=[kind for kind, _, _ in KINDS])
+def test_what_was_lost_once_stands_whole(kind: str, fields: dict[str, object], kept: str) -> None:
+    body = written(replace(FULL, **fields))  # type: ignore[arg-type]
+    assert kept in shown_of(body)
+    assert visible_lines(body) <= MAX_LINES
+
+
+def test_a_quote_gives_way_before_a_sentence() -> None:
+    many = tuple(replace(TWO_LINES, line=n, text=f"E   {n}\nE   + {n}") for n in range(1, 4))
+    shown = shown_of(written(replace(FULL, evidence=many, cause=f"{CAUSE} {LONG}")))
+    assert LONG in shown
+    assert "+ 1" not in shown
+    assert shown.count("[job 4711") >= 1
+
+
+def test_a_monstrous_sentence_is_shown_by_its_clauses() -> None:
+    monster = "The runner met the limit, " * 60 + "and then it stopped."
+    shown = shown_of(written(replace(FULL, cause=monster)))
+    (line,) = [each for each in shown.split("\n") if each.startswith("**Cause:")]
+    assert line.endswith("The runner met the limit …")
+    assert len(line) <= LONGEST[0] + 20

@@ -1,0 +1,87 @@
+"""Where the sentences of a text end. Pure."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+MAX_TEXT = 8_000
+"""Characters of a text that are looked at."""
+
+ASKED, SHOWN = 200, 360
+"""Characters of a section's first sentence: as a model is asked for, and as are shown whole."""
+
+_ATOM = re.compile(
+    r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code
+    r"|\[[^\]\n]{0,500}\]\([^)\s]{0,1000}\)|<?https?://[^\s>]{1,1000}>?"
+    r"|\([^()\n]{0,400}\)|“[^”\n]{0,400}”"
+)
+"""What is never taken apart."""
+
+_END = re.compile(r"[.!?…][\"'”’)\]]{0,2}(?=\s)")
+_SHORT = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|resp|incl|ca|dr|mr|ms|st|[A-Za-z])\.$",
+    re.IGNORECASE,
+)
+_NEXT = re.compile(r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff])")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, each whole, on one line, without blanks around it.
+
+    An item of a list is a sentence, or several. Code, links and brackets are never taken apart.
+    """
+    found: list[str] = []
+    for part in _parts(text[:MAX_TEXT]):
+        found += _of_line(part)
+    return found
+
+
+def split_clauses(text: str, marks: str) -> list[str]:
+    """The text taken apart after each of `marks` that a blank follows; blanks stay at the ends."""
+    atoms = _atoms(text)
+    found, start = [], 0
+    for end in re.finditer(rf"[{re.escape(marks)}]\s+", text):
+        if not _inside(end.start(), atoms):
+            found.append(text[start : end.end()])
+            start = end.end()
+    return [*found, text[start:]]
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The items and the paragraphs, each as one line."""
+    held: list[str] = []
+    for line in text.split("\n"):
+        if (item := _ITEM.match(line)) or not line.strip():
+            if held:
+                yield " ".join(held)
+            held = [line[item.end() :].strip()] if item else []
+        else:
+            held.append(line.strip())
+    if held:
+        yield " ".join(held)
+
+
+def _of_line(line: str) -> list[str]:
+    atoms = _atoms(line)
+    found, start = [], 0
+    for end in _END.finditer(line):
+        if _inside(end.start(), atoms):
+            continue
+        if _SHORT.search(line[max(start, end.start() - 12) : end.start() + 1]) or not _NEXT.match(
+            line, end.end()
+        ):
+            continue
+        found.append(line[start : end.end()].strip())
+        start = end.end()
+    return [each for each in (*found, line[start:].strip()) if each]
+
+
+def _atoms(line: str) -> list[tuple[int, int]]:
+    return [found.span() for found in _ATOM.finditer(line)]
+
+
+def _inside(at: int, atoms: list[tuple[int, int]]) -> bool:
+    """Whether a place is within one of the spans, not at its last character."""
+    number = bisect_right(atoms, (at, len(atoms) + MAX_TEXT)) - 1
+    return number >= 0 and at < atoms[number][1] - 1

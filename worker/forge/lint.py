@@ -40,7 +40,7 @@ _REFERENCE = re.compile(
     r"|GL-\d|(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}-\d|[0-9a-fA-F]{40}"
     r"|[\w.-]/[\w.-]{1,200}>"
 )
-_CONTENTS = re.compile(r"\[_?TOC_?\]", re.IGNORECASE)
+_CONTENTS = re.compile(r"\[[_*]?TOC[_*]?\]", re.IGNORECASE)
 _ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
 _SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
 _AWAY = re.compile(r"//|\\|/\.\.?(?:/|$)|[\x00-\x1f]")
@@ -258,7 +258,12 @@ def _texts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _plain(token: Token) -> str:
-    return "".join(each.content for each in token.children or () if each.type == "text")
+    """The texts of a block with the marks and line ends between them."""
+    texts = []
+    for each in token.children or ():
+        marks = "\n" if each.type.endswith("break") else each.markup
+        texts.append(each.content if each.type == "text" else marks)
+    return "".join(texts)
 
 
 def _leads_to(url: str, hosts: frozenset[str]) -> bool:

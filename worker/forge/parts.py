@@ -100,7 +100,10 @@ def clean(text: str, hosts: Hosts, limit: int = MAX_BRIEF) -> str:
 
 
 def sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
+    """`text`, harmless already, as a sentence; what is no word stays as it is, for "x86-64" with a
+    capital names an issue."""
+    if text[1:2].islower() or text[1:2] == " ":
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 

@@ -117,7 +117,7 @@ _TOKEN = re.compile(
     | (?P<escape> \\. )
     | (?P<image> !\[ (?P<alt> [^\[\]]{0,300} ) \]
         (?: \( [^()]{0,2000} \) | \[ [^\[\]]{0,300} \] )? )
-    | (?P<double> \[\[ [^\[\]]{0,200} \]\] | \[_?TOC_?\] | \[ \w{1,40} : [^\[\]\s]{1,200} \] )
+    | (?P<double> \[\[ [^\[\]]{0,200} \]\] | \[[_*]?TOC[_*]?\] | \[ \w{1,40} : [^\[\]\s]{1,200} \] )
     | (?P<link> \[ (?P<label> [^\[\]]{0,500} ) \]
         \( [ \t]* <? (?P<target>
             (?: [^\s<>()\U000f0000-\U000ffffd] | \([^\s<>()]{0,200}\) ){1,2000} ) >?
@@ -181,12 +181,12 @@ class _Inline:
         last = ""
         for token in _TOKEN.finditer(plain):
             write = self._writers.get(token.lastgroup or "")
-            piece = write(token) if write else token[0]
+            # Code of nothing but unseen characters is nothing, and joins nothing.
+            piece = (write(token) if write else token[0]) or " "
             if _clash(last, piece) or (token["link"] and _joins(last, piece)):
                 pieces.append(" ")
-            if piece:
-                pieces.append(piece)
-                last = piece
+            pieces.append(piece)
+            last = piece
         return "".join(pieces)
 
     def _code(self, text: str) -> str:
@@ -214,7 +214,9 @@ class _Inline:
         return self._address(url[:end]) + url[end:].replace("]", "\\]")
 
     def _reference(self, found: re.Match[str]) -> str:
-        end = len(found[0].rstrip(".:/+-"))
+        follows = found.string[found.end() : found.end() + 1]
+        # What ends a sentence is no part of it, unless more would be joined to that.
+        end = len(found[0]) if follows.strip() else len(found[0].rstrip(".:/+-"))
         return self._code(found[0][:end]) + found[0][end:]
 
     def _word(self, found: re.Match[str]) -> str:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.forge.grammar import Grammar
 from tests.unit.forge.test_lint import bodies, marked
-from tests.unit.forge.test_note import SUBJECT
+from tests.unit.forge.test_note import MARKER, SUBJECT
+from worker.forge import note
 from worker.forge.finish import finish
 from worker.forge.lint import hosts_of, problems
 from worker.forge.neutralise import inline, neutralise
@@ -34,6 +35,9 @@ KNOWN = [
     "group/project> a/b/c> g/\\_p> g/p&gt;",
     f"{SHA} a{SHA} {SHA.upper()} `x`{SHA}",
     "HEAD~1 x~bug 100%of",
+    "~`\u2028`a @` `all #`\u200b`1",
+    "@./\\_> ~a./b> @x./y>",
+    "[TO\x0bC] [T*O*C] [*TOC*] [[_TOC_]] [_TOC_]",
 ]
 
 
@@ -146,3 +150,10 @@ def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
 def test_a_merge_request_without_a_page_gives_no_place() -> None:
     nowhere = dataclasses.replace(SUBJECT, web_url=SUBJECT.gitlab_url, project="")
     assert hosts_of(nowhere, frozenset()) == frozenset()
+
+
+def test_a_name_that_begins_a_sentence_names_no_issue() -> None:
+    for reason in ("x86-64 has no runner", "gL-1", "a-1"):
+        body = note.failure(MARKER, SUBJECT, reason, None)
+        assert problems(body, PLACES) == []
+        assert f" {reason}." in body

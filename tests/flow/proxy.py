@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -38,6 +39,7 @@ class Proxy:
         self._awaited: deque[tuple[bytes, float]] = deque()
         self._cuts: deque[int] = deque()
         self._open: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._hush: bytes | None = None
         self._silent = False
@@ -49,7 +51,7 @@ class Proxy:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> "Proxy":
-        threading.Thread(target=self._serve, name="proxy", daemon=True).start()
+        self._start(self._serve)
         return self
 
     def __exit__(
@@ -58,8 +60,11 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Return when no socket and no thread is left."""
         self._closed = True
         self._gone()
+        for thread in self._threads:
+            thread.join()
 
     # ------------------------------------------------------------------------------------- faults
 
@@ -100,6 +105,12 @@ class Proxy:
         listener.listen(64)
         return listener
 
+    def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
+        thread = threading.Thread(target=work, args=arguments, name="proxy", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
     def _serve(self) -> None:
         while not self._closed:
             try:
@@ -108,7 +119,9 @@ class Proxy:
                 self._listen_again()
                 continue
             self.connections += 1
-            threading.Thread(target=self._joined, args=(peer,), daemon=True).start()
+            self._start(self._joined, peer)
+        # The one that was opened while the proxy was closed, too.
+        self._listener.close()
 
     def _listen_again(self) -> None:
         while not self._closed and time.monotonic() < self._back:
@@ -124,8 +137,10 @@ class Proxy:
             return
         with self._lock:
             self._open |= {peer, server}
-        there = threading.Thread(target=self._asks, args=(peer, server), daemon=True)
-        there.start()
+        if self._closed:
+            _reset(peer)
+            _reset(server)
+        there = self._start(self._asks, peer, server)
         self._answers(server, peer)
         there.join()
         with self._lock:
@@ -185,10 +200,11 @@ class Proxy:
     def _gone(self) -> None:
         with self._lock:
             connected = list(self._open)
-        # A thread in accept() is woken by shutdown, not by close.
+        # A thread in accept() is woken by shutdown, not by close; then it opens the next one.
+        listener = self._listener
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
         for each in connected:
             _reset(each)
 

@@ -1,8 +1,8 @@
 """`make bench`: every figure is a ratio to a floor measured in the same run."""
 
+import argparse
 import sys
-from collections.abc import Callable
-from itertools import takewhile
+from collections.abc import Callable, Sequence
 
 from tests.bench import (
     attacks,
@@ -33,18 +33,30 @@ BENCHES: dict[str, Callable[[], None]] = {
 }
 
 
+WITH_WORDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "chaos": chaos.main,
+    "attacks": attacks.main,
+}
+"""Those that, named first, have the words after them."""
+
+
 def main(words: list[str]) -> None:
-    """Run the named benchmarks, or all; `chaos` may have options, `attacks` areas."""
-    names = list(takewhile(lambda word: not word.startswith("-"), words))
-    if names == ["chaos"]:
-        chaos.main(words[1:])
+    """Run the named benchmarks, or all."""
+    if words and words[0] in WITH_WORDS:
+        WITH_WORDS[words[0]](words[1:])
         return
-    if names[:1] == ["attacks"]:
-        attacks.main(words[1:])
-        return
-    for name in names or BENCHES:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        usage="%(prog)s [-h] [NAME ...] | chaos [OPTION ...] | attacks [AREA ...]",
+        epilog="chaos --help and attacks --help tell what may follow; make bench has the services.",
+    )
+    help = f"what to measure, all by default: {', '.join(BENCHES)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=help)
+    names = parser.parse_args(words).names
+    for name in names:
         if name not in BENCHES:
-            sys.exit(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+            parser.error(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+    for name in names or BENCHES:
         BENCHES[name]()
 
 

@@ -4,6 +4,7 @@ An attack is a test that carries `@pytest.mark.attack("area")`. A test that trie
 how many with `record_property("tried", number)`; any other counts as one.
 """
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -55,9 +56,11 @@ def _is_wanted(item: pytest.Item, areas: Sequence[str]) -> bool:
     return bool(found & set(areas)) if areas else bool(found)
 
 
-def main(areas: Sequence[str] = ()) -> None:
+def main(words: Sequence[str] = ()) -> None:
     """Run the attacks, print the table, and exit with 1 if one did not hold."""
-    tally = Tally(areas)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench attacks")
+    parser.add_argument("areas", nargs="*", metavar="AREA", help="only these, as redaction")
+    tally = Tally(parser.parse_args(words).areas)
     options = ["-q", "--no-header", "-m", "attack", f"--attack-inputs={INPUTS}", "tests"]
     # The other benches have imported a plugin of pytest's, whose assertions nobody reads.
     options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]

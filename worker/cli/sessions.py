@@ -1,19 +1,29 @@
 """`sandpiper sessions`: what is stored."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any
 
 import click
 
 from worker import wiring
-from worker.core import aftermath, history
+from worker.core import aftermath, history, recent
 from worker.core.context import Context
+from worker.core.hostile import one_line
 from worker.core.messages import Assistant, Message, ToolResult, User
-from worker.core.ports import SessionKey, SessionStore
-from worker.errors import SandpiperError
+from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.errors import SandpiperError, StoreError
+
+_SEARCHED = 10_000
+"""Turns that are looked at, the newest first."""
 
 _SHOWN = 1200
 """Characters of one message; a reply's opening text alone has some 500."""
+
+Row = dict[str, Any]
+"""One session as `--json` shows it."""
 
 
 @click.group()
@@ -22,15 +32,20 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@click.option("--project", default="", help="Only this one: its id, its path, or a glob.")
+@click.option("--all", "everything", is_flag=True, help="Every stored session, read one by one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.pass_obj
-def list_(config: str | None, as_json: bool) -> None:
-    """Every stored session, one line each."""
+def list_(config: str | None, limit: int, project: str, everything: bool, as_json: bool) -> None:
+    """Stored sessions, one line each, the newest first."""
     store = wiring.store(wiring.start(config, quiet=True))
-    for key in store.sessions():
-        latest = store.latest(key)
-        if latest is not None:
-            _row(key, history.load(store.read_context(key, latest)), as_json)
+    keys = find_sessions(store, store.recent, project, everything=everything)
+    rows = read_rows(store, keys, "" if recent.project_id(project) else project)
+    for row in rows if everything else islice(rows, limit):
+        _show(row, as_json)
+    if next(rows, None):
+        click.echo("sandpiper: there are more: --limit N, or --all", err=True)
 
 
 @command.command()
@@ -40,12 +55,12 @@ def list_(config: str | None, as_json: bool) -> None:
 def show(config: str | None, session: str, as_json: bool) -> None:
     """The conversation of SESSION (its id, or a unique beginning of it)."""
     store = wiring.store(wiring.start(config, quiet=True))
-    key, latest, data = _latest(store, session)
+    key, latest = _latest(store, session)
     if as_json:
-        click.echo(data.decode())
+        click.echo(store.read_context(key, latest))
         return
-    context = history.load(data)
-    _row(key, context, as_json=False)
+    context = _load(store, key, latest)
+    _show(_row(key, context), as_json=False)
     click.echo(f"stored: {store.location(key, latest)}")
     for line in _aftermath(store, key, latest):
         click.echo(line)
@@ -54,12 +69,63 @@ def show(config: str | None, session: str, as_json: bool) -> None:
         click.echo(_line(message))
 
 
-def _latest(store: SessionStore, session: str) -> tuple[SessionKey, int, bytes]:
+def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:
+    """The sessions that have a turn, of the projects at `path`; one that cannot be read says why.
+
+    Raises transient StoreErrors.
+    """
+    for key in keys:
+        try:
+            latest = store.latest(key)
+            context = None if latest is None else _load(store, key, latest)
+        except StoreError as error:
+            if error.transient:
+                raise
+            yield _damaged(key, error)
+            continue
+        if context and recent.is_of(path, context.subject.project):
+            yield _row(key, context)
+
+
+def find_sessions(
+    store: SessionStore, turns: RecentTurns, project: str = "", *, everything: bool = False
+) -> Iterator[SessionKey]:
+    """Each session once: those of the newest turns, then those that are not listed by turns.
+
+    Only a turn tells the path of its project, so with a path these are left out, if not for
+    `everything`.
+    """
+    number, seen = recent.project_id(project), set[SessionKey]()
+    listed = _listed(turns, number, "" if number else project)
+    others = store.sessions(number) if everything or number or not project else ()
+    for key in chain(listed, others):
+        if key not in seen:
+            seen.add(key)
+            yield key
+
+
+def _listed(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
+    for _, data in turns.newest(_SEARCHED, project_id=number):
+        with suppress(recent.RowError):
+            row = recent.load(data)
+            if recent.is_of(path, row.project):
+                yield SessionKey(row.project_id, row.mr_iid, row.session_id)
+
+
+def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
+    """A committed turn. Raises StoreError, also for one that cannot be understood."""
+    try:
+        return history.load(store.read_context(key, turn))
+    except history.HistoryError as error:
+        raise StoreError(f"{store.location(key, turn)}: {error}") from error
+
+
+def _latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
     key = store.find(session)
     latest = store.latest(key) if key else None
     if key is None or latest is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    return key, latest, store.read_context(key, latest)
+    return key, latest
 
 
 def _aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
@@ -71,25 +137,37 @@ def _aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[st
             yield f"turn {turn}: {line}"
 
 
-def _row(key: SessionKey, context: Context, as_json: bool) -> None:
-    status = context.outcome.status.value if context.outcome else "unknown"
+def _row(key: SessionKey, context: Context) -> Row:
     subject = context.subject
-    fields = {
+    return {
         "session": key.session_id,
         "mr": f"{subject.project}!{subject.mr_iid}",
         "pipeline": subject.pipeline_id,
         "turns": context.turn + 1,
-        "status": status,
+        "status": context.outcome.status.value if context.outcome else "unknown",
         "model": context.model,
         "cost_usd": context.cost_usd,
     }
-    cost = "cost unknown" if context.cost_usd is None else f"${context.cost_usd:.4f}"
-    click.echo(
-        json.dumps(fields)
-        if as_json
-        else f"{key.session_id}  {fields['mr']}  pipeline {subject.pipeline_id}  "
-        f"turns {fields['turns']}  {status}  {context.model}  {cost}"
-    )
+
+
+def _damaged(key: SessionKey, error: StoreError) -> Row:
+    known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
+    nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd"))
+    return {**known, **nothing, "status": "damaged", "reason": str(error)}
+
+
+def _show(row: Row, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(row))
+        return
+    parts = [row["session"], row["mr"]]
+    if row["status"] == "damaged":
+        parts += ["damaged", row["reason"]]
+    else:
+        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
+        parts += [f"pipeline {row['pipeline']}", f"turns {row['turns']}"]
+        parts += [row["status"], row["model"], cost]
+    click.echo("  ".join(one_line(str(part), 500) for part in parts))
 
 
 def _line(message: Message) -> str:

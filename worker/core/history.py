@@ -146,6 +146,10 @@ def _moving(context: Context) -> dict[str, Any]:
     }
 
 
+_DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""What reading bytes of any kind as a context may raise."""
+
+
 def load(data: bytes) -> Context:
     """The context of `context.json`. Raises HistoryError."""
     try:
@@ -158,8 +162,8 @@ def load(data: bytes) -> Context:
         return _context_in(fields)
     except HistoryError:
         raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise HistoryError(f"context.json cannot be read: {error!r}") from error
+    except _DAMAGED as error:
+        raise HistoryError(f"context.json cannot be read: {error!r:.200}") from error
 
 
 def _context_in(fields: Mapping[str, Any]) -> Context:
@@ -178,7 +182,7 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
         note=NoteRef(**fields["note"]) if fields["note"] else None,
         answered=tuple(int(note) for note in fields["answered"]),
         usage=Usage(**fields["usage"]),
-        cost_usd=fields["cost_usd"],
+        cost_usd=None if fields["cost_usd"] is None else float(fields["cost_usd"]),
         outcome=_outcome_in(fields["outcome"]),
         gave_way=str(fields.get("gave_way", "")),
         calls=tuple(_call_in(call) for call in fields.get("calls", ())),

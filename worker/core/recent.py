@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatchcase
 from types import NoneType
 
 from worker.core.context import Context
@@ -60,6 +61,16 @@ def row(context: Context) -> Row:
 def dump(found: Row) -> bytes:
     """As JSON."""
     return json.dumps(asdict(found), ensure_ascii=False).encode(errors="replace")
+
+
+def project_id(project: str) -> int:
+    """The id that an operator has given as the project, 0 for a path or a glob."""
+    return int(project) if project.isascii() and project.isdigit() and len(project) < 19 else 0
+
+
+def is_of(project: str, path: str) -> bool:
+    """Whether the project at `path` is the one that an operator has given: a path, or a glob."""
+    return not project or fnmatchcase(path, project)
 
 
 _NUMBERS = {"started": (int, float), "seconds": (int, float), "cost_usd": (int, float, NoneType)}

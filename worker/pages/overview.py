@@ -4,12 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from worker.core.hostile import one_line
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.core.recent import RUNNING, Row, RowError, load
+from worker.core.recent import RUNNING, Row, RowError, is_of, load, project_id
 from worker.pages.texts import dollars, duration, moment
 from worker.pages.view import told, web_url
 
@@ -87,7 +86,7 @@ def parked(lines: Iterable[str]) -> list[str]:
 
 def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
     """The rows of a page, and the cursor of the next."""
-    number = int(project) if project.isascii() and project.isdigit() and len(project) < 19 else 0
+    number = project_id(project)
     searched = ROWS if number or not project else SEARCHED
     rows: list[Row] = []
     cursor, read = "", 0
@@ -97,7 +96,7 @@ def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], st
             return rows, cursor
         cursor, read = place, read + 1
         row = _row(data)
-        if row and (number or not project or fnmatchcase(row.project, project)):
+        if row and (number or is_of(project, row.project)):
             rows.append(row)
     return rows, ""
 

@@ -78,7 +78,7 @@ def deps(
         note=NoteOptions(**settings.note.model_dump()),
         known=None if salt else kept.known,
         known_settings=KnownSettings(**settings.known.model_dump()),
-        recent=None if salt else kept.recent,
+        recent=kept.recent,
         page=pages.linker(),
     )
     return watched.around(made) if watched else made

@@ -1,0 +1,171 @@
+"""What `sandpiper sessions` tells of a store, whatever is in it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.contexts import SUBJECT, context
+from worker.cli.sessions import find_sessions, read_rows
+from worker.core import history, recent
+from worker.core.context import Context, Outcome, Status
+from worker.core.limits import Spent
+from worker.core.ports import SessionKey
+from worker.sessions.folder import Folder, FolderStore
+from worker.sessions.objects import Stored
+from worker.sessions.store import Store
+
+DAMAGED = [b"", b"{", b"[]", b"\xff\xfe", b"[" * 200_000, b'{"schema": 1}', b'{"schema": 9}']
+
+
+class Counted(Folder):
+    """A folder that keeps the names of what is read."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, 10.0)
+        self.read_names: list[str] = []
+
+    def read(self, name: str, limit: int) -> Stored | None:
+        self.read_names.append(name)
+        return super().read(name, limit)
+
+
+def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
+    """A session that began at that second."""
+    return context(
+        session_id=f"{number:020x}",
+        subject=replace(SUBJECT, project_id=project, project=path),
+        spent=Spent(started_at=float(number)),
+        outcome=Outcome(Status.DONE, "text"),
+    )
+
+
+def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
+    """Put it into the store as a turn that has ended."""
+    key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
+    store.commit(key, 0, history.dump(stored))
+    if listed:
+        store.recent.put(key, 0, stored.spent.started_at, recent.dump(recent.row(stored)))
+    return key
+
+
+def run(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("sandpiper")), "sessions", *words],
+        env={"SANDPIPER_STORE": f"file://{root}", "GITLAB_URL": SUBJECT.gitlab_url},
+        cwd=root,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def sessions(rows: Iterator[dict[str, object]]) -> list[int]:
+    return [int(str(row["session"]), 16) for row in rows]
+
+
+def test_the_newest_come_first_and_only_they_are_read(tmp_path: Path) -> None:
+    objects = Counted(tmp_path)
+    store = Store(objects)
+    for number in (5, 1, 30, 4, *range(6, 26)):
+        keep(store, made(number))
+    objects.read_names.clear()
+    rows = read_rows(store, find_sessions(store, store.recent))
+    assert sessions(islice(rows, 3)) == [30, 25, 24]
+    assert len([name for name in objects.read_names if name.endswith("context.json")]) == 3
+    assert len(objects.read_names) == 6
+
+
+def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    key = keep(store, made(1))
+    reply = replace(made(1), turn=1, spent=Spent(started_at=9.0))
+    store.commit(key, 1, history.dump(reply))
+    store.recent.put(key, 1, 9.0, recent.dump(recent.row(reply)))
+    keep(store, made(2))
+    rows = list(read_rows(store, find_sessions(store, store.recent)))
+    assert [(row["session"], row["turns"]) for row in rows] == [
+        (key.session_id, 2),
+        (f"{2:020x}", 1),
+    ]
+
+
+def test_what_the_list_of_turns_lacks_comes_last(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    keep(store, made(1), listed=False)
+    keep(store, made(2))
+    keep(store, made(3))
+    store.recent.put(SessionKey(7, 42, f"{3:020x}"), 0, 4.0, b"no row")
+    assert sessions(read_rows(store, find_sessions(store, store.recent))) == [3, 2, 1]
+
+
+def test_one_project_is_named_by_its_id_its_path_or_a_glob(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    keep(store, made(1, 7, "aviary/tern"))
+    keep(store, made(2, 8, "aviary/gull"))
+    keep(store, made(3, 9, "harbour/quay"))
+    keep(store, made(4, 8, "aviary/gull"), listed=False)
+
+    def found(project: str, *words: str) -> list[int]:
+        done = run(tmp_path, "list", "--json", "--project", project, *words)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return [int(json.loads(line)["session"], 16) for line in done.stdout.splitlines()]
+
+    assert found("8") == [2, 4]
+    assert found("aviary/*") == [2, 1]
+    assert found("aviary/gull", "--all") == [2, 4]
+    assert found("aviary/none") == []
+
+
+def test_what_is_not_shown_is_said_with_the_way_to_it(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    for number in range(1, 53):
+        keep(store, made(number))
+    done = run(tmp_path, "list")
+    assert len(done.stdout.splitlines()) == 50
+    assert b"--limit N, or --all" in done.stderr
+    whole = run(tmp_path, "list", "--all")
+    assert (len(whole.stdout.splitlines()), whole.stderr) == (52, b"")
+
+
+def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    for number in range(len(DAMAGED) + 2):
+        keep(store, made(number))
+    for number, data in enumerate(DAMAGED, 1):
+        path = tmp_path / f"sessions/7/42/{number:020x}/0000/context.json"
+        path.write_bytes(data)
+    done = run(tmp_path, "list")
+    assert (done.returncode, done.stderr) == (0, b"")
+    first, *damaged, last = done.stdout.decode().splitlines()
+    assert "done" in first
+    assert "done" in last
+    assert len(damaged) == len(DAMAGED)
+    assert all("  7!42  damaged  " in line and str(tmp_path) in line for line in damaged)
+    rows = [json.loads(line) for line in run(tmp_path, "list", "--json").stdout.splitlines()]
+    assert [row["status"] for row in rows] == ["done", *["damaged"] * len(DAMAGED), "done"]
+
+
+def test_what_a_stored_session_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    keep(FolderStore(tmp_path), replace(made(1), model="\x1b[2J\nfake line"))
+    (line,) = run(tmp_path, "list").stdout.splitlines()
+    assert b"\x1b" not in line
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b"[" * 200_000])
+def test_a_damaged_session_is_refused_in_one_line_and_its_bytes_can_be_had(
+    tmp_path: Path, data: bytes
+) -> None:
+    key = keep(FolderStore(tmp_path), made(1))
+    (tmp_path / f"sessions/7/42/{key.session_id}/0000/context.json").write_bytes(data)
+    shown = run(tmp_path, "show", key.session_id)
+    assert (shown.returncode, shown.stdout) == (1, b"")
+    assert shown.stderr.startswith(b"sandpiper: ")
+    assert b"cannot be read" in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
+    assert run(tmp_path, "show", key.session_id, "--json").stdout.rstrip(b"\n") == data

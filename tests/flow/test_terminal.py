@@ -78,6 +78,19 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_an_analysis_that_fails_tells_its_progress_and_at_last_the_reason(
+    told: Product, form: tuple[str, ...]
+) -> None:
+    told.model.fail_next(401)
+    done = told.run("analyze", mr(told), *form)
+    assert done.returncode == 1
+    assert "iteration 1 of at most 50" in done.stderr
+    reason = "anthropic: the API key was refused (401): set ANTHROPIC_API_KEY"
+    assert last_line(done) == f"sandpiper: {reason}"
+    assert done.stderr.count(reason) == 1
+
+
 WRONG_ENVIRONMENTS = [
     ({"GITLAB_WEBHOOK_SECRET": ""}, "serve", 2, "set GITLAB_WEBHOOK_SECRET"),
     ({"GITLAB_READ_TOKEN": ""}, "serve", 2, "set GITLAB_TOKEN, or GITLAB_READ_TOKEN"),

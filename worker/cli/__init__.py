@@ -1,11 +1,19 @@
 """The command line. Each command is a module, imported when it is called."""
 
 import importlib
+import logging
 import sys
+from types import TracebackType
 
 import click
 
+from worker.core.hostile import one_line
 from worker.errors import ConfigError, SandpiperError
+
+log = logging.getLogger("sandpiper")
+
+_LONGEST = 2000
+"""Characters of the last line."""
 
 _COMMANDS = {
     "analyze": "Analyse one merge request's failed pipeline, here and now.",
@@ -48,16 +56,28 @@ def cli(ctx: click.Context, config: str | None) -> None:
     ctx.obj = config
 
 
-def main() -> None:
-    """The console script: errors become one line on stderr and an exit status."""
+def main(command: click.Command = cli) -> None:
+    """The console script: errors become one last line on stderr and an exit status."""
+    sys.excepthook = _report
     try:
-        cli.main(standalone_mode=True)
+        command.main(standalone_mode=True)
     except ConfigError as error:
         _fail(str(error), USAGE)
     except SandpiperError as error:
         _fail(str(error), FAILED)
 
 
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tell of an error that nobody has foreseen; as a record it has its secrets taken out."""
+    log.error("unexpected error", exc_info=(kind, error, trace))
+    say_failure(f"an internal error ({kind.__name__}): its traceback is above")
+
+
+def say_failure(reason: str) -> None:
+    """Write the last line of a command that failed."""
+    click.echo(f"sandpiper: {one_line(reason, _LONGEST)}", err=True)
+
+
 def _fail(message: str, status: int) -> None:
-    click.echo(f"sandpiper: {message}", err=True)
+    say_failure(message)
     sys.exit(status)

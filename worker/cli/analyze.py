@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from worker import job, wiring
-from worker.cli import DONE, FAILED, PARTIAL, live
+from worker.cli import DONE, FAILED, PARTIAL, live, say_failure
 from worker.core.context import Status
 from worker.errors import ConfigError, SandpiperError
 
@@ -79,5 +79,5 @@ def show(ended: job.Ended, *, as_json: bool) -> None:
     else:
         click.echo(ended.body)
     if outcome.status is Status.FAILED:
-        click.echo(f"sandpiper: {outcome.reason}", err=True)
+        say_failure(outcome.reason)
     sys.exit(STATUS[outcome.status])

@@ -5,6 +5,7 @@ import json
 from rich.console import Console
 from rich.text import Text
 
+from worker.core.context import Status
 from worker.core.messages import ToolCall
 from worker.core.progress import (
     Answered,
@@ -44,7 +45,9 @@ def line(event: RunEvent) -> Text:
         case ToolRan():
             return _ran(event)
         case TurnEnded(turn=turn, outcome=outcome, location=location):
-            why = f" ({outcome.reason})" if outcome.reason else ""
+            # Why a run failed is the command's last line, which follows.
+            said = outcome.reason and outcome.status is not Status.FAILED
+            why = f" ({outcome.reason})" if said else ""
             return Text.assemble(
                 ("• ", "cyan"), f"turn {turn} {outcome.status}{why}, stored: {location}"
             )

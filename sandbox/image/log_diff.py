@@ -7,6 +7,8 @@ import os
 from array import array
 from bisect import bisect_left
 from collections import Counter
+from itertools import islice
+from pathlib import Path
 
 from sandbox.image.log_errors import weight
 from sandbox.image.log_text import (
@@ -113,6 +115,10 @@ class Fresh:
         )
 
 
+INSTALLED = 20
+"""Packages of other versions that are named."""
+
+
 def diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
     """New lines and vanished ones in order, with their numbers, gaps marked."""
     green = green or f"{path}.green"
@@ -126,7 +132,17 @@ def diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
         *_part("new:", path, new, room * 2 // 3 if gone.total and not after else room, most, after),
         *([] if after else _part("gone:", green, gone, room // 3, most, 0)),
     ]
-    return answer(*said, ours.partly, theirs.partly)
+    return answer(*_installed(path), *said, ours.partly, theirs.partly)
+
+
+def _installed(path: str) -> list[str]:
+    """The packages of other versions, which the shapes of lines hide; written beside the log."""
+    try:
+        with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as told:
+            found = [line.strip()[:120] for line in islice(told, INSTALLED) if line.strip()]
+    except OSError:
+        return []
+    return [f"installed differently: {', '.join(found)}"] if found else []
 
 
 def _part(title: str, path: str, fresh: Fresh, room: int, most: int, after: int) -> list[str]:

@@ -23,7 +23,9 @@ class Run:
     says: that of the failing job where it says at least as much (`core.signature.errors`), "" if
     it did not fail or the log could not be read. `at` is when it started, or its pipeline was
     created: ISO 8601 in any zone, or "". `started` is False for a job that never ran. `source` is
-    what made its pipeline, in GitLab's words. `place` is where it ran, if not here.
+    what made its pipeline, in GitLab's words. `place` is where it ran, if not here; of another job
+    of this pipeline, that job's name. `shared` says how many of the failing job's errors it had
+    too, where it had not all of them; `lacked` are the first of the others.
     """
 
     job_id: int
@@ -37,6 +39,8 @@ class Run:
     place: str = ""
     source: str = ""
     started: bool = True
+    shared: int = 0
+    lacked: tuple[str, ...] = ()
 
     def is_after(self, other: "Run") -> bool:
         """Whether it ran later than `other`: by the clock, else by the order of the ids."""
@@ -113,6 +117,14 @@ class Change:
     whole: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class LastPass:
+    """The last run of the job that passed, and what was installed otherwise there, in words."""
+
+    run: Run
+    installed: tuple[str, ...] = ()
+
+
 NOT_ASKED = Unknown("not looked at")
 
 
@@ -123,7 +135,10 @@ class Facts:
     `attempts` are its other runs on the same commit in the same kind of pipeline; `aside` those in
     other kinds, where other rules and variables may hold. `earlier` are its runs in the merge
     request's pipelines on earlier commits, newest first. `elsewhere` are runs with the same error
-    in other merge requests and branches.
+    in other merge requests and branches. `siblings` are the newest runs of the other jobs of its
+    matrix. `recovered` are pairs of runs of another job of this pipeline: one with the same error,
+    and one after it that passed. `errors` counts what the failing job fails with. `cut` says what
+    of its log is not there.
     """
 
     name: str
@@ -135,6 +150,11 @@ class Facts:
     earlier: tuple[Run, ...] | Unknown = NOT_ASKED
     elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
     change: Change | Unknown = NOT_ASKED
+    siblings: tuple[Run, ...] = ()
+    recovered: tuple[tuple[Run, Run], ...] = ()
+    last_pass: LastPass | None = None
+    errors: int = 0
+    cut: str = ""
 
     @property
     def jobs(self) -> tuple[Run, ...]:

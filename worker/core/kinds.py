@@ -17,6 +17,23 @@ _MANIFESTS = frozenset(
     | {"mix.exs", "mix.lock", "packages.lock.json", "directory.packages.props", "build.sbt"}
     | {"dockerfile", "containerfile", ".tool-versions", ".python-version", ".nvmrc"}
 )
+_MANIFESTS_OF_MORE = frozenset(
+    {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
+    | {"pom.xml", "build.gradle", "build.gradle.kts", "mix.exs", "build.sbt"}
+)
+"""Manifests that say other things too: scripts, settings, targets of the build."""
+
+_REQUIREMENT = re.compile(
+    r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git|npm:)"
+    r"|^\s*(?!version\b)[\w.-]{1,100}\s*=\s*(?:[\"'][~^<>=*]?\s*\d|\{.{0,200}(?:version|path|git|workspace)\s*=)"
+    r"|[\"'][\w.-]{1,100}(?:\[[\w,.-]{1,80}\])?\s*(?:[~=<>!]=|<|>)\s*\d"
+    r"|<version>|<(?:group|artifact)Id>|<parent>|<dependency>"
+    r"|\b(?:implementation|api|compileOnly|runtimeOnly|test(?:Implementation|RuntimeOnly|CompileOnly)|classpath|kapt|platform)\b.{0,10}[\"'(]"
+    r"|\bid\s*\(?[\"'][\w.-]{1,80}[\"']\)?\s*version\b|%%?\s*\"|\{:\w{1,60},\s*\""
+    r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
+)
+"""What a changed line of such a manifest holds when it is about something to install."""
+
 _REQUIREMENTS = re.compile(
     r"requirements[^/]{0,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
 )
@@ -31,6 +48,20 @@ def is_dependency(path: str) -> bool:
     """Whether a file says what is installed: a manifest, a lock file, an image."""
     name = path.rpartition("/")[2].lower()
     return name in _MANIFESTS or _REQUIREMENTS.search(path[-200:]) is not None
+
+
+def changes_dependency(path: str, diff: str) -> bool:
+    """Whether a change to a file is one of what is installed.
+
+    `diff` are the hunks, "" where they are not known. A manifest is also changed for other reasons:
+    a new target, a script, a setting.
+    """
+    if not is_dependency(path):
+        return False
+    if not diff or path.rpartition("/")[2].lower() not in _MANIFESTS_OF_MORE:
+        return True
+    changed = (line[1:400] for line in diff.split("\n") if line[:1] in ("+", "-"))
+    return any(map(_REQUIREMENT.search, changed))
 
 
 def is_docs(path: str) -> bool:

@@ -3,10 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from worker.core.facts import Change, Facts, Run, Target, Unknown
-from worker.core.remarks import Remark, apart, job, listed, name, pipeline, remark
+from worker.core.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
+from worker.core.touches import Touch
 
 SHOWN = 4
 """Runs or files named in one sentence."""
+
+INSTALLED = 8
+"""Packages named in one sentence."""
 
 
 def recorded(facts: Facts) -> Iterator[Remark]:
@@ -15,6 +19,7 @@ def recorded(facts: Facts) -> Iterator[Remark]:
     yield from _before(facts)
     yield from _there(facts)
     yield from _elsewhere(facts)
+    yield from _installed(facts)
     yield from _change(facts)
     for what, fact in (
         ("other runs on this commit", facts.attempts),
@@ -34,6 +39,27 @@ def _here(facts: Facts) -> Iterator[Remark]:
         yield remark("other runs on this commit: ", *_outcomes(facts, facts.attempts))
     if facts.aside:
         yield remark("in other kinds of pipelines on this commit: ", *_outcomes(facts, facts.aside))
+    if facts.cut:
+        yield remark(facts.cut)
+    yield from _siblings(facts)
+    for failed, passed in facts.recovered[:1]:
+        yield remark(
+            "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
+            "was retried (", job(passed), ")",
+        )  # fmt: skip
+
+
+def _siblings(facts: Facts) -> Iterator[Remark]:
+    """Which jobs of its matrix passed, and which failed."""
+    told: list[str | Name | Link] = []
+    for words, status in (("passed", "success"), ("failed", "failed")):
+        runs = [run for run in facts.siblings if run.status == status]
+        if runs:
+            more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
+            shown = listed(name(run.place) for run in runs[:SHOWN])
+            told += ["; " if told else "", *shown, more, f" {words}"]
+    if any(run.status == "success" for run in facts.siblings):
+        yield remark("of the same matrix ", *told)
 
 
 def _before(facts: Facts) -> Iterator[Remark]:
@@ -84,19 +110,27 @@ def _elsewhere(facts: Facts) -> Iterator[Remark]:
         yield remark("same error elsewhere: ", *places[:-1])
 
 
+def _installed(facts: Facts) -> Iterator[Remark]:
+    if facts.last_pass and facts.last_pass.installed:
+        shown = facts.last_pass.installed[:INSTALLED]
+        left = len(facts.last_pass.installed) - len(shown)
+        yield remark(
+            "installed differently from the last run that passed (",
+            job(facts.last_pass.run), "): ",
+            *listed(map(name, shown)), f" and {left} more" if left else "",
+        )  # fmt: skip
+
+
 def _change(facts: Facts) -> Iterator[Remark]:
     change = facts.change
     if not isinstance(change, Change):
         return
-    for touch in change.touches[:SHOWN]:
-        which = "is changed" if touch.sure else "may be one that is changed"
+    yield from _named_files(change.touches)
+    for touch in [each for each in change.touches if each.line][:1]:
         yield remark(
-            "the error names ", name(touch.words), ", which ", which, ": ", name(touch.path)
-        )
-    if not change.touches and change.whole:
-        one = change.files == 1
-        named = "does not name the one" if one else f"names none of the {change.files}"
-        yield remark(f"the error {named} changed {'file' if one else 'files'}")
+            f"line {touch.line} of ", name(touch.path), ", which the error names, is one that this "
+            "change adds",
+        )  # fmt: skip
     if change.only_docs:
         yield remark("only documentation is changed")
     for what, files in (
@@ -107,12 +141,28 @@ def _change(facts: Facts) -> Iterator[Remark]:
             yield remark(f"{what} changed: ", *listed(map(name, files[:SHOWN])))
 
 
+def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
+    """The changed files that the error names, one sentence for each way of naming them."""
+    for words, found in (
+        ("the error names what this change edits: ", [each for each in touches if each.sure]),
+        (
+            "the error may name what this change edits: ",
+            [each for each in touches if not each.sure and not each.tested],
+        ),
+        ("the failing tests are those of what this change edits: ",
+         [each for each in touches if each.tested]),
+    ):  # fmt: skip
+        if found:
+            yield remark(words, *listed(name(each.path) for each in found[:SHOWN]))
+
+
 def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Counts by outcome, with some of the runs."""
     told: list[Remark] = []
     for words, found in (
         ("failed in the same way", [each for each in runs if facts.same(each)]),
         ("passed", [each for each in runs if each.status == "success"]),
+        *_partly(facts, runs),
         ("failed in another way", [each for each in runs if _differs(facts, each)]),
         ("failed, it is not known how", [each for each in runs if _unread(facts, each)]),
     ):
@@ -120,11 +170,22 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
             shown = listed(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
+    lacked = next((each.lacked for each in runs if each.shared), ())
+    if lacked:
+        told.append(remark("; not there: ", *listed(map(name, lacked))))
     return tuple(part for each in told for part in each) or ("none has ended",)
 
 
+def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
+    """The runs that failed with some of the errors, by how many."""
+    for count in sorted({each.shared for each in runs if each.shared}, reverse=True):
+        words = f"failed with {count} of these {facts.errors} errors"
+        yield words, [each for each in runs if each.shared == count]
+
+
 def _differs(facts: Facts, run: Run) -> bool:
-    return run.status == "failed" and not facts.same(run) and bool(run.error and facts.run.error)
+    other = run.status == "failed" and not facts.same(run) and not run.shared
+    return other and bool(run.error and facts.run.error)
 
 
 def _unread(facts: Facts, run: Run) -> bool:

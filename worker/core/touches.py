@@ -8,7 +8,7 @@ that leads to one place only is certain, the others may mean a file of the same 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_TEXT = 16_384
 """Characters of an error that are looked at."""
@@ -20,20 +20,27 @@ MAX_TOUCHES = 8
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A changed file; `old` is its path before it was renamed. `defines` are names whose
-    definition the diff adds, removes or edits."""
+    definition the diff adds, removes or edits; `added` are the numbers of the lines it adds."""
 
     path: str
     old: str = ""
     defines: frozenset[str] = frozenset()
+    added: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A changed file, and the words of the error that name it. `sure`: they name no other."""
+    """A changed file, and the words of the error that name it. `sure`: they name no other.
+
+    `line` is a line that the error names and the change has added, 0 if there is none. `tested`
+    says that the words name the file's tests, by their file's name.
+    """
 
     path: str
     words: str
     sure: bool
+    line: int = 0
+    tested: bool = False
 
 
 def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch, ...]:
@@ -41,11 +48,27 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
 
     `project` is the project's path, by which a container's path is known for one of its files.
     """
+    changed = tuple(changed)
     text = _SCHEME.sub(" ", text[:MAX_TEXT])
     words = _by_part(_words(text, project))
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
-    return tuple(sorted(found, key=lambda touch: not touch.sure)[:MAX_TOUCHES])
+    lines = _named_lines(text)
+    told = (replace(touch, line=_added_line(touch, changed, lines)) for touch in found)
+    return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
+
+
+def added_lines(diff: str) -> frozenset[int]:
+    """The numbers, in the new file, of the lines that a diff's hunks add."""
+    found, number = set[int](), 0
+    for line in diff.split("\n"):
+        if hunk := _HUNK.match(line):
+            number = int(hunk[1])
+        elif line[:1] in ("+", " "):
+            if line[0] == "+":
+                found.add(number)
+            number += 1
+    return frozenset(found)
 
 
 def definitions(diff: str) -> frozenset[str]:
@@ -80,6 +103,14 @@ _FOREIGN = frozenset(
     {"site-packages", "dist-packages", "node_modules", ".cargo", ".m2", ".gradle", ".nuget"}
 )
 _FOREIGN_TOPS = frozenset({"usr", "lib", "lib64", "opt", "root", "etc", "System", "Library"})
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_LINE = re.compile(
+    r"([\w@.+~$/\\-]{1,300}\.\w{1,12})(?:[\"']?, line |:|\(|:line )(\d{1,7})(?![\d.])"
+)
+_TEST_NAME = re.compile(
+    r"(?:test_(?P<a>\w{2,80})|(?P<b>\w{2,80}?)(?:_test|_spec|\.test|\.spec|[-.]tests?"
+    r"|(?<=[a-z0-9])(?:Tests?|Spec|IT)))",
+)
 _DEFINES = re.compile(
     r"\b(?:def|class|func|function|fn|const|let|var|type|struct|interface|enum|trait|object|module)"
     r"[ \t]+(?:\([^()\n]{0,80}\)[ \t]*)?([A-Za-z_]\w{3,80})"
@@ -154,6 +185,21 @@ def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
     return None
 
 
+def _named_lines(text: str) -> list[tuple[str, int]]:
+    """The places "path:12" that the text names."""
+    return [(found[1], int(found[2])) for found in _LINE.finditer(text)]
+
+
+def _added_line(touch: Touch, changed: Sequence[Changed], lines: list[tuple[str, int]]) -> int:
+    added = next((each.added for each in changed if each.path == touch.path), frozenset())
+    parts = tuple(touch.path.split("/"))
+    for path, number in lines if added and not touch.tested else ():
+        named = tuple(part for part in path.replace("\\", "/").split("/") if part not in ("", "."))
+        if number in added and (_ends(parts, named) or _ends(named, parts)):
+            return number
+    return 0
+
+
 # ------------------------------------------------------------------------------- held against paths
 
 _MODULES = frozenset(
@@ -168,6 +214,9 @@ _SOURCES = (
 _IMPORTED = frozenset(
     {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
 )
+
+
+_SUFFIXES = frozenset(suffix[1:] for suffix in _MODULES | _IMPORTED | {".go", ".rb", ".php"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +253,25 @@ def _touch(
             if sure is not None and best is None:
                 best = Touch(changed.path, word.text, sure)
     defined = sorted(changed.defines & named)
-    return best or (Touch(changed.path, defined[0], sure=False) if defined else None)
+    if best or defined:
+        return best or Touch(changed.path, defined[0], sure=False)
+    return _tested(changed, words)
+
+
+def _tested(changed: Changed, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
+    """A changed file whose tests the error names: `sum.py` by `test_sum.py`."""
+    place = _place(changed.path)
+    for part, named in words.items():
+        if _tested_stem(part) == place.stem and ("." in part or len(place.stem) > 3):
+            return Touch(changed.path, named[0].text, sure=False, tested=True)
+    return None
+
+
+def _tested_stem(part: str) -> str:
+    """What a test is of, by its file's or module's name, or ""."""
+    stem = part.rpartition(".")[0] if part.rpartition(".")[2] in _SUFFIXES else part
+    found = _TEST_NAME.fullmatch(stem)
+    return (found["a"] or found["b"]) if found else ""
 
 
 def _names(word: _Word, place: _Place) -> bool | None:

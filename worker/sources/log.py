@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from worker.core import logs
 from worker.core.excerpt import Digest
+from worker.core.facts import LastPass, Run
+from worker.core.installed import find_differences, find_versions
 from worker.core.ports import Beside, Document, DocumentKind
 from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
@@ -24,6 +26,7 @@ class Green:
     ref: str
     sha: str
     spool: Spool
+    url: str = ""
 
 
 class Log:
@@ -53,7 +56,14 @@ class Log:
         self._digest = digest
         self._find_green = find_green
         self._green: Green | None = None
+        self._installed: tuple[str, ...] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> int:
+        """From the first to the last time that is written in it, 0 if there are none."""
+        times = self._timeline.times
+        return times[-1][1] - times[0][1] if times else 0
 
     @property
     def lines(self) -> Sequence[str]:
@@ -80,6 +90,18 @@ class Log:
             with suppress(SourceError):
                 self._green = find()
         return self._green
+
+    def last_pass(self) -> LastPass | None:
+        """The last run of the job that passed, and what was installed otherwise there."""
+        with self._lock:
+            green = self._passed()
+            if green is None or max(self.spool.size, green.spool.size) > logs.LARGE:
+                return None
+            if self._installed is None:
+                found = find_versions(self.spool.chunks()), find_versions(green.spool.chunks())
+                self._installed = tuple(map(str, find_differences(*found)))
+        run = Run(green.job_id, 0, "success", sha=green.sha, url=green.url)
+        return LastPass(run, self._installed)
 
     def document(self) -> Document:
         """The log as a source returns it."""
@@ -113,3 +135,6 @@ class Log:
         if green:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
             yield Beside(".green", green.spool.chunks, f"{what}: compare with `log diff`")
+        if (passed := self.last_pass()) and passed.installed:
+            lines = "\n".join(passed.installed).encode()
+            yield Beside(".installed", lambda: iter([lines]), "what was installed differently then")

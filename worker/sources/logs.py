@@ -144,8 +144,8 @@ class JobLogs:
         found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS)
         if found is None or found.job.id == job.id:
             return None
-        log = self._green_log(found)
-        return Green(found.job.id, found.pipeline.ref, found.pipeline.sha, log) if log else None
+        log, run = self._green_log(found), found.pipeline
+        return Green(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
 
     def _green_log(self, found: Passed) -> Spool | None:
         with self._lock:

@@ -18,7 +18,8 @@ from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.ci_config import DEFAULT_PATH
 from worker.sources.downstream import Descent
-from worker.sources.facts import Diff, read_diff, with_facts
+from worker.sources.fact_collection import Diff
+from worker.sources.facts import read_diff, with_facts
 from worker.sources.file import read_from
 from worker.sources.matrix import dimensions
 from worker.sources.pipeline_jobs import all_jobs, retried_ids

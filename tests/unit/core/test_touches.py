@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.touches import MAX_TOUCHES, Changed, definitions, touches
+from worker.core.touches import MAX_TOUCHES, Changed, added_lines, definitions, touches
 
 PROJECT = "team/service"
 
@@ -108,3 +108,44 @@ def test_hostile_words_and_thousands_of_files_are_held_against_each_other() -> N
     text = "a/" * 900 + " " + "x.y::" * 300 + " d42/f42.py " + "b." * 3000
     changed = [Changed(f"d{number}/f{number}.py") for number in range(5000)]
     assert [touch.path for touch in touches(text, changed, PROJECT)] == ["d42/f42.py"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/sum.ts", "FAIL src/sum.test.ts"),
+        ("app/totals.py", "FAILED tests/test_totals.py::test_a - assert 3"),
+        ("src/main/java/com/x/Totals.java", "TotalsTest > adds() FAILED"),
+        ("pkg/totals.go", "    totals_test.go:12: expected 3"),
+        ("lib/totals.rb", "rspec ./spec/totals_spec.rb:12"),
+    ],
+)
+def test_a_failing_test_leads_to_the_changed_file_that_it_is_of(path: str, text: str) -> None:
+    (touch,) = touches(text, [Changed(path)], PROJECT)
+    assert (touch.path, touch.tested, touch.sure) == (path, True, False)
+
+
+def test_a_test_of_another_file_leads_nowhere() -> None:
+    assert touches("FAILED tests/test_totals.py::test_a", [Changed("app/sums.py")], PROJECT) == ()
+
+
+HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("app/sum.py:3: AssertionError", 3),
+        ('File "/builds/team/service/app/sum.py", line 2, in total', 2),
+        ("app/sum.py:4: AssertionError", 0),
+        ("lib/sum.py:3: AssertionError and app/sum.py", 0),
+    ],
+)
+def test_a_named_line_is_known_as_one_that_the_change_adds(text: str, line: int) -> None:
+    changed = Changed("app/sum.py", added=added_lines(HUNK))
+    (touch,) = touches(text, [changed], PROJECT)
+    assert touch.line == line
+
+
+def test_added_lines_are_numbered_as_in_the_new_file() -> None:
+    assert added_lines(HUNK + "@@ -9 +20,2 @@\n+a\n b\n") == {2, 3, 20}

@@ -21,7 +21,8 @@ from worker.demo.gitlab import (
     failing_merge_request,
 )
 from worker.sources.client import ReadClient
-from worker.sources.facts import LOGS, facts, read_diff, with_facts
+from worker.sources.fact_collection import LOGS
+from worker.sources.facts import facts, read_diff, with_facts
 from worker.sources.reader import Reader
 from worker.sources.survey import survey
 
@@ -385,3 +386,77 @@ def test_the_merge_bases_run_is_found_behind_a_long_history(sim: GitLabSim, scen
     (group,) = survey(_reader(sim, scene)).groups
     assert group.ruling is not None
     assert "a rebase brings that" in plain(group.ruling.because)
+
+
+def test_the_siblings_of_a_matrix_that_passed_are_named(sim: GitLabSim, scene: Scene) -> None:
+    scene.pipeline.jobs.clear()
+    job_in(sim, scene.pipeline, "pass", "unit: [3.12]")
+    job_in(sim, scene.pipeline, "same", "unit: [3.10]")
+    (group,) = survey(_reader(sim, scene)).groups
+    assert "of the same matrix unit: [3.12] passed" in group.facts
+
+
+def test_the_same_error_in_a_job_that_passed_when_retried_is_told(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.job.trace = LOG
+    failed = job_in(sim, scene.pipeline, "same", "integration")
+    passed = job_in(sim, scene.pipeline, "pass", "integration")
+    (group,) = survey(_reader(sim, scene)).groups
+    assert (
+        f"the same error in integration (job {failed.id}), which passed when it was retried "
+        f"(job {passed.id})"
+    ) in group.facts
+
+
+def test_a_run_that_failed_with_some_of_the_errors_is_told_as_such(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    tests = [f"FAILED tests/test_{name}.py::test_{name} - assert False" for name in "abc"]
+    scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
+    old = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same")
+    old.trace = "\n".join([*tests[:2], "ERROR: Job failed: exit code 1", ""]).encode()
+    (group,) = survey(_reader(sim, scene)).groups
+    assert any(
+        f"1 failed with 2 of these 3 errors (job {old.id}); not there: FAILED tests/test_c.py"
+        in each
+        for each in group.facts
+    )
+
+
+def test_what_was_installed_differently_from_the_last_pass_is_told(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.job.trace = b"Successfully installed click-8.2.0 attrs-25.3.0\n" + LOG
+    green = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    green.status = "success"
+    passed = sim.add_job(
+        green, "unit-tests", trace=b"Successfully installed click-8.1.8 attrs-25.3.0\n"
+    )
+    reader = _reader(sim, scene)
+    (group,) = survey(reader).groups
+    assert (
+        f"installed differently from the last run that passed (job {passed.id}): "
+        "click 8.1.8 → 8.2.0"
+    ) in group.facts
+    (found,) = [
+        each
+        for each in reader.logs.log(scene.job.id).document().beside()
+        if each.suffix == ".installed"
+    ]
+    assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0".encode()
+
+
+def test_a_log_that_the_runner_cut_says_when(sim: GitLabSim, scene: Scene) -> None:
+    lines = [
+        "2026-11-20T09:00:00.000000Z 00O Running with gitlab-runner 19.1.0",
+        "2026-11-20T09:11:55.000000Z 01O FAILED tests/test_sum.py::test_sum - assert 1",
+        "2026-11-20T09:11:55.000000Z 01O Job's log exceeded limit of 4194304 bytes.",
+        "",
+    ]
+    scene.job.trace = "\n".join(lines).encode()
+    scene.job.duration = 3600.0
+    (group,) = survey(_reader(sim, scene)).groups
+    assert (
+        "the runner cut the log at 4,194,304 bytes after 715 s of the job's 3,600 s" in group.facts
+    )

@@ -1,0 +1,70 @@
+"""What a log says was installed, in the words of the tools, and what differs between two runs."""
+
+import pytest
+
+from worker.core.installed import MOST, find_differences, find_versions
+
+LINES = [
+    ("Successfully installed attrs-25.3.0 click-8.1.8", "pip", "click", "8.1.8"),
+    ("Requirement already satisfied: Click>=8 in /usr/lib (8.1.8)", "pip", "click", "8.1.8"),
+    ("  Downloading ruamel.yaml-0.18.6-py3-none-any.whl (117 kB)", "pip", "ruamel-yaml", "0.18.6"),
+    (" + typing-extensions==4.12.2", "pip", "typing-extensions", "4.12.2"),
+    ("  - Installing click (8.1.8)", "pip", "click", "8.1.8"),
+    ("├── typescript@5.7.3", "npm", "typescript", "5.7.3"),
+    ("│ └─┬ @types/node@20.1.0", "npm", "@types/node", "20.1.0"),
+    ("`-- vite@5.0.0", "npm", "vite", "5.0.0"),
+    ("+ typescript 5.7.3", "npm", "typescript", "5.7.3"),
+    ("   Compiling serde v1.0.219", "cargo", "serde", "v1.0.219"),
+    ("    Updating tokio v1.40.0 -> v1.41.0", "cargo", "tokio", "v1.41.0"),
+    ("go: downloading golang.org/x/text v0.14.0", "go", "golang.org/x/text", "v0.14.0"),
+    ("[INFO] Downloaded from central: https://repo.example/maven2/com/x/json-core/2.15.0/"
+     "json-core-2.15.0.jar (1 MB)", "jar", "json-core", "2.15.0"),
+    ("Setting up libssl3:amd64 (3.0.15-1~deb12u1) ...", "apt", "libssl3", "3.0.15-1~deb12u1"),
+    ("Get:12 http://mirror.example bookworm/main amd64 curl amd64 7.88.1-10 [315 kB]", "apt",
+     "curl", "7.88.1-10"),
+    ("(3/9) Installing musl-dev (1.2.4-r2)", "apk", "musl-dev", "1.2.4-r2"),
+    ("Using rake 13.0.6", "gem", "rake", "13.0.6"),
+    ("  - Installing symfony/console (v6.1.2)", "composer", "symfony/console", "v6.1.2"),
+    ("Using docker image sha256:0a1b for python:3.12 with digest python@sha256:"
+     + "4e5f" * 16 + " ...", "image", "python:3.12", "4e5f4e5f4e5f"),
+    ("platform linux -- Python 3.12.1, pytest-8.3.4, pluggy-1.5.0", "tool", "pytest", "8.3.4"),
+    ("go version go1.22.1 linux/amd64", "tool", "go", "1.22.1"),
+    ("rustc 1.77.0 (aedd173a2 2024-03-17)", "tool", "rustc", "1.77.0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "kind", "name", "version"), LINES, ids=lambda each: each[:24])
+def test_the_words_of_the_tools_are_understood(
+    line: str, kind: str, name: str, version: str
+) -> None:
+    found = find_versions([f"$ install\n{line}\nDone\n".encode()])
+    told = {(package.kind, package.name): versions for package, versions in found.items()}
+    assert told[kind, name] == {version}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["FAILED tests/test_a.py::test_b - assert 1 == 2", "E   click 8 is not 9", "Using cache",
+     "see you @ 5pm", "pip is not here", "node a failed", "2024-01-01 12:00:00 INFO started"],
+)  # fmt: skip
+def test_other_lines_name_no_version(line: str) -> None:
+    assert find_versions([line.encode() + b"\n"]) == {}
+
+
+def test_what_moved_is_told_and_what_stayed_or_came_is_not() -> None:
+    before = find_versions([b"Successfully installed click-8.1.8 attrs-25.3.0 old-1.0\n"])
+    found = find_versions([b"Successfully installed click-8.2.0 attrs-25.3.0 new-1.0\n"])
+    assert list(map(str, find_differences(found, before))) == ["click 8.1.8 → 8.2.0"]
+
+
+def test_a_package_of_several_versions_moved_only_if_one_came_and_one_went() -> None:
+    before = find_versions([b"   Compiling syn v1.0.1\n   Compiling syn v2.0.1\n"])
+    same = find_versions([b"   Compiling syn v2.0.1\n"])
+    moved = find_versions([b"   Compiling syn v1.0.1\n   Compiling syn v2.0.2\n"])
+    assert find_differences(same, before) == ()
+    assert list(map(str, find_differences(moved, before))) == ["syn v2.0.1 → v2.0.2"]
+
+
+def test_a_log_of_nothing_but_packages_is_kept_within_bounds() -> None:
+    lines = "".join(f"   Compiling crate-{number} v1.0.0\n" for number in range(MOST + 500))
+    assert len(find_versions([lines.encode()])) == MOST

@@ -1,0 +1,161 @@
+"""What a job's log says was installed, and what of it differs from another run. Pure.
+
+A dependency that moved between the last run that passed and the one that failed is often the whole
+cause, and no line of the failing log says so.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+MOST = 5_000
+"""Packages of one log that are kept."""
+
+_VERSION = rb"v?\d[\w.+!~:-]{0,60}"
+_NAME = rb"[A-Za-z0-9@][\w.@/+-]{0,100}"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Something that was installed; `kind` is its ecosystem: `pip`, `npm`, `image`, `tool`, …"""
+
+    kind: str
+    name: str
+
+
+Versions = Mapping[Package, frozenset[str]]
+"""The versions of each package that a log names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A package whose `version` was `before` in another run."""
+
+    name: str
+    before: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before} → {self.version}"
+
+
+def find_versions(cleaned: Iterable[bytes]) -> Versions:
+    """What a cleaned log, in pieces of whole lines, names as installed, downloaded or used."""
+    found: dict[Package, set[str]] = {}
+    for piece in cleaned:
+        for package, version in _named(piece):
+            if package in found or len(found) < MOST:
+                found.setdefault(package, set()).add(version)
+    return {package: frozenset(versions) for package, versions in found.items()}
+
+
+def find_differences(found: Versions, before: Versions) -> tuple[Difference, ...]:
+    """The packages that both runs name with other versions, in the order of their names."""
+    both = sorted(found.keys() & before.keys(), key=lambda each: (each.kind, each.name))
+    return tuple(
+        Difference(
+            each.name, _joined(before[each] - found[each]), _joined(found[each] - before[each])
+        )
+        for each in both
+        if found[each] - before[each] and before[each] - found[each]
+    )
+
+
+def _joined(versions: frozenset[str]) -> str:
+    return ", ".join(sorted(versions)[:3])
+
+
+# ------------------------------------------------------------------------------------- the tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Lines of one tool. `holds` is what any such line holds: found first, and fast."""
+
+    kind: str
+    holds: bytes
+    pattern: re.Pattern[bytes]
+
+
+def _line(kind: str, holds: str, pattern: bytes) -> _Line:
+    return _Line(kind, holds.encode(), re.compile(pattern))
+
+
+_TOOLS = (
+    *("Python", "ruff", "mypy", "rustc", "cargo", "Gradle", "Apache Maven", "cmake version", "pip"),
+    *("uv", "Docker version", "node", "npm", "yarn", "pnpm", "gcc version", "clang version"),
+)
+_LINES: tuple[_Line, ...] = (
+    _line("pip", "Requirement already satisfied: ",
+          rb"Requirement already satisfied: (" + _NAME + rb").{0,300} \((" + _VERSION + rb")\)"),
+    _line("pip", ".whl", rb"\s*(?:Downloading|Using cached) (?:\S{1,200}/)?"
+          rb"([A-Za-z0-9][\w.]{0,100})-(\d[\w.+!]{0,60})-[^\s/]{1,100}\.whl"),
+    _line("pip", "==", rb" [+~] (" + _NAME + rb")==(" + _VERSION + rb")"),
+    _line("pip", " Installing ", rb"\s*(?:-|\xe2\x80\xa2) Installing (" + _NAME
+          + rb") \((" + _VERSION + rb")\)"),
+    *(
+        _line("npm", branch, rb"[^@\w]{1,40}(@?[\w.-]{1,80}(?:/[\w.-]{1,80})?)@(?:npm:)?("
+              + _VERSION + rb")")
+        for branch in ("\u2500 ", "\u252c ")
+    ),
+    _line("npm", "-- ", rb"[|`+ -]{1,40}(@?[\w.-]{1,80}(?:/[\w.-]{1,80})?)@(" + _VERSION + rb")"),
+    _line("npm", "+ ", rb"\+ (@?[\w.-]{1,80}(?:/[\w.-]{1,80})?)[ @](" + _VERSION + rb")"),
+    *(
+        _line("cargo", f"{word} ", b"\\s*" + word.encode() + rb" ([\w-]{1,80}) (v\d[\w.+-]{0,40})")
+        for word in ("Compiling", "Checking", "Downloaded", "Adding", "Locking")
+    ),
+    _line("cargo", " -> v", rb"\s*(?:Updating|Downgrading) ([\w-]{1,80}) v[\w.+-]{1,40} -> "
+          rb"(v\d[\w.+-]{0,40})"),
+    _line("go", "go: ", rb"go: (?:downloading|added|upgraded|finding) ([\w.~/-]{1,160}) "
+          rb"(v\d[\w.+-]{0,60})"),
+    _line("jar", ".jar", rb"(?:\[INFO\] )?Download(?:ed|ing)?(?: from [\w.-]{1,60}:)? "
+          rb"https?://\S{1,200}/([\w.-]{1,100})/(\d[\w.-]{0,60})/[^\s/]{1,160}\.jar"),
+    _line("apt", "Setting up ",
+          rb"Setting up ([a-z0-9][\w.+-]{0,80})(?::\w{1,12})? \((\S{1,80})\)"),
+    _line("apt", "Get:", rb"Get:\d{1,5} \S{1,200} \S{1,80} \w{1,12} ([a-z0-9][\w.+-]{0,80}) "
+          rb"\w{1,12} (\S{1,80}) \["),
+    _line("apk", ") Installing ",
+          rb"\(\d{1,5}/\d{1,5}\) Installing ([\w.+-]{1,80}) \((\d\S{0,60})\)"),
+    _line("gem", "Installing ", rb"Installing ([\w-]{1,80}) (\d[\w.]{0,40})"),
+    _line("gem", "Using ", rb"Using ([\w-]{1,80}) (\d[\w.]{0,40})"),
+    _line("composer", "  - ", rb"  - (?:Installing|Upgrading|Locking) "
+          rb"([\w.-]{1,80}/[\w.-]{1,80}) \((?:\S{1,40} => )?(v?\d[\w.-]{0,40})"),
+    _line("image", " with digest ", rb"Using docker image sha256:\S{1,80} for (\S{1,200}) with "
+          rb"digest \S{1,200}@sha256:([0-9a-f]{12})"),
+    _line("tool", " -- Python ", rb"platform \w{1,20} -- (Python) (" + _VERSION + rb")"),
+    _line("tool", ", pytest-", rb"platform .{1,80}(pytest)-(" + _VERSION + rb")"),
+    _line("tool", "go version go", rb"(go) version go(" + _VERSION + rb")"),
+    *(
+        _line("tool", f"{tool} ", b"(" + tool.encode() + rb") (v?\d+\.\d[\w.+-]{0,40})\b")
+        for tool in _TOOLS
+    ),
+)  # fmt: skip
+_PIP_LIST = b"Successfully installed "
+_PIP_ITEM = re.compile(rb"(\S{1,100}?)-(\d[\w.+!]{0,60})")
+
+
+def _named(piece: bytes) -> Iterator[tuple[Package, str]]:
+    for line in _lines_with(_PIP_LIST, piece):
+        for item in line.removeprefix(_PIP_LIST).split(b" ")[:MOST]:
+            if found := _PIP_ITEM.fullmatch(item):
+                yield _package("pip", found[1]), found[2].decode()
+    for row in _LINES:
+        for line in _lines_with(row.holds, piece):
+            if found := row.pattern.match(line):
+                version = found[2].decode("utf-8", "replace").rstrip(".,:")
+                yield _package(row.kind, found[1]), version
+
+
+def _lines_with(text: bytes, piece: bytes) -> Iterator[bytes]:
+    """The lines of `piece` that hold `text`, each once."""
+    at = piece.find(text)
+    while at >= 0:
+        end = piece.find(b"\n", at)
+        end = len(piece) if end < 0 else end
+        yield piece[piece.rfind(b"\n", 0, at) + 1 : end]
+        at = piece.find(text, end)
+
+
+def _package(kind: str, name: bytes) -> Package:
+    text = name.decode("utf-8", "replace")
+    return Package(kind, re.sub(r"[-_.]+", "-", text.lower()) if kind == "pip" else text)

@@ -1,8 +1,10 @@
 """What GitLab's record says of the failing jobs, as the folded lines of a note."""
 
+from collections.abc import Iterator
+
 from worker.core.finding import Finding
 from worker.core.remarks import Link, Name, Remark
-from worker.core.verdict import Ruling, Verdict
+from worker.core.verdict import Ruling
 from worker.forge.code import code_line
 from worker.forge.parts import Hosts, clean, without_tokens
 from worker.forge.spans import allowed
@@ -12,20 +14,25 @@ TITLE = "What GitLab's record says"
 
 
 def lines(finding: Finding, hosts: Hosts) -> list[str]:
-    """One line for each fact, under the jobs it is about where there are several errors."""
-    told: list[str] = []
-    judged = finding.judged
-    model = judged.model if judged else Verdict.UNKNOWN
+    """One line for each fact; it names its jobs where it is not true of all that are told of."""
+    told: dict[str, list[str]] = {}
     for ruling in finding.rulings:
-        if len(finding.rulings) > 1:
-            told.append(f"{_jobs(ruling)}: {ruling.settled(model)}")
-        if ruling.because:
-            told.append(f"{ruling.hard}: {rendered(ruling.because, hosts)}")
-        told += [f"not {verdict}: {rendered(why, hosts)}" for verdict, why in ruling.against]
-        told += [rendered(each, hosts) for each in ruling.record]
-    if len(told) > MAX_LINES:
-        told = [*told[:MAX_LINES], f"{len(told) - MAX_LINES} more facts are left out"]
-    return told
+        for fact in _facts(ruling, hosts):
+            told.setdefault(fact, []).append(_jobs(ruling))
+    about = len({jobs for named in told.values() for jobs in named})
+    shown = [
+        fact if len(jobs) == about else f"{', '.join(jobs)}: {fact}" for fact, jobs in told.items()
+    ]
+    if len(shown) > MAX_LINES:
+        shown = [*shown[:MAX_LINES], f"{len(shown) - MAX_LINES} more facts are left out"]
+    return shown
+
+
+def _facts(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
+    if ruling.because:
+        yield f"{ruling.hard}: {rendered(ruling.because, hosts)}"
+    yield from (f"not {verdict}: {rendered(why, hosts)}" for verdict, why in ruling.against)
+    yield from (rendered(each, hosts) for each in ruling.record)
 
 
 def doubt(finding: Finding, hosts: Hosts) -> str:

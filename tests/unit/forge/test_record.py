@@ -13,7 +13,7 @@ from tests.unit.core.verdict_cases import (
     run,
     target,
 )
-from worker.core.facts import Facts
+from worker.core.facts import Change, Facts
 from worker.core.finding import Finding
 from worker.core.record import recorded
 from worker.core.remarks import Link, Name, remark
@@ -55,15 +55,30 @@ def test_an_overruled_model_is_named_on_one_line() -> None:
     assert record.doubt(Finding(), HOSTS) == ""
 
 
-def test_several_errors_each_have_their_verdict() -> None:
+def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
     lines = record.lines(
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
-    assert "`unit-tests`: flaky" in lines
-    assert "`lint`: caused by this change" in lines
+    assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
     assert any(
-        line.startswith("not already failing on the target branch: `lint`") for line in lines
+        line.startswith("`lint`: not already failing on the target branch: `lint`")
+        for line in lines
     )
+
+
+def test_the_models_verdict_is_never_told_as_the_record() -> None:
+    lines = record.lines(
+        _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
+    )
+    assert not any("caused by this change" in line for line in lines)
+
+
+def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
+    both = Change(2, ci=(".gitlab-ci.yml",))
+    lines = record.lines(
+        _judged(CHANGE, facts(change=both), facts(name="lint", run=run(507), change=both)), HOSTS
+    )
+    assert lines.count("CI configuration changed: `.gitlab-ci.yml`") == 1
 
 
 def test_hostile_names_and_stored_words_do_nothing() -> None:

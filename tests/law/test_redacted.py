@@ -13,7 +13,7 @@ ASSUME = {
     "worker/sources/spool.py": "reads back from a file what was redacted before it was written",
     "worker/sources/packing.py": "packs members that are redacted one by one",
     "worker/sources/revealed.py": "puts the names of unseen characters in their place",
-    "worker/sources/log.py": "says how large a log is, in words of ours",
+    "worker/sources/log.py": "says how large a log is, and which versions its redacted lines name",
 }
 """Who may say of bytes that they are redacted, and why that is true."""
 

@@ -61,6 +61,11 @@ class Timeline:
             for earlier, when in kept:
                 self.wrote(when, earlier)
 
+    @property
+    def seconds(self) -> int:
+        """Between the first and the last time that was written, 0 if there are none."""
+        return self.times[-1][1] - self.times[0][1] if self.times else 0
+
     def values(self) -> dict[str, Any]:
         """What the sandbox's `log outline` reads, as JSON; nothing if nothing is known."""
         if not self.sections and not self.times:

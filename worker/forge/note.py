@@ -129,6 +129,7 @@ def _shown(
         "whose": " in the model's view" if _overruled(finding) else "",
         "evidence": quotes,
         "to_do": to_do,
+        "advised": " in the model's view" if _overruled(finding) and finding.evidence else "",
     }, parts
 
 

@@ -33,7 +33,8 @@ class Log:
     """A job's log, cleaned and redacted. `missing` says what is not in it.
 
     `hidden` lines at the top are not on the job's page, which counts from the line after. `final`:
-    it will stay as it is. Safe to share by threads.
+    it will stay as it is. `seconds` lie between the first and the last time that it shows, 0 if it
+    shows none. Safe to share by threads.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Log:
         web_url: str,
         hidden: int,
         final: bool,
+        seconds: int,
         outline: Redacted | None,
         digest: Digest | None,
         find_green: Callable[[], Green | None] | None,
@@ -52,18 +54,13 @@ class Log:
         self.web_url = web_url
         self.hidden = hidden
         self.final = final
+        self.seconds = seconds
         self._outline = outline
         self._digest = digest
         self._find_green = find_green
         self._green: Green | None = None
         self._installed: tuple[str, ...] | None = None
         self._lock = threading.Lock()
-
-    @property
-    def seconds(self) -> int:
-        """From the first to the last time that is written in it, 0 if there are none."""
-        times = self._timeline.times
-        return times[-1][1] - times[0][1] if times else 0
 
     @property
     def lines(self) -> Sequence[str]:
@@ -136,5 +133,5 @@ class Log:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
             yield Beside(".green", green.spool.chunks, f"{what}: compare with `log diff`")
         if (passed := self.last_pass()) and passed.installed:
-            lines = "\n".join(passed.installed).encode()
+            lines = assume_redacted("\n".join(passed.installed).encode())
             yield Beside(".installed", lambda: iter([lines]), "what was installed differently then")

@@ -125,6 +125,7 @@ class JobLogs:
             web_url=job.web_url,
             hidden=read.hidden,
             final=job.status in ENDED and read.size > 0 and not read.broken,
+            seconds=read.timeline.seconds,
             outline=self._outline(read.timeline),
             digest=read.digest,
             find_green=(lambda: self._green(job)) if job.status == "failed" else None,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sandbox.base import SandboxError
-from worker import suggesting, survey
-from worker.core import finding, gaps, history, recheck, redacted
+from worker import report, survey
+from worker.core import finding, history, recheck, redacted
 from worker.core.absorb import halt
 from worker.core.context import Context, NoteRef, Outcome, Status
 from worker.core.decide import conclude
@@ -15,7 +15,7 @@ from worker.core.identity import Marker
 from worker.core.messages import ToolCall, count_results
 from worker.core.ports import SessionKey
 from worker.core.progress import Milestone, Stage, Watcher
-from worker.core.repair import close_calls, lost_calls, unavailable
+from worker.core.repair import close_calls, lost_calls
 from worker.deps import Deps, Kit
 from worker.errors import (
     ForgeError,
@@ -29,7 +29,6 @@ from worker.errors import (
 )
 from worker.forge import note
 from worker.forge.finish import find_kept_back, finish
-from worker.forge.known import known_failure
 from worker.forge.lint import hosts_of
 from worker.leases import Lease
 from worker.loop import Parts, drive
@@ -91,9 +90,9 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
         with ticking(turn.marker, context, deps, watch, turn.lease.sure) as ticked:
             context = _investigated(replace(turn, context=context), kit, deps, ticked)
     context = _counted(context, kit)
-    found = _finding(context, kit, deps)
+    found = report.read_finding(context, kit, deps)
     seconds = deps.clock.monotonic() - started
-    made = _body(turn.marker, context, found, kit, deps, seconds)
+    made = report.write_body(turn.marker, context, found, kit, deps, seconds)
     body = finish(made, deps.hosts, deps.redact).body
     turn.lease.confirm()
     context = _published(context, body, deps, watch)
@@ -351,50 +350,3 @@ def _ended(context: Context, reason: str) -> Context:
     outcome = conclude(halt(context, reason))
     text = recheck.first_answer(context) or outcome.text
     return replace(context, outcome=replace(outcome, text=text))
-
-
-def _finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | None:
-    """What the turn has found, if it was to find something and did."""
-    outcome = context.outcome
-    if outcome is None or outcome.status is Status.FAILED:
-        return None
-    if context.turn > 0 and context.found_by != survey.ASKED:
-        return None
-    proven = recheck.finding(context, outcome, kit.captures, deps.redact)
-    told = gaps.filled(survey.backed(proven, context), context)
-    return survey.settled(survey.listed(told, context.survey), context.survey)
-
-
-def _body(
-    marker: Marker,
-    context: Context,
-    found: finding.Finding | None,
-    kit: Kit,
-    deps: Deps,
-    seconds: float,
-) -> str:
-    outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
-    footer = note.Footer(
-        model=context.model,
-        iterations=context.spent.iterations,
-        usage=context.spent.usage,
-        cost_usd=context.spent.cost_usd,
-        seconds=seconds,
-        missing=(*context.lost, *gaps.untold(unavailable(context), found)),
-        gave_way=context.gave_way,
-        found_by=context.found_by if context.turn == 0 else "",
-        redacted=context.redacted,
-        page=deps.page(context.session_id),
-    )
-    if deps.gives_up:
-        return note.failure(marker, context.subject, outcome.reason, footer, ())
-    if outcome.status is Status.FAILED:
-        jobs = survey.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
-        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts)
-    if found is None:
-        said = finding.said(deps.redact(outcome.text), kit.captures)
-        return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
-    if footer.found_by == survey.KNOWN and context.survey:
-        return known_failure(marker, found, context.survey.groups, footer, deps.hosts)
-    told, fixes = suggesting.offered(context, found, deps)
-    return note.finding(marker, context.subject, told, outcome, footer, deps.hosts, fixes)

@@ -89,9 +89,14 @@ ROOMS = {
     "worker.turn": Room(
         (
             *STORY,
-            *("worker.loop", "worker.forge.finish", "worker.forge.known", "worker.forge.lint"),
-            *("worker.forge.note", "worker.ticker"),
-            *("worker.suggesting", "worker.survey", "worker.workspace"),
+            *("worker.loop", "worker.forge.finish", "worker.forge.lint", "worker.forge.note"),
+            *("worker.report", "worker.survey", "worker.ticker", "worker.workspace"),
+        )
+    ),
+    "worker.report": Room(
+        (
+            *(*STORY, "worker.forge.known", "worker.forge.note"),
+            *("worker.suggesting", "worker.survey"),
         )
     ),
     "worker.suggesting": Room((*STORY, "worker.forge.note")),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tests.simulators.openai.sealed import seal
 from worker.core.breakpoints import place
 from worker.core.messages import (
     Assistant,
@@ -14,7 +15,6 @@ from worker.core.messages import (
     groups,
 )
 from worker.core.ports import Request
-from worker.demo.openai.sealed import seal
 
 SYSTEM = "You find out why a pipeline failed."
 LOOK = ToolSpec(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
+from tests.simulators.gemini import checks, signatures
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import (
     EVENT,
@@ -23,7 +24,6 @@ from tests.wire.conversations import (
 )
 from worker.core.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User, WireForm
 from worker.core.ports import Request
-from worker.demo.gemini import checks, signatures
 from worker.models.base import Codec
 from worker.models.gemini import DUMMY_SIGNATURE
 from worker.models.gemini_answers import NO_ID

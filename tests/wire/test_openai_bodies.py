@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulators.openai import chat_checks, protocol, responses_checks
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import (
     EVENT,
@@ -22,7 +23,6 @@ from tests.wire.conversations import (
 )
 from worker.core.messages import Assistant, Message, ToolCall, User, WireForm
 from worker.core.ports import Request
-from worker.demo.openai import chat_checks, protocol, responses_checks
 from worker.models import openai_chat
 from worker.models.base import Codec, Dialect, Target
 

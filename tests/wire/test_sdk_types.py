@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, asks, conversations
 from worker.core.messages import User
 from worker.demo.anthropic import AnthropicSim
-from worker.demo.openai import ChatSim, ResponsesSim
 from worker.demo.script import Call, Empty, Refuse, Say, Scripted, Step, Think, Truncated
 
 GOLDEN = Path(__file__).parent / "golden"

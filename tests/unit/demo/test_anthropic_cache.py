@@ -1,11 +1,11 @@
-"""The simulated prompt cache against the rules of wire-models 1.9."""
+"""The simulated prompt cache against the rules of prompt caching."""
 
 from typing import Any
 
 import pytest
 
 from tests.fakes import HandClock
-from worker.demo.anthropic.cache import Billed, PrefixCache
+from worker.demo.anthropic.cache import PrefixCache
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 LONG = "x" * 4000
@@ -34,28 +34,6 @@ def turns(count: int, *marks: int, block: str = LONG) -> dict[str, Any]:
 @pytest.fixture
 def cache() -> PrefixCache:
     return PrefixCache(now=HandClock().now)
-
-
-def test_without_a_mark_everything_is_paid_in_full(cache: PrefixCache) -> None:
-    assert cache.bill(turns(1)) == cache.bill(turns(1))
-    assert cache.bill(turns(1)).read == 0
-
-
-def test_a_mark_writes_once_and_reads_from_then_on(cache: PrefixCache) -> None:
-    first, second = cache.bill(turns(1, 0)), cache.bill(turns(1, 0))
-
-    assert first == Billed(uncached=0, read=0, written=first.total)
-    assert second == Billed(uncached=0, read=first.total, written=0)
-
-
-def test_the_sliding_pair_pays_only_for_what_is_new(cache: PrefixCache) -> None:
-    first = cache.bill(turns(1, 0))
-    second = cache.bill(turns(3, 0, 2))
-    third = cache.bill(turns(5, 2, 4))
-
-    assert second.read == first.total
-    assert third.read == second.total
-    assert second.uncached == third.uncached == 0
 
 
 def test_what_stands_behind_the_last_mark_is_not_written(cache: PrefixCache) -> None:

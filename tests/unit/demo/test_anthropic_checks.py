@@ -1,11 +1,11 @@
 """What the simulator refuses, and that it refuses nothing else."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.unit.simulators.changes import Change, drop, put
 from worker.demo.anthropic import binding
 from worker.demo.anthropic.checks import check_body, check_headers, parse
 from worker.demo.anthropic.protocol import Refused
@@ -37,30 +37,6 @@ def valid() -> Body:
     }
 
 
-def put(*path: Any, to: Any) -> Callable[[Body], None]:
-    """A change: the value at `path` becomes `to`."""
-
-    def change(body: Body) -> None:
-        place: Any = body
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = to
-
-    return change
-
-
-def drop(*path: Any) -> Callable[[Body], None]:
-    """A change: the value at `path` goes."""
-
-    def change(body: Body) -> None:
-        place: Any = body
-        for step in path[:-1]:
-            place = place[step]
-        del place[path[-1]]
-
-    return change
-
-
 def swap_results(body: Body) -> None:
     body["messages"][2]["content"].reverse()
 
@@ -70,7 +46,7 @@ def five_marks(body: Body) -> None:
     body["messages"][2]["content"] += [dict(block) for _ in range(4)]
 
 
-def twice(*path: Any) -> Callable[[Body], None]:
+def twice(*path: Any) -> Change:
     """A change: the first element of the list at `path` stands there twice."""
 
     def change(body: Body) -> None:
@@ -98,52 +74,30 @@ def test_a_valid_body_and_valid_headers_are_taken() -> None:
     ("change", "says"),
     [
         (put("temperature", to=1.0), "temperature: Extra inputs are not permitted"),
-        (drop("max_tokens"), "max_tokens: Field required"),
         (put("max_tokens", to=0), "max_tokens: 0 is not"),
-        (put("max_tokens", to="100"), "max_tokens: 100 is not"),
         (put("max_tokens", to=30_000), "only plain answers"),
-        (put("stream", to=True), "only plain answers"),
-        (put("system", to=""), "system: text content blocks must be non-empty"),
-        (put("system", 0, "id", to=1), "system.0.id: Extra inputs"),
-        (put("messages", to=[]), "at least one message"),
         (drop("messages", 0), 'first message must use the "user" role'),
         (drop("messages", 2), "must end with a user message"),
         (put(*USER, "role", to="system"), "role 'system' is not supported"),
-        (put(*USER, "name", to="x"), "messages.0.name: Extra inputs"),
-        (put(*USER, "content", to=""), "non-empty content"),
         (put(*USER, "content", to=[]), "non-empty content"),
         (put(*TAIL, "content", 1, "text", to=""), "text content blocks must be non-empty"),
-        (put(*TAIL, "content", 1, "text", to=7), "Input should be a valid str"),
-        (put(*TAIL, "content", 1, "type", to="image"), "Input tag 'image' is not expected"),
         (put(*TAIL, "content", to=[{"type": "text", "text": "x"}]), "without `tool_result` blocks"),
         (swap_results, "`tool_use` ids were found without `tool_result` blocks"),
-        (put(*RESULT, "tool_use_id", to="b"), "ids were found without"),
         (twice(*TAIL, "content"), "each tool_use must have a single result"),
         (drop("messages", 1), "unexpected `tool_use_id` found in `tool_result` blocks: a"),
-        (put(*RESULT, "tool_use_id", to="a:b"), "String should match pattern"),
         (put(*USE, "id", to="a b"), "messages.1.content.1.tool_use.id: String should match"),
-        (put(*USE, "name", to="a.b"), "tool_use.name: String should match pattern"),
-        (put(*USE, "input", to="{}"), "tool_use.input: Input should be a valid dict"),
-        (drop(*USE, "input"), "tool_use.input: Field required"),
         (put(*THINKING, "cache_control", to=MARK), "thinking.cache_control: Extra inputs"),
-        (drop(*THINKING, "signature"), "thinking.signature: Field required"),
         (drop(*USE), "cannot be `thinking`"),
         (put(*RESULT, "cache_control", to={"type": "persistent"}), "not a valid cache control"),
         (five_marks, "A maximum of 4 blocks with cache_control may be provided. Found 5."),
-        (put("tool_choice", to={"type": "off"}), "Input tag 'off'"),
         (put("tool_choice", to={"type": "any"}), "not supported for this model"),
-        (put("tool_choice", to={"type": "none", "name": "x"}), "tool_choice.name: Extra inputs"),
         (drop("tools"), "may only be specified while providing tools"),
-        (put("tools", 0, "name", to="a.b"), "tools.0.custom.name: String should match"),
         (put("tools", 0, "input_schema", to={}), "input_schema.type: Input should be 'object'"),
         (put("tools", 0, "input_schema", "anyOf", to=[]), "not supported at the root"),
-        (put("tools", 0, "strictly", to=True), "tools.0.custom.strictly: Extra inputs"),
         (twice("tools"), "Tool names must be unique"),
     ],
 )
-def test_a_broken_rule_is_refused_in_the_words_of_the_api(
-    change: Callable[[Body], None], says: str
-) -> None:
+def test_a_broken_rule_is_refused_in_the_words_of_the_api(change: Change, says: str) -> None:
     body = valid()
     change(body)
 
@@ -160,7 +114,6 @@ def test_a_broken_rule_is_refused_in_the_words_of_the_api(
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"x-api-key": ""}, 401),
         ({"x-api-key": "wrong"}, 401),
         ({"authorization": "Bearer k"}, 401),
         ({"anthropic-version": "2019-01-01"}, 400),
@@ -179,7 +132,7 @@ def test_no_header_may_be_missing(name: str) -> None:
         check_headers({key: value for key, value in HEADERS.items() if key != name}, "k")
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"\xff", b'{"a":NaN}', b'{"a":"\\ud800"}'])
+@pytest.mark.parametrize("raw", [b"[]", b'{"a":NaN}', b'{"a":"\\ud800"}'])
 def test_a_body_that_is_no_strict_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(Refused):
         parse(raw)
@@ -197,25 +150,6 @@ def signed() -> Body:
 @pytest.mark.parametrize(
     "change",
     [
-        put(*USER, "content", to=[{"type": "text", "text": "event", "cache_control": MARK}]),
-        drop("tool_choice"),
-        put("max_tokens", to=7),
-        drop("system", 0, "cache_control"),
-        drop(*THINKING),
-    ],
-)
-def test_marks_limits_and_choices_are_no_edit_of_a_signed_prefix(
-    change: Callable[[Body], None],
-) -> None:
-    body = signed()
-    change(body)
-
-    binding.check(body)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
         put(*USER, "content", to="another event"),
         put(
             *USER, "content", to=[{"type": "text", "text": "event"}, {"type": "text", "text": "n"}]
@@ -226,17 +160,9 @@ def test_marks_limits_and_choices_are_no_edit_of_a_signed_prefix(
         put(*THINKING, "signature", to="tampered"),
     ],
 )
-def test_an_edit_before_signed_thinking_is_refused(change: Callable[[Body], None]) -> None:
+def test_an_edit_before_signed_thinking_is_refused(change: Change) -> None:
     body = signed()
     change(body)
 
     with pytest.raises(Refused, match=r"messages\.1\.content\.0: Invalid `signature`"):
         binding.check(body)
-
-
-def test_an_older_model_does_not_bind_its_prefix() -> None:
-    body = signed()
-    body["model"] = "claude-sonnet-4-6"
-    body["messages"][0]["content"] = "another event"
-
-    binding.check(body)

@@ -82,9 +82,10 @@ def test_the_logs_tracebacks_point_at_lines_of_the_head(case: Case) -> None:
         assert b"O >   " + line in trace
 
 
-@pytest.mark.parametrize("leak", [b"/root", b"/home/", b".pyenv", b"Looking in ", b"127.0.0.1"])
-def test_no_log_tells_of_the_machine_it_was_recorded_on(case: Case, leak: bytes) -> None:
-    assert not [job.name for job in case.pipeline.jobs if leak in job.trace]
+def test_no_log_tells_of_the_machine_it_was_recorded_on(case: Case) -> None:
+    leaks = (b"/root", b"/home/", b".pyenv", b"Looking in ", b"127.0.0.1")
+    logs = {job.name: job.trace for job in case.pipeline.jobs}
+    assert not [(name, leak) for name, log in logs.items() for leak in leaks if leak in log]
 
 
 def uncoloured(trace: bytes) -> bytes:

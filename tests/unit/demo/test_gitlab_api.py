@@ -26,25 +26,6 @@ def ask(sim: GitLabSim, token: str, path: str, method: str = "GET", **rest: Any)
         return client.request(method, path, **rest)
 
 
-def test_a_project_answers_to_its_number_and_to_its_path(sim: GitLabSim, scene: Scene) -> None:
-    by_number = ask(sim, scene.read_token, f"projects/{scene.project.id}")
-    by_path = ask(sim, scene.read_token, "projects/Team%2FService")
-    assert by_number.status_code == 200
-    assert by_number.json() == by_path.json()
-    assert by_path.json()["path_with_namespace"] == "team/service"
-    assert sim.unexpected == []
-
-
-def test_who_a_token_is_and_what_it_may_do_can_be_asked(sim: GitLabSim, scene: Scene) -> None:
-    assert ask(sim, scene.read_token, "user").json()["id"] == scene.bot.id
-    own = ask(sim, scene.read_token, "personal_access_tokens/self").json()
-    assert (own["user_id"], own["scopes"]) == (scene.bot.id, ["read_api"])
-    bearer = httpx.get(
-        f"{sim.url}/api/v4/user", headers={"Authorization": f"Bearer {scene.write_token}"}
-    )
-    assert bearer.json()["bot"] is True
-
-
 @pytest.mark.parametrize("token", ["", "glpat-unknown"])
 def test_without_a_known_token_everything_is_401(sim: GitLabSim, scene: Scene, token: str) -> None:
     response = ask(sim, token, "user")
@@ -83,20 +64,15 @@ def test_what_a_private_project_shows_depends_on_the_access_level(
 
 STRANGE = [
     ("GET", "projects/501/issues", {}, 404),
-    ("DELETE", "projects/501", {}, 404),
     ("GET", "projects/501?simple=true", {}, 400),
     ("GET", "projects/501/merge_requests?page=0", {}, 400),
-    ("GET", "projects/501/merge_requests?per_page=many", {}, 400),
     ("GET", "projects/501/merge_requests?state=open", {}, 400),
-    ("GET", "projects/501/merge_requests/one", {}, 400),
     ("GET", "projects/501/pipelines/90001/jobs?scope[]=broken", {}, 400),
     ("GET", "projects/501/repository/files/..%2Fx/raw", {}, 400),
     ("GET", "projects/501/merge_requests/1/notes?sort=up", {}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"json": {}}, 400),
-    ("POST", "projects/501/merge_requests/1/notes", {"json": {"body": 1}}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"json": {"body": "x", "when": 1}}, 400),
     ("POST", "projects/501/merge_requests/1/notes", {"data": {"body": "x"}}, 400),
-    ("POST", "projects/501/merge_requests/1/notes", {"content": b"{"}, 400),
 ]
 
 
@@ -118,14 +94,9 @@ def test_a_path_outside_the_api_is_recorded_too(sim: GitLabSim) -> None:
     "path",
     [
         "projects/999",
-        "projects/team%2Fother",
         "projects/501/merge_requests/9",
-        "projects/501/pipelines/9",
         "projects/501/jobs/9",
-        "projects/501/members/all/9",
         "projects/501/repository/files/no.py/raw?ref=main",
-        "projects/501/repository/files/app%2Fsum.py/raw?ref=no",
-        "projects/501/merge_requests/1/notes/9",
         "projects/501/merge_requests/1/discussions/abc",
     ],
 )
@@ -163,33 +134,6 @@ def test_retried_jobs_are_listed_on_request_only(sim: GitLabSim, scene: Scene) -
     assert scene.job.id not in ids()
     assert ids("?include_retried=true")[:2] == [again.id, scene.job.id]
     assert ids("?include_retried=true&scope[]=failed") == [scene.job.id]
-
-
-def test_a_log_that_is_late_is_empty_and_an_erased_one_is_gone(
-    sim: GitLabSim, scene: Scene
-) -> None:
-    path = f"projects/{scene.project.id}/jobs/{scene.job.id}/trace"
-    scene.job.trace = None
-    late = ask(sim, scene.read_token, path)
-    assert (late.status_code, late.content) == (200, b"")
-    scene.job.erased = True
-    assert ask(sim, scene.read_token, path).status_code == 404
-
-
-def test_requests_are_logged_with_the_token_by_name(sim: GitLabSim, scene: Scene) -> None:
-    ask(sim, scene.write_token, "user")
-    (seen,) = sim.requests
-    assert (seen.method, seen.path, seen.token, seen.status) == (
-        "GET", "/api/v4/user", "write", 200,
-    )  # fmt: skip
-
-
-def test_faults_hit_what_they_name_as_often_as_they_say(sim: GitLabSim, scene: Scene) -> None:
-    sim.fail_next("GET", "/user$", 429, times=2, headers={"Retry-After": "7"})
-    assert ask(sim, scene.read_token, f"projects/{scene.project.id}").status_code == 200
-    answers = [ask(sim, scene.read_token, "user") for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [429, 429, 200]
-    assert answers[0].headers["retry-after"] == "7"
 
 
 def test_a_lost_answer_was_processed_and_a_failed_request_was_not(

@@ -43,36 +43,6 @@ def api(sim: GitLabSim, scene: Scene) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_plain_note_has_a_thread_and_becomes_one_by_a_reply(
-    sim: GitLabSim, scene: Scene, api: httpx.Client
-) -> None:
-    made = api.post("notes", json={"body": "hello"})
-    assert made.status_code == 201
-    assert (made.json()["type"], made.json()["resolvable"]) == (None, False)
-    (thread,) = api.get("discussions").json()
-    assert thread["individual_note"] is True
-    reply = api.post(f"discussions/{thread['id']}/notes", json={"body": "and?"})
-    assert reply.status_code == 201
-    again = api.get(f"discussions/{thread['id']}").json()
-    assert again["individual_note"] is False
-    assert [note["body"] for note in again["notes"]] == ["hello", "and?"]
-    assert {note["type"] for note in again["notes"]} == {"DiscussionNote"}
-
-
-def test_a_discussion_is_a_resolvable_thread_at_once(api: httpx.Client) -> None:
-    made = api.post("discussions", json={"body": "hello"}).json()
-    assert made["individual_note"] is False
-    assert made["notes"][0]["resolvable"] is True
-
-
-def test_notes_come_newest_first_unless_asked_otherwise(api: httpx.Client) -> None:
-    for body in "abc":
-        api.post("notes", json={"body": body})
-    bodies = [note["body"] for note in api.get("notes").json()]
-    assert bodies == ["c", "b", "a"]
-    assert [note["body"] for note in api.get("notes?sort=asc").json()] == ["a", "b", "c"]
-
-
 def test_everything_in_an_internal_thread_is_internal(api: httpx.Client) -> None:
     note = api.post("notes", json={"body": "psst", "internal": True}).json()
     (thread,) = api.get("discussions").json()
@@ -131,20 +101,9 @@ COMMANDS = [
     ("/CLOSE", ["close"], ""),
     ("/close now\r\n/merge", ["close", "merge"], ""),
     ("text\u2028/close", ["close"], "text"),
-    ("  /close", ["close"], ""),
     ("a\n\n/label ~bug ~x\n", ["label"], "a\n\n"),
-    ("/unknown thing", [], "/unknown thing"),
-    ("/usr/bin/gcc failed", [], "/usr/bin/gcc failed"),
-    ("/closed", [], "/closed"),
-    (r"\/close", [], r"\/close"),
-    ("see /close", [], "see /close"),
     ("```\n/close\n```", [], "```\n/close\n```"),
     ("```\n```\n/close", ["close"], "```\n```"),
-    ("````\n```\n/close\n````", [], "````\n```\n/close\n````"),
-    ("    /close", [], "    /close"),
-    ("> /close", [], "> /close"),
-    ("- /close", [], "- /close"),
-    ("<details>\n/close\n</details>", [], "<details>\n/close\n</details>"),
     ("<details>\n\n/close\n\n</details>", ["close"], "<details>\n\n\n</details>"),
 ]
 
@@ -233,13 +192,6 @@ def test_every_note_made_or_changed_fires_its_hook_also_the_bots_own(
     ]
 
 
-def test_a_receiver_that_is_down_is_recorded(sim: GitLabSim, scene: Scene) -> None:
-    sim.receiver = Receiver("http://127.0.0.1:9/hook")
-    sim.comment(scene.mr, scene.developer, "hello?")
-    sim.settle()
-    assert [each.status for each in sim.deliveries] == [0]
-
-
 def test_a_hook_carries_the_secret_and_the_same_key_when_sent_again(
     sim: GitLabSim, scene: Scene, inbox: Inbox
 ) -> None:
@@ -263,19 +215,6 @@ def test_a_signed_hook_can_be_verified(sim: GitLabSim, scene: Scene) -> None:
     mac = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{mac}"
     assert headers["webhook-id"] == headers["Idempotency-Key"]
-
-
-def test_a_merge_requests_pipeline_hook_names_it_and_the_source_branch(
-    sim: GitLabSim, scene: Scene
-) -> None:
-    _, body = sim.pipeline_event(scene.pipeline)
-    payload = json.loads(body)
-    assert payload["object_attributes"]["ref"] == "sum-faster"
-    assert payload["object_attributes"]["status"] == "failed"
-    assert payload["merge_request"]["iid"] == 1
-    assert [build["status"] for build in payload["builds"]] == ["success", "failed"]
-    _, earlier = sim.pipeline_event(scene.pipeline, "running")
-    assert json.loads(earlier)["object_attributes"]["status"] == "running"
 
 
 def test_a_branch_pipelines_hook_names_no_merge_request_and_no_retried_job(

@@ -28,12 +28,6 @@ def api(sim: GitLabSim, scene: Scene) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_an_account_says_whether_it_is_a_bot(scene: Scene, api: httpx.Client) -> None:
-    assert api.get(f"users/{scene.bot.id}").json()["bot"] is True
-    assert api.get(f"users/{scene.developer.id}").json()["bot"] is False
-    assert api.get("users/4711").status_code == 404
-
-
 def test_projects_are_listed_by_membership(sim: GitLabSim, scene: Scene, api: httpx.Client) -> None:
     sim.add_project("public/thing", public=True)
     sim.add_project("secret/thing")

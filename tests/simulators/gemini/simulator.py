@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.demo.gemini import answers, checks, signatures
-from worker.demo.gemini.cache import Counted, ImplicitCache
-from worker.demo.gemini.protocol import Json, Refused, compact, invalid
-from worker.demo.gemini.reading import read
+from tests.simulators.gemini import answers, checks, signatures
+from tests.simulators.gemini.cache import Counted, ImplicitCache
+from tests.simulators.gemini.protocol import Json, Refused, compact, invalid
+from tests.simulators.gemini.reading import read
 from worker.demo.model_api import ModelApi
 from worker.demo.script import Script
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.simulators.openai.protocol import Json
 from worker.core.prompts import continuation
-from worker.demo.openai.protocol import Json
 from worker.demo.script import Asked, Result
 
 _REPLY = continuation("", files=True, seconds=0.0, changes=()).splitlines()[0]

@@ -4,11 +4,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.openai.cache import Counted, PrefixCache, tokens_of
-from worker.demo.openai.chat_checks import Server
-from worker.demo.openai.protocol import Json, compact
-from worker.demo.openai.reading import Sides, read
-from worker.demo.openai.simulator import Simulator
+from tests.simulators.openai.cache import Counted, PrefixCache, tokens_of
+from tests.simulators.openai.chat_checks import Server
+from tests.simulators.openai.protocol import Json, compact
+from tests.simulators.openai.reading import Sides, read
+from tests.simulators.openai.simulator import Simulator
 from worker.demo.script import Answer, Asked, Call, Empty, Refuse, Say, Script, Think, Truncated
 
 CREATED = 1_795_000_000

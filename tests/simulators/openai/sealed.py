@@ -4,7 +4,7 @@ import hashlib
 import re
 from typing import Any
 
-from worker.demo.openai.protocol import Json, Refused, invalid
+from tests.simulators.openai.protocol import Json, Refused, invalid
 
 _SEALED = re.compile(r"gAAAA([0-9a-f]{16})([0-9a-f]{32})")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.demo.gemini.protocol import compact
+from tests.simulators.gemini.protocol import compact
 
 CHARACTERS_PER_TOKEN = 4
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from worker.demo.gemini.protocol import Json, calls, invalid, responses, signs
+from tests.simulators.gemini.protocol import Json, calls, invalid, responses, signs
 
 MAX_OUTPUT = 65_536
 PLAIN_LIMIT = 32_768

@@ -6,9 +6,9 @@ from typing import Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tests.simulators.openai.cache import Counted, PrefixCache
+from tests.simulators.openai.protocol import Json, Refused, compact, invalid, parse
 from worker.demo.model_api import ModelApi
-from worker.demo.openai.cache import Counted, PrefixCache
-from worker.demo.openai.protocol import Json, Refused, compact, invalid, parse
 from worker.demo.script import Answer, Asked, Script
 
 

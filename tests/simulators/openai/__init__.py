@@ -3,7 +3,7 @@
 What the APIs refuse is refused here in their own words, and kept in `unexpected`.
 """
 
-from worker.demo.openai.chat import ChatSim
-from worker.demo.openai.responses import ResponsesSim
+from tests.simulators.openai.chat import ChatSim
+from tests.simulators.openai.responses import ResponsesSim
 
 __all__ = ["ChatSim", "ResponsesSim"]

@@ -3,7 +3,7 @@
 What the API refuses is refused here in its own words, and kept in `GeminiSim.unexpected`.
 """
 
-from worker.demo.gemini.cache import ImplicitCache
-from worker.demo.gemini.simulator import GeminiSim
+from tests.simulators.gemini.cache import ImplicitCache
+from tests.simulators.gemini.simulator import GeminiSim
 
 __all__ = ["GeminiSim", "ImplicitCache"]

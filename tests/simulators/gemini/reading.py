@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.simulators.gemini.protocol import Json, responses, texts
 from worker.core.prompts import continuation
-from worker.demo.gemini.protocol import Json, responses, texts
 from worker.demo.script import Asked, Result
 
 _REPLY = continuation("", files=True, seconds=0.0, changes=()).splitlines()[0]

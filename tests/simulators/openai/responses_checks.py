@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from worker.demo.openai import protocol, sealed
-from worker.demo.openai.protocol import Json, Refused, invalid, known
+from tests.simulators.openai import protocol, sealed
+from tests.simulators.openai.protocol import Json, Refused, invalid, known
 
 MAX_TOKENS = 128_000
 REASONED = "r"

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.gemini.cache import Counted, tokens
-from worker.demo.gemini.protocol import Json, compact, signs
-from worker.demo.gemini.signatures import sign
+from tests.simulators.gemini.cache import Counted, tokens
+from tests.simulators.gemini.protocol import Json, compact, signs
+from tests.simulators.gemini.signatures import sign
 from worker.demo.script import Answer, Call, Empty, Refuse, Say, Think, Truncated
 
 THOUGHT_TOKENS = 32

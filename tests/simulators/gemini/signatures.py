@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.gemini.protocol import Json, calls, invalid, responses, signs
+from tests.simulators.gemini.protocol import Json, calls, invalid, responses, signs
 
 DUMMIES = frozenset({"context_engineering_is_the_way_to_go", "skip_thought_signature_validator"})
 _OURS = b"\x01thought"

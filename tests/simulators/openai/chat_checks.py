@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.demo.openai import protocol
-from worker.demo.openai.protocol import Json, Refused, invalid, known
+from tests.simulators.openai import protocol
+from tests.simulators.openai.protocol import Json, Refused, invalid, known
 
 MAX_TOKENS = 128_000
 _EVERYBODY = {

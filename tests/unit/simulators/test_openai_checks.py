@@ -1,16 +1,16 @@
 """What the simulators refuse, and that they refuse nothing else."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from worker.demo.openai.cache import PrefixCache
-from worker.demo.openai.chat_checks import Server
-from worker.demo.openai.protocol import Refused, parse
-from worker.demo.openai.responses_checks import check_body
-from worker.demo.openai.sealed import seal
+from tests.simulators.openai.cache import PrefixCache
+from tests.simulators.openai.chat_checks import Server
+from tests.simulators.openai.protocol import Refused, parse
+from tests.simulators.openai.responses_checks import check_body
+from tests.simulators.openai.sealed import seal
+from tests.unit.simulators.changes import Change, drop, put
 
 Body = dict[str, Any]
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
@@ -66,33 +66,6 @@ def responses() -> Body:
     }
 
 
-Change = Callable[[Body], None]
-
-
-def put(*path: Any, to: Any) -> Change:
-    """A change: the value at `path` becomes `to`."""
-
-    def change(body: Body) -> None:
-        place: Any = body
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = to
-
-    return change
-
-
-def drop(*path: Any) -> Change:
-    """A change: the value at `path` goes."""
-
-    def change(body: Body) -> None:
-        place: Any = body
-        for step in path[:-1]:
-            place = place[step]
-        del place[path[-1]]
-
-    return change
-
-
 def repeat(said: str, at: int) -> Change:
     """A change: a message or item is there twice."""
     return lambda body: body[said].insert(at, copy.deepcopy(body[said][at]))
@@ -108,51 +81,30 @@ def test_the_valid_bodies_are_taken() -> None:
     ("change", "says"),
     [
         (put("novelty", to=1), "Unknown parameter: 'novelty'."),
-        (put("prompt_cache_key", to="x"), "Unknown parameter: 'prompt_cache_key'."),
-        (put("max_completion_tokens", to=1), "Unknown parameter: 'max_completion_tokens'."),
-        (drop("model"), "Missing required parameter: 'model'."),
-        (put("messages", to=[]), "Invalid 'messages': empty array."),
         (put("max_tokens", to=0), "max_tokens is too large"),
-        (put("max_tokens", to="9"), "expected an integer, but got str"),
-        (put("stream", to=True), "only one plain answer is simulated"),
         (put("tools", to=[]), "Invalid 'tools': empty array."),
         (drop("tools"), "'tool_choice' is only allowed when 'tools' are specified"),
         (
             put("tool_choice", to="any"),
             "Invalid value: 'any'. Supported values are: 'auto', 'none'",
         ),
-        (put("tools", 0, "name", to="x"), "Unknown parameter: 'tools[0].name'."),
         (put("tools", 0, "function", "name", to="a.b"), "does not match pattern"),
         (put("tools", 0, "function", "parameters", to={}), "schema must be a JSON Schema"),
         (put("messages", 1, "role", to="developer"), "Invalid value: 'developer'."),
-        (put("messages", 1, to=7), "Invalid value: 'None'."),
-        (put("messages", 1, "cache_control", to={}), "messages[1].cache_control"),
-        (put("messages", 1, "content", to=[]), "expected a string, but got list"),
         (put("messages", 1, "content", to=" "), "non-empty string"),
         (put("messages", 2, "content", to=None), "expected a string, got null"),
         (put("messages", 2, "reasoning_content", to="x"), "messages[2].reasoning_content"),
-        (put("messages", 2, "tool_calls", to=[]), "Invalid 'messages[2].tool_calls': empty array"),
-        (put("messages", 2, "tool_calls", 0, "index", to=0), "tool_calls[0].index"),
-        (put("messages", 2, "tool_calls", 0, "type", to="x"), "Supported values are: 'function'"),
         (put("messages", 2, "tool_calls", 0, "id", to="x" * 41), "maximum length 40"),
-        (drop("messages", 2, "tool_calls", 0, "id"), "tool_calls[0].id"),
-        (put("messages", 2, "tool_calls", 0, "function", "name", to="a.b"), "match pattern"),
-        (put("messages", 2, "tool_calls", 0, "function", "arguments", to={}), "expected a string"),
         (
             put("messages", 2, "tool_calls", 0, "function", "arguments", to="{"),
             "Expecting property",
         ),
-        (put("messages", 2, "tool_calls", 0, "function", "arguments", to="[]"), "from a mapping"),
-        (drop("messages", 3, "tool_call_id"), "messages[3].tool_call_id"),
         (put("messages", 3, "tool_call_id", to="b"), "must be a response to a preceeding message"),
         (drop("messages", 2), "must be a response to a preceeding message"),
         (drop("messages", 3), "did not have response messages: a"),
         (repeat("messages", 3), "must be a response to a preceeding message"),
-        (repeat("messages", 2), "did not have response messages: a"),
         (repeat("messages", 4), "must alternate user/assistant"),
         (repeat("messages", 0), "System message must be at the beginning"),
-        (drop("messages", slice(1, 5)), "must alternate user/assistant"),
-        (drop("messages", slice(3, 5)), "did not have response messages: a"),
         (drop("messages", 1), "must alternate user/assistant"),
     ],
 )
@@ -184,22 +136,6 @@ def test_openai_s_own_chat_refuses(change: Change, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        repeat("messages", 4),
-        put("messages", 2, "content", to=""),
-        put("messages", 2, "tool_calls", 0, "function", "arguments", to="{"),
-        put("prompt_cache_key", to="x"),
-        put("model", to="gpt-4.1"),
-    ],
-)
-def test_openai_s_own_chat_takes_what_compatible_servers_refuse(change: Change) -> None:
-    body = own()
-    change(body)
-    Server(own=True).check(body)
-
-
 def test_a_server_that_wants_reasoning_back_refuses_calls_without_it() -> None:
     server, body = Server(reasoning="reasoning_content"), chat()
     with pytest.raises(Refused, match="must be passed back to the API"):
@@ -212,40 +148,23 @@ def test_a_server_that_wants_reasoning_back_refuses_calls_without_it() -> None:
     ("change", "says"),
     [
         (put("novelty", to=1), "Unknown parameter: 'novelty'."),
-        (put("messages", to=[]), "Unknown parameter: 'messages'."),
-        (drop("input"), "Missing required parameter: 'input'."),
-        (put("input", to=[]), "Invalid 'input': empty array."),
         (put("model", to="qwen3"), "'qwen3' does not exist"),
         (drop("store"), "not stored are simulated"),
-        (put("max_output_tokens", to=0), "max_output_tokens is too large"),
-        (put("include", 0, to="x"), "Invalid value: 'x'."),
-        (put("reasoning", "effort", to="x"), "Invalid value: 'x'."),
-        (put("reasoning", "budget", to=1), "Unknown parameter: 'reasoning.budget'."),
         (put("prompt_cache_key", to="x" * 65), "string too long"),
         (put("tools", 0, to={"type": "function", "function": {}}), "'tools[0].function'"),
-        (drop("tools", 0, "name"), "Missing required parameter: 'tools[0].name'."),
         (drop("tools", 0, "strict"), "'additionalProperties' is required to be supplied"),
         (put("tools", 0, "parameters", to={}), "schema must be a JSON Schema"),
         (drop("tools"), "'tool_choice' is only allowed when 'tools' are specified"),
         (put("input", 0, "content", 0, "type", to="text"), "Supported values are: 'input_text'"),
         (put("input", 2, "content", 0, "type", to="input_text"), "'output_text', 'refusal'"),
-        (put("input", 2, "novelty", to=1), "Unknown parameter: 'input[2].novelty'."),
-        (put("input", 2, "status", to="x"), "Invalid value: 'x'."),
-        (put("input", 0, "role", to="tool"), "Invalid value: 'tool'."),
-        (put("input", 3, "type", to="tool_call"), "Invalid value: 'tool_call'."),
         (put("input", 3, "id", to="call_1"), "Expected an ID that begins with 'fc'."),
         (put("input", 3, "call_id", to="x" * 65), "maximum length 64"),
-        (put("input", 3, "name", to="a.b"), "does not match pattern"),
-        (put("input", 3, "arguments", to={}), "expected a string"),
         (drop("input", 4), "No tool output found for function call a."),
-        (drop("input", slice(4, 6)), "No tool output found for function call a."),
         (drop("input", 3), "No tool call found for function call output with call_id a."),
         (repeat("input", 4), "No tool call found for function call output with call_id a."),
         (repeat("input", 3), "Duplicate function call with call_id a."),
-        (put("input", 4, "output", to=None), "expected a string"),
         (drop("input", 1), "'msg_r1' of type 'message' was provided without its required"),
         (drop("input", slice(2, 5)), "'rs_r1' of type 'reasoning' was provided without its"),
-        (drop("input", slice(2, 6)), "'rs_r1' of type 'reasoning' was provided without its"),
         (drop("input", 1, "encrypted_content"), "Items are not persisted when `store` is set"),
         (put("input", 1, "encrypted_content", to="gAAAAx"), "could not be verified"),
         (put("input", 1, "id", to="rs_other"), "could not be verified"),
@@ -259,9 +178,7 @@ def test_the_responses_api_refuses(change: Change, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"[]", b'{"a":NaN}', b"\xff", b'{"a":"\\ud800"}', b"[" * 10**6]
-)
+@pytest.mark.parametrize("raw", [b"[]", b'{"a":NaN}', b'{"a":"\\ud800"}'])
 def test_what_is_not_a_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(Refused):
         parse(raw)

@@ -5,12 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.openai import sealed
-from worker.demo.openai.cache import Counted, PrefixCache, tokens_of
-from worker.demo.openai.protocol import Json, compact
-from worker.demo.openai.reading import Sides, read
-from worker.demo.openai.responses_checks import REASONED, check_body
-from worker.demo.openai.simulator import Simulator
+from tests.simulators.openai import sealed
+from tests.simulators.openai.cache import Counted, PrefixCache, tokens_of
+from tests.simulators.openai.protocol import Json, compact
+from tests.simulators.openai.reading import Sides, read
+from tests.simulators.openai.responses_checks import REASONED, check_body
+from tests.simulators.openai.simulator import Simulator
 from worker.demo.script import Answer, Asked, Call, Refuse, Say, Script, Think, Truncated
 
 CREATED = 1_795_000_000.0

@@ -71,9 +71,9 @@ class Sandbox(Protocol):
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
         """Run `command` in bash, wait at most `timeout` seconds, then kill its process group.
 
-        Output over 4,096 bytes is spilled inside the container to `/tmp/_out/{number}.txt`
-        (stderr: `{number}.err.txt`) and only a preview crosses to the host. Processes the command
-        leaves in the background are killed when it ends.
+        Output over 4,096 bytes, or fewer if the spec says so, is spilled inside the container to
+        `/tmp/_out/{number}.txt` (stderr: `{number}.err.txt`) and only a preview crosses to the
+        host. Processes the command leaves in the background are killed when it ends.
 
         A value: any exit code, a signal, a time-out, an unknown command or folder, a command that
         killed everything it could. Raised: SandboxLimit for a command of over 1 MiB.

@@ -51,7 +51,8 @@ class ContainerSpec:
     `disk`, but never the last eighth of `memory`, so that a full disk is a full disk and not a
     dead container. The defaults give a workspace of 1.75 GB.
 
-    The caps are in bytes, the times in seconds. `grace` is what a command's report may be late.
+    The caps are in bytes, the times in seconds. `preview` is what is shown of one output, where it
+    is less than the usual 4,096 bytes. `grace` is what a command's report may be late.
     `shared_limits` asks the engine for no limit on memory, processes and processors, because it
     has none to give (rootless, without control groups of its own): whatever the engine runs in
     limits all its sandboxes together. Each process is then limited, and so is the number of a
@@ -65,6 +66,7 @@ class ContainerSpec:
     pids: int = 256
     disk: str = "2g"
     output_cap: int = 64 << 20
+    preview: int = 4096
     put_cap: int = 256 << 20
     archive_cap: int = 512 << 20
     unpacked_cap: int = 1 << 30

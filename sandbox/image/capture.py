@@ -11,10 +11,13 @@ from sandbox.image.preview import PREVIEW, decode, is_binary, preview
 
 
 class Capture:
-    """Fed piece by piece; the file is made when the preview cannot show everything."""
+    """Fed piece by piece; the file is made when the preview cannot show everything.
 
-    def __init__(self, path: str, cap: int) -> None:
-        self.path, self.cap = path, cap
+    The preview has at most `limit` bytes, the file `cap`.
+    """
+
+    def __init__(self, path: str, cap: int, limit: int = PREVIEW) -> None:
+        self.path, self.cap, self.limit = path, cap, limit
         self.size = self.lines = self.kept = 0
         self.head = self.tail = b""
         self.file: int | None = None
@@ -23,13 +26,13 @@ class Capture:
             os.unlink(path)
 
     def feed(self, data: bytes) -> None:
-        unwritten = self.head if self.size <= PREVIEW else b""
+        unwritten = self.head if self.size <= self.limit else b""
         self.size += len(data)
         self.lines += data.count(b"\n")
-        self.tail = (data if len(data) >= PREVIEW else self.tail + data)[-PREVIEW:]
-        if len(self.head) < PREVIEW:
-            self.head = (self.head + data)[:PREVIEW]
-        if self.size > PREVIEW:
+        self.tail = (data if len(data) >= self.limit else self.tail + data)[-self.limit :]
+        if len(self.head) < self.limit:
+            self.head = (self.head + data)[: self.limit]
+        if self.size > self.limit:
             self.keep(unwritten + data)
 
     def keep(self, data: bytes) -> None:
@@ -50,11 +53,11 @@ class Capture:
             self.full = True
 
     def report(self) -> Json:
-        binary = is_binary(self.head + self.tail if self.size > PREVIEW else self.head)
-        text = preview(self.head, self.tail, self.size, self.lines)
+        binary = is_binary(self.head + self.tail if self.size > self.limit else self.head)
+        text = preview(self.head, self.tail, self.size, self.lines, self.limit)
         if binary:
             text = f"binary data, {self.size:,} bytes"
-        if self.size <= PREVIEW and text != decode(self.head):
+        if self.size <= self.limit and text != decode(self.head):
             self.keep(self.head)
         if self.file is not None:
             os.close(self.file)

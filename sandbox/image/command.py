@@ -17,6 +17,7 @@ from importlib import import_module
 
 from sandbox.image.capture import Capture
 from sandbox.image.frames import CHUNK, Json, write_all
+from sandbox.image.preview import PREVIEW
 
 OUT, DATA = "/tmp/_out", "/tmp/data"
 ARGUMENT = 100_000  # the kernel takes 128 KiB in one argument
@@ -221,8 +222,9 @@ def do_exec(request: Json) -> Json:
     make_folder(OUT)
     make_folder(DATA)
     wake = wake_on_child()
-    number, cap, pipes = request["number"], request["cap"], dict[int, Capture]()
-    out, err = Capture(f"{OUT}/{number}.txt", cap), Capture(f"{OUT}/{number}.err.txt", cap)
+    pipes = dict[int, Capture]()
+    path, caps = f"{OUT}/{request['number']}", (request["cap"], request.get("preview", PREVIEW))
+    out, err = Capture(f"{path}.txt", *caps), Capture(f"{path}.err.txt", *caps)
     ends = [pipe_into(capture, pipes) for capture in (out, err)]
     try:
         pid = spawn(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)

@@ -51,14 +51,14 @@ def fit(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) 
     return cut(raw, size)
 
 
-def preview(head: bytes, tail: bytes, size: int, lines: int) -> str:
-    """All of an output, or its head and tail with the cut marked: at most 4,096 bytes.
+def preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
+    """All of an output, or its head and tail with the cut marked: at most `limit` bytes.
 
-    `head` and `tail` are its first and last 4,096 bytes, `size` and `lines` count all of it.
+    `head` and `tail` are its first and last `limit` bytes, `size` and `lines` count all of it.
     """
-    if size <= PREVIEW and len(decode(head).encode()) <= PREVIEW:
+    if size <= limit and len(decode(head).encode()) <= limit:
         return decode(head)
-    room = PREVIEW - 96
+    room = limit - 96
     top = fit(head, room // 3, min(room // 3, size), cut_head)
     rest = min(room - room // 3, size - len(top))
     bottom = fit(tail, room - room // 3, rest, cut_tail)

@@ -5,12 +5,15 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from sandbox.base import DATA, OUT, Driver, ExecResult, Sandbox, SandboxGone, SandboxLimit
 from sandbox.framed import FramedSandbox
 from sandbox.soon import Warmable
+from sandbox.spec import ContainerSpec
+from tests.sandboxes import Kind
 
 PREVIEW = 4096
 
@@ -148,6 +151,16 @@ def test_output_is_spilled_above_4096_bytes(sandbox: Sandbox, size: int, spilled
     assert ("not shown" in out.preview) == spilled
     listed = run(sandbox, f"ls {OUT}", number=2).stdout.preview
     assert listed == ("1.txt\n" if spilled else "")
+
+
+def test_less_is_shown_and_more_is_spilled_where_the_spec_says_so(
+    kind: Kind, container_spec: ContainerSpec
+) -> None:
+    with kind(replace(container_spec, preview=1024)).start("less") as sandbox:
+        out = run(sandbox, "seq 1 1000").stdout
+        assert 900 < len(out.preview.encode()) <= 1024
+        assert (out.path, out.kept) == (f"{OUT}/1.txt", 3893)
+        assert run(sandbox, "head -c 1024 /dev/zero | tr '\\0' x", number=2).stdout.path is None
 
 
 def test_a_used_number_is_used_again(sandbox: Sandbox) -> None:

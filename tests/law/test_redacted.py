@@ -12,6 +12,7 @@ HOME = "worker/core/redacted_values.py"
 ASSUME = {
     "worker/sources/spool.py": "reads back from a file what was redacted before it was written",
     "worker/sources/packing.py": "packs members that are redacted one by one",
+    "worker/sources/file.py": "numbers some lines of a file that was redacted as a whole",
     "worker/sources/revealed.py": "puts the names of unseen characters in their place",
     "worker/sources/log.py": "says how large a log is, and which versions its redacted lines name",
 }

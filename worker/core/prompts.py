@@ -28,7 +28,7 @@ about it. A human reads your last message as a note on the merge request.
   writable place; nothing outside the sandbox changes.
 - `fetch_to_sandbox` saves what a data source returns to a file under /tmp/data, so that you can
   search it with grep, jq, awk, python3. Do this for job logs and other large documents.
-- Output over 4 KB is saved to /tmp/_out and you see a preview with the file's path. Read on with
+- Long output is saved to /tmp/_out and you see a preview with the file's path. Read on with
   `sed -n`, `grep -n`, `head`, `jq`, for job logs with `log`; don't ask for the same output again.
 - Independent calls may be made in one answer.
 """

@@ -53,7 +53,7 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
     words = _by_part(_words(text, project))
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
-    lines = _named_lines(text)
+    lines = named_lines(text)
     told = (replace(touch, line=_added_line(touch, changed, lines)) for touch in found)
     return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
 
@@ -69,6 +69,28 @@ def added_lines(diff: str) -> frozenset[int]:
                 found.add(number)
             number += 1
     return frozenset(found)
+
+
+def named_lines(text: str) -> tuple[tuple[str, int], ...]:
+    """The places "path:12" that an error names, each once, in order."""
+    found = ((each[1], int(each[2])) for each in _LINE.finditer(text[:MAX_TEXT]))
+    return tuple(dict.fromkeys(found))
+
+
+def lines_of(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+    """The lines of the file at `path` in the repository that are among the `named` places."""
+    parts = tuple(path.split("/"))
+    return tuple(number for each, number in named if _means(each, parts))
+
+
+def lines_defining(lines: Sequence[str], text: str) -> tuple[int, ...]:
+    """The numbers of the lines that define what the error `text` names: a test, a function."""
+    named = frozenset(_IDENTIFIER.findall(text[:MAX_TEXT]))
+    return tuple(
+        number
+        for number, line in enumerate(lines, 1)
+        if any(name in named and _telling(name) for name in _DEFINES.findall(line[:400]))
+    )
 
 
 def definitions(diff: str) -> frozenset[str]:
@@ -185,17 +207,17 @@ def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
     return None
 
 
-def _named_lines(text: str) -> list[tuple[str, int]]:
-    """The places "path:12" that the text names."""
-    return [(found[1], int(found[2])) for found in _LINE.finditer(text)]
+def _means(named: str, parts: tuple[str, ...]) -> bool:
+    """Whether a path as its tool wrote it may be the file of these parts."""
+    found = tuple(part for part in named.replace("\\", "/").split("/") if part not in ("", "."))
+    return _ends(parts, found) or _ends(found, parts)
 
 
-def _added_line(touch: Touch, changed: Sequence[Changed], lines: list[tuple[str, int]]) -> int:
+def _added_line(touch: Touch, changed: Sequence[Changed], lines: Sequence[tuple[str, int]]) -> int:
     added = next((each.added for each in changed if each.path == touch.path), frozenset())
     parts = tuple(touch.path.split("/"))
     for path, number in lines if added and not touch.tested else ():
-        named = tuple(part for part in path.replace("\\", "/").split("/") if part not in ("", "."))
-        if number in added and (_ends(parts, named) or _ends(named, parts)):
+        if number in added and _means(path, parts):
             return number
     return 0
 

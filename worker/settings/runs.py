@@ -20,6 +20,13 @@ class LimitSettings(Part):
     )
     wall_clock: float = Field(default=900.0, gt=0, description="Seconds of one run.")
     cost_usd: float = Field(default=2.0, gt=0, description="Dollars of one run.")
+    preview_bytes: int = Field(
+        default=4096,
+        ge=1024,
+        le=65_536,
+        description="Bytes of one result that the model is shown; the whole is a file. Of the "
+        "output of a command never more than 4096; a diff of up to 8 KB is shown whole.",
+    )
     turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
     project_concurrency: int = Field(
         default=0,

@@ -14,14 +14,13 @@ from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.artifacts import ARTIFACT
 from worker.sources.client import NotFound
-from worker.sources.file import FILE
+from worker.sources.file import FILE, known_lines
 from worker.sources.reader import Reader
 from worker.sources.test_report import TEST_REPORT
 
 SECONDS = 90.0
 """Seconds after which nothing more is fetched to prove quotes by."""
 
-_CUT = re.compile(r"\[\.\.\. \d+ bytes of this file are left out here \.\.\.\]")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -119,11 +118,7 @@ def _file_lines(document: Document) -> list[str]:
     """The lines of a file as far as their numbers are known: up to where it was cut."""
     if document.chunks:
         raise SourceError("it is a binary file, which has no lines")
-    lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
-    if document.missing:
-        cut = next((at for at, line in enumerate(lines) if _CUT.fullmatch(line)), len(lines))
-        return lines[:cut]
-    return lines if lines[-1] else lines[:-1]
+    return known_lines(document)
 
 
 def _told(document: Document, name: str) -> Iterator[str]:

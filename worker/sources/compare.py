@@ -6,10 +6,11 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.hostile import one_line
+from worker.core.ports import Document
 from worker.sources import wire
-from worker.sources.base import RawDocument, SourceDef
+from worker.sources.base import SourceDef
 from worker.sources.client import NotFound
-from worker.sources.mr_diff import fitting, left_out, rendered
+from worker.sources.mr_diff import diff_document, fitting, left_out, rendered
 from worker.sources.reader import Reader
 
 MAX_COMMITS = 100
@@ -27,7 +28,7 @@ class Compare(Arguments):
     )
 
 
-def fetch(args: Compare, reader: Reader) -> RawDocument:
+def fetch(args: Compare, reader: Reader) -> Document:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
@@ -39,7 +40,7 @@ def fetch(args: Compare, reader: Reader) -> RawDocument:
     if len(found.commits) > MAX_COMMITS:
         missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
     text = _commits(found.commits) + rendered(found.diffs, shown)
-    return RawDocument(text, "; ".join(missing))
+    return diff_document(text, "; ".join(missing), reader)
 
 
 def _compared(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:

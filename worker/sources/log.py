@@ -33,8 +33,8 @@ class Log:
     """A job's log, cleaned and redacted. `missing` says what is not in it.
 
     `hidden` lines at the top are not on the job's page, which counts from the line after. `final`:
-    it will stay as it is. `seconds` lie between the first and the last time that it shows, 0 if it
-    shows none. Safe to share by threads.
+    it will stay as it is. `failed`: its job did. `seconds` lie between the first and the last time
+    that it shows, 0 if it shows none. Safe to share by threads.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Log:
         hidden: int,
         final: bool,
         seconds: int,
+        failed: bool,
         outline: Redacted | None,
         digest: Digest | None,
         find_green: Callable[[], Green | None] | None,
@@ -55,6 +56,7 @@ class Log:
         self.hidden = hidden
         self.final = final
         self.seconds = seconds
+        self.failed = failed
         self._outline = outline
         self._digest = digest
         self._find_green = find_green

@@ -44,6 +44,10 @@ GREEN_SECONDS = 5.0
 MAX_GREENS = 12
 """Logs of passed runs that a session fetches unasked."""
 
+MAX_ERRORS = 8
+ERROR = 2048
+"""Logs of failed jobs, and bytes of each, that tell what a file or a diff is looked at for."""
+
 ENDED = frozenset({"success", "failed", "canceled", "skipped"})
 
 
@@ -88,6 +92,12 @@ class JobLogs:
         """The log of a job, cleaned and redacted. Raises SourceError."""
         return self.log(job_id).document()
 
+    def error_text(self) -> str:
+        """What the logs say that were read so far of the failures of their jobs."""
+        with self._lock:
+            failed = [log for log in self._kept.values() if log.failed][-MAX_ERRORS:]
+        return "\n".join(log.preview(ERROR) for log in failed)
+
     def url(self, job_id: int, number: int) -> str:
         """A link to the line, or to the job if its page does not show the line."""
         try:
@@ -128,6 +138,7 @@ class JobLogs:
             seconds=read.timeline.seconds,
             outline=self._outline(read.timeline),
             digest=read.digest,
+            failed=job.status == "failed",
             find_green=(lambda: self._green(job)) if job.status == "failed" else None,
         )
 

@@ -1,7 +1,11 @@
 """`gitlab_get_mr_diff`: the merge request's diff as one unified diff."""
 
+from dataclasses import replace
+
+from worker.core.ports import Document
+from worker.core.preview_diff import preview_diff
 from worker.sources import wire
-from worker.sources.base import NoArguments, RawDocument, SourceDef
+from worker.sources.base import NoArguments, RawDocument, SourceDef, redacted_document
 from worker.sources.client import Listing
 from worker.sources.reader import Reader
 
@@ -13,14 +17,29 @@ MAX_SIZE = 8 * 1024 * 1024
 """Characters of all diffs together; a file past that is named only."""
 
 
-def fetch(args: NoArguments, reader: Reader) -> RawDocument:
+SHOWN_WHOLE = 8192
+"""Bytes of a diff that the model is shown as a whole."""
+
+
+def fetch(args: NoArguments, reader: Reader) -> Document:
     """A summary, a line for each file, then the diffs."""
     found = changed_files(reader)
     shown, cut = fitting(found.items)
     missing = left_out(cut)
     if found.more:
         missing.append(f"all files after the first {len(found.items)}")
-    return RawDocument(rendered(found.items, shown), "; ".join(missing))
+    return diff_document(rendered(found.items, shown), "; ".join(missing), reader)
+
+
+def diff_document(diff: str, missing: str, reader: Reader) -> Document:
+    """A diff as a document, of which the hunks are shown first that the failing jobs' logs name."""
+    made = redacted_document(RawDocument(diff, missing), reader.redact)
+    text, project = made.data.decode(errors="replace"), reader.subject.project
+
+    def preview(limit: int) -> str:
+        return preview_diff(text, reader.logs.error_text(), project, limit)
+
+    return replace(made, preview=preview, shown_whole=SHOWN_WHOLE)
 
 
 def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
@@ -100,7 +119,8 @@ MR_DIFF = SourceDef(
     name="gitlab_get_mr_diff",
     description=(
         "The merge request's changes: a line for each file, then one unified diff against the "
-        "merge base."
+        "merge base. You see it with the new file's line numbers, up to 8 KB as a whole, of more "
+        "the hunks first that the failing jobs' logs name; saved, it is a plain diff."
     ),
     args=NoArguments,
     fetch=fetch,

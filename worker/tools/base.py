@@ -10,6 +10,7 @@ from worker.arguments import A, schema
 from worker.core.hostile import one_line
 from worker.core.messages import ToolSpec
 from worker.core.ports import Source
+from worker.core.preview import LIMIT
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
 
 MAX_TOLD = 300
@@ -24,12 +25,14 @@ class Bench:
 
     `exec_timeout` is the longest a command may take, in seconds. `redact` takes secrets out of
     results, whatever they are made of; what is written into the sandbox comes redacted.
+    `preview_bytes` are those of one result that the model is shown.
     """
 
     sandbox: Sandbox
     sources: Mapping[str, Source]
     exec_timeout: float
     redact: Callable[[str], str]
+    preview_bytes: int = LIMIT
 
 
 @dataclass(frozen=True, slots=True)

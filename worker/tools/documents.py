@@ -12,29 +12,32 @@ from worker.core.preview import head_and_tail
 from worker.errors import ArgumentError
 from worker.tools.base import Bench, Made
 
-INLINE = 4096
-"""The most bytes of one document that the model sees unasked (design, section 5)."""
-
-
 PARTS = (64 << 20, 16 << 20, 2 << 20)
 """Bytes of a document that are tried when the whole does not fit into the sandbox."""
 
 
 def inline(document: Document, bench: Bench, number: int) -> Made:
     """The document itself if it is small, else a file in the sandbox and a preview."""
-    if document.chunks is None and len(document.data) <= INLINE:
-        return Made({"result": _value(document)} | _missing(document), len(document.data))
-    return fetched(document, bench, f"{OUT}/{number}.txt", INLINE)
+    size = len(document.data)
+    if document.chunks is None and size <= max(bench.preview_bytes, document.shown_whole):
+        shown = preview(document, size) if document.shown_whole else _value(document)
+        return Made({"result": shown} | _missing(document), size)
+    return _saved(document, bench, f"{OUT}/{number}.txt", preview(document, bench.preview_bytes))
 
 
-def fetched(document: Document, bench: Bench, path: str, limit: int) -> Made:
-    """The document as a file at `path`, with a preview of at most `limit` bytes."""
-    content = saved(document, bench, path, limit)
-    return Made(content | _missing(document), content["bytes"])
+def fetched(document: Document, bench: Bench, path: str, limit: int, alike: int = 1) -> Made:
+    """The document as a file at `path`, with a preview of at most `limit` bytes.
+
+    `alike` documents of its source share what may be shown of those that are shown whole.
+    """
+    whole = document.shown_whole // alike
+    room = whole if len(document.data) <= whole else limit
+    told = document.brief(room) if document.brief else preview(document, room)
+    return _saved(document, bench, path, told)
 
 
-def saved(document: Document, bench: Bench, path: str, limit: int) -> dict[str, Any]:
-    """Write the document to `path`.
+def _saved(document: Document, bench: Bench, path: str, shown: str) -> Made:
+    """Write the document to `path`; `shown` is its preview.
 
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
@@ -43,8 +46,9 @@ def saved(document: Document, bench: Bench, path: str, limit: int) -> dict[str, 
     if document.lines is not None or not document.chunks:
         lines = document.data.count(b"\n") if document.lines is None else document.lines
         content["lines"] = lines
-    content["preview"] = preview(document, limit)
-    return content | _beside(document, bench, path)
+    content["preview"] = shown
+    content |= _beside(document, bench, path) | _missing(document)
+    return Made(content, size)
 
 
 def _put(document: Document, bench: Bench, path: str) -> tuple[int, dict[str, Any]]:

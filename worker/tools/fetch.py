@@ -1,6 +1,7 @@
 """`fetch_to_sandbox` and `fetch_batch_to_sandbox`: documents of sources as files."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from posixpath import normpath
@@ -35,15 +36,23 @@ class Batch(Arguments):
 
 def run_one(args: One, bench: Bench, number: int) -> Made:
     """Fetch one document."""
-    return _fetch(args, bench, documents.INLINE)
+    return _fetch(args, bench, bench.preview_bytes)
 
 
 def run_batch(args: Batch, bench: Bench, number: int) -> Made:
     """Fetch several; one that fails says so beside the others."""
-    limit = documents.INLINE // len(args.requests)
+    limit = bench.preview_bytes // len(args.requests)
+    alike = Counter(request.source for request in args.requests)
     targets = [normpath(request.path) for request in args.requests]
     jobs = [
-        partial(_item, request, bench, limit, taken=targets[index] in targets[:index])
+        partial(
+            _item,
+            request,
+            bench,
+            limit,
+            alike[request.source],
+            taken=targets[index] in targets[:index],
+        )
         for index, request in enumerate(args.requests)
     ]
     done = list(in_order(jobs))
@@ -66,11 +75,11 @@ def paths(arguments: str) -> set[str]:
     return {normpath(path) for path in found if isinstance(path, str)}
 
 
-def _item(request: One, bench: Bench, limit: int, *, taken: bool) -> Made:
+def _item(request: One, bench: Bench, limit: int, alike: int, *, taken: bool) -> Made:
     def run() -> Made:
         if taken:
             raise ArgumentError(f"path: another request of this batch writes {request.path!r}")
-        return _fetch(request, bench, limit)
+        return _fetch(request, bench, limit, alike)
 
     done = catch_failure(run, request.source)
     if not done.is_error:
@@ -78,11 +87,11 @@ def _item(request: One, bench: Bench, limit: int, *, taken: bool) -> Made:
     return replace(done, content={"source": request.source, **done.content})
 
 
-def _fetch(request: One, bench: Bench, limit: int) -> Made:
+def _fetch(request: One, bench: Bench, limit: int, alike: int = 1) -> Made:
     documents.check_path(request.path)
     name, source = _source(request.source, bench)
     document = source.fetch(json.dumps(request.arguments))
-    done = documents.fetched(document, bench, request.path, limit)
+    done = documents.fetched(document, bench, request.path, limit, alike)
     if name == request.source:
         return done
     hint = f"there is no source {request.source!r}; this is what {name} gave"
@@ -108,7 +117,7 @@ FETCH = ToolDef(
 )
 FETCH_BATCH = ToolDef(
     name="fetch_batch_to_sandbox",
-    description="Several fetch_to_sandbox requests in one call; they share one 4 KB of previews.",
+    description="Several fetch_to_sandbox requests in one call; they share one preview's bytes.",
     args=Batch,
     run=run_batch,
 )

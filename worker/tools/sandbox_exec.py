@@ -53,8 +53,8 @@ TOOL = ToolDef(
     name="sandbox_exec",
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
-        "background processes end with the call. Output over 4 KB is saved to a file and "
-        f"previewed. {sentence()}"
+        "background processes end with the call. Long output is saved to a file and previewed. "
+        f"{sentence()}"
     ),
     args=Args,
     run=run,

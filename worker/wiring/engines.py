@@ -25,6 +25,7 @@ def driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
             pids=chosen.pids,
             shared_limits=chosen.shared_limits,
             disk=chosen.disk,
+            preview=settings.limits.preview_bytes,
         )
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error

@@ -36,6 +36,7 @@ class _Kit:
     sources: Mapping[str, Source]
     workflow: Workflow
     exec_timeout: float
+    preview_bytes: int
     redact: Callable[[str], str]
 
     @property
@@ -67,7 +68,7 @@ class _Kit:
 
     def open(self, sandbox: Sandbox) -> Toolbox:
         """The toolbox over a running sandbox."""
-        bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact)
+        bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes)
         return WorkflowToolbox(bench, self.workflow.allows)
 
 
@@ -76,11 +77,12 @@ def kits(
 ) -> Callable[[Subject, Workflow], Kit]:
     """What makes a run's kit. `own` gives the users whose notes are ours. Raises ConfigError."""
     rows, timeout = sources(settings), settings.sandbox.exec_timeout
+    shown = settings.limits.preview_bytes
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
 
     def made(subject: Subject, workflow: Workflow) -> Kit:
         reader = opened(subject, redactor.data)
-        return _Kit(reader, rows, bind(reader, rows), workflow, timeout, redactor.text)
+        return _Kit(reader, rows, bind(reader, rows), workflow, timeout, shown, redactor.text)
 
     return made
 

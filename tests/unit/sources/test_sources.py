@@ -63,7 +63,7 @@ def test_no_source_takes_a_project(reader: Reader) -> None:
     }
     assert taken == {
         *("pipeline_id", "job_id", "job_name", "path", "folder", "ref", "recursive", "text"),
-        *("old", "new", "straight", "branch", "sha"),
+        *("old", "new", "straight", "branch", "sha", "first_line", "last_line"),
     }
     for name, source in bind(reader).items():
         with pytest.raises(ArgumentError, match="project_id"):

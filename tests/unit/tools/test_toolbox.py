@@ -25,7 +25,9 @@ LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, missing="page 3 cou
 class Room:
     """A toolbox over a sandbox in memory and one source."""
 
-    def __init__(self, answer: Document | Exception = SMALL, pattern: str = "") -> None:
+    def __init__(
+        self, answer: Document | Exception = SMALL, pattern: str = "", shown: int = 4096
+    ) -> None:
         self.sandbox = MemorySandbox()
         self.source = FixedSource(SPEC, answer)
         bench = Bench(
@@ -33,6 +35,7 @@ class Room:
             sources={SPEC.name: self.source},
             exec_timeout=120.0,
             redact=lambda text: text.replace("hunter22", "[redacted]"),
+            preview_bytes=shown,
         )
         self.toolbox = WorkflowToolbox(bench, lambda name: pattern in name)
 
@@ -134,6 +137,64 @@ def test_a_batch_shares_one_preview_and_one_failure_does_not_spoil_the_rest() ->
     assert "/tmp/data/" in outside["error"]
     assert not result.is_error
     assert len(result.content.encode()) < 6000
+
+
+@pytest.mark.parametrize("shown", [1024, 4096, 16_384])
+def test_as_much_of_a_result_is_shown_as_the_operator_wants(shown: int) -> None:
+    room = Room(Document(CLEAN(b"line\n" * 5000), DocumentKind.TEXT), shown=shown)
+    single, _ = room.run(SPEC.name, {})
+    saved, _ = room.run("fetch_to_sandbox", {"source": SPEC.name, "path": "/tmp/data/1"})
+    two = [{"source": SPEC.name, "path": f"/tmp/data/{number}"} for number in range(2)]
+    batch, _ = room.run("fetch_batch_to_sandbox", {"requests": two})
+    for text, most in (
+        (single["preview"], shown),
+        (saved["preview"], shown),
+        *((each["preview"], shown // 2) for each in batch["results"]),
+    ):
+        assert most - 200 < len(text.encode()) <= most
+    whole, _ = Room(Document(CLEAN(b"x" * shown), DocumentKind.TEXT), shown=shown).run(
+        SPEC.name, {}
+    )
+    assert whole == {"result": "x" * shown}
+
+
+def spoken(size: int) -> Document:
+    """A diff of `size` bytes, whose preview says how much it was given."""
+    data = CLEAN(b"x" * size)
+    return Document(data, DocumentKind.TEXT, preview=lambda limit: f"of {limit}", shown_whole=8192)
+
+
+def test_a_diff_of_eight_kilobytes_is_shown_whole_and_a_longer_one_in_part() -> None:
+    request = {"source": SPEC.name, "path": "/tmp/data/1"}
+    assert Room(spoken(8192)).run(SPEC.name, {})[0] == {"result": "of 8192"}
+    assert Room(spoken(8192)).run("fetch_to_sandbox", request)[0]["preview"] == "of 8192"
+    assert Room(spoken(8193)).run(SPEC.name, {})[0]["preview"] == "of 4096"
+    assert Room(spoken(8193)).run("fetch_to_sandbox", request)[0]["preview"] == "of 4096"
+
+
+def test_in_a_batch_one_diff_is_shown_whole_and_several_share_that() -> None:
+    def batch(size: int, count: int) -> list[str]:
+        requests = [{"source": SPEC.name, "path": f"/tmp/data/{n}"} for n in range(count)]
+        others = [{"source": "nope", "path": f"/tmp/data/other{n}"} for n in range(3)]
+        made, _ = Room(spoken(size)).run(
+            "fetch_batch_to_sandbox", {"requests": [*requests, *others]}
+        )
+        return [each["preview"] for each in made["results"][:count]]
+
+    assert batch(8000, 1) == ["of 8192"]
+    assert batch(8000, 5) == ["of 512"] * 5
+
+
+def test_a_file_that_is_only_saved_is_told_in_brief() -> None:
+    long = Document(
+        CLEAN(b"line\n" * 2000),
+        DocumentKind.TEXT,
+        preview=lambda limit: "the long one",
+        brief=lambda limit: "ten lines",
+    )
+    request = {"source": SPEC.name, "path": "/tmp/data/1"}
+    assert Room(long).run("fetch_to_sandbox", request)[0]["preview"] == "ten lines"
+    assert Room(long).run(SPEC.name, {})[0]["preview"] == "the long one"
 
 
 WRONG_CALLS = [

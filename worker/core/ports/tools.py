@@ -63,8 +63,10 @@ class Document:
     A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
     and `data` says in words what it is. `final` is False if the same call may give more later.
 
-    `preview` shows it in so many bytes, where its kind has no better way. `part` gives about so
-    many bytes of it, line numbers kept, for where the whole does not fit. Neither raises.
+    `preview` shows it in so many bytes, where its kind has no better way; `brief` shows it where it
+    was only to be saved, in fewer lines. `part` gives about so many bytes of it, line numbers kept,
+    for where the whole does not fit. None of them raises. One of up to `shown_whole` bytes is
+    shown whole, by `preview`, which may write more than it has.
     """
 
     data: Redacted
@@ -74,6 +76,8 @@ class Document:
     final: bool = True
     lines: int | None = None
     preview: Callable[[int], str] | None = None
+    brief: Callable[[int], str] | None = None
+    shown_whole: int = 0
     beside: Callable[[], Iterable[Beside]] = tuple
     part: Callable[[int], Iterator[Redacted]] | None = None
 

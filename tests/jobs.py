@@ -22,9 +22,9 @@ from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, failing_merge_r
 from worker.deps import Deps
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab import GitLabForge
-from worker.journal import Journal
-from worker.leases import Lease, Leases
 from worker.playbook import Playbook, Workflow
+from worker.queue.journal import Journal
+from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk

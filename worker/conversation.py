@@ -14,9 +14,9 @@ from worker.core.progress import Asking, Event, TurnEnded, Watcher, unwatched
 from worker.core.triggers import Replied, trigger_id
 from worker.deps import Deps
 from worker.errors import LeaseLost, SandpiperError, StoreError, TurnTaken
-from worker.leases import Lease
 from worker.log import bound
 from worker.playbook import Workflow
+from worker.queue.leases import Lease
 from worker.turn import Turn, take, unaffordable
 
 log = logging.getLogger("sandpiper.job")

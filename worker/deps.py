@@ -22,9 +22,9 @@ from worker.core.ports import (
     Toolbox,
 )
 from worker.core.survey import Survey
-from worker.journal import Journal
-from worker.leases import Leases
 from worker.playbook import Playbook, Workflow
+from worker.queue.journal import Journal
+from worker.queue.leases import Leases
 
 
 class Kit(Protocol):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from worker import beginnings, conversation, retention, survey
+from worker import beginnings, conversation, survey
 from worker.conversation import Ended, Skipped
 from worker.core import commands, history
 from worker.core.commands import Asked, Command
@@ -23,6 +23,7 @@ from worker.core.triggers import Replied, trigger_id
 from worker.deps import Deps
 from worker.errors import ForgeError, SandpiperError
 from worker.forge.neutralise import neutralise
+from worker.maintenance import retention
 
 log = logging.getLogger("sandpiper.replies")
 

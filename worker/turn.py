@@ -30,8 +30,8 @@ from worker.errors import (
 from worker.forge import note
 from worker.forge.finish import find_kept_back, finish
 from worker.forge.lint import hosts_of
-from worker.leases import Lease
 from worker.loop import Parts, drive
+from worker.queue.leases import Lease
 from worker.ticker import ticking
 from worker.workspace import Workspace, discard
 

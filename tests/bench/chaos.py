@@ -33,7 +33,7 @@ from tests.flow.product import KEY, SECRET, free_port
 from tests.stores import CREDENTIALS, S3Server, running_s3
 from worker.core.records import RECORD
 from worker.errors import StoreError
-from worker.journal import FOLDER, State, decode
+from worker.queue.journal import FOLDER, State, decode
 from worker.sessions.s3 import S3Store
 
 WORKERS, CONCURRENCY, PROJECTS = 4, 8, 20

@@ -24,7 +24,6 @@ import httpx
 
 from tests.bench import server
 from tests.contexts import context
-from worker.clock import SystemClock
 from worker.core.context import Context
 from worker.core.history import Dumper
 from worker.core.limits import Limits, Spent
@@ -35,6 +34,7 @@ from worker.loop import Parts, drive
 from worker.models import table
 from worker.models.client import HttpModel
 from worker.sessions.folder import FolderStore
+from worker.wiring.clock import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
 ITERATIONS = {10: 2.0, 50: 2.0, 200: 1.0}

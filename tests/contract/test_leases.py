@@ -1,4 +1,4 @@
-"""Who holds a turn, and who is dead, over every place that holds sessions (worker.leases)."""
+"""Who holds a turn, and who is dead, over every place that holds sessions (worker.queue.leases)."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from tests.contract.places import KEY, PLACES, WORKERS, Place, at, folder_place,
 from tests.fakes import HandClock
 from worker.core.ports import Claim
 from worker.errors import HandedOver, LeaseLost, StoreError, TurnTaken
-from worker.leases import Lease, Leases
+from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import Folder
 from worker.sessions.store import Store
 from worker.sessions.table import guarded

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.places import PLACES, Place, place_of
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job, retention
+from worker import job
 from worker.budget import Budget
 from worker.core import known
 from worker.core.ports import SessionKey
@@ -17,8 +17,9 @@ from worker.core.triggers import Replied
 from worker.core.verdict import Verdict
 from worker.demo.gitlab import GitLabSim
 from worker.deps import Deps
-from worker.journal import Journal, name_of
-from worker.leases import Leases
+from worker.maintenance import retention
+from worker.queue.journal import Journal, name_of
+from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guarded
 

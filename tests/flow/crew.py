@@ -13,8 +13,8 @@ from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
 from worker.errors import StoreError
-from worker.journal import FOLDER
-from worker.publisher import Publisher
+from worker.queue.journal import FOLDER
+from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.settings import Settings

@@ -16,13 +16,13 @@ from tests.fakes import HandClock, says
 from tests.flow import crew
 from tests.flow.product import Process, free_port
 from tests.jobs import START, Job
-from worker import errand
 from worker.core.ports import Reply, Request
 from worker.core.progress import unwatched
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim
-from worker.journal import MOST_DEATHS, Journal, State
-from worker.leases import Leases
+from worker.queue import delivery
+from worker.queue.journal import MOST_DEATHS, Journal, State
+from worker.queue.leases import Leases
 
 BURST = 6
 
@@ -98,16 +98,16 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
         journal = Journal(at.store.records, leases, clock)
         other = at.deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
         first = threading.Thread(
-            target=errand.perform, args=(at.trigger(), deps, unwatched, _never)
+            target=delivery.perform, args=(at.trigger(), deps, unwatched, _never)
         )
         first.start()
         assert model.asked.wait(10)
         # The same message, handed out twice.
-        errand.perform(at.trigger(), other, unwatched, _never)
+        delivery.perform(at.trigger(), other, unwatched, _never)
         assert leases.bury() == []
         model.go.set()
         first.join(30)
-        errand.perform(at.trigger(), other, unwatched, _never)
+        delivery.perform(at.trigger(), other, unwatched, _never)
         (note,) = at.own()
         assert "A race." in note.body
         assert model.count == 1

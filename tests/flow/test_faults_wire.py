@@ -12,13 +12,13 @@ from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
 from tests.jobs import FINDING, Job
-from worker import errand
 from worker.core.progress import unwatched
 from worker.core.triggers import Trigger
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Say
 from worker.forge.gitlab import GitLabForge
+from worker.queue import delivery
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 
@@ -89,13 +89,13 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []
-        errand.perform(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
+        delivery.perform(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
         assert again == [at.trigger()]
         while heard and not between.swallowed:
             time.sleep(0.01)
         between.speak()
         while again:
-            errand.perform(again.pop(), deps, unwatched, lambda each, _: again.append(each))
+            delivery.perform(again.pop(), deps, unwatched, lambda each, _: again.append(each))
         (note,) = at.own()
         assert "A race in the test." in note.body
         assert len(at.model.requests) == 1

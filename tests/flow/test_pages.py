@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
-from worker.clock import SystemClock
 from worker.core.triggers import Replied, trigger_id
 from worker.demo import story
 from worker.demo.gitlab import Note
-from worker.journal import Journal
-from worker.leases import Leases
+from worker.queue.journal import Journal
+from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
+from worker.wiring.clock import SystemClock
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

@@ -19,7 +19,7 @@ from tests.flow.product import SECRET, Process, Product, containers, free_port, 
 from tests.flow.taker import killed_with_a_message
 from worker.demo.gitlab import Note, Receiver
 from worker.demo.script import Asked, Call, Say, Scripted
-from worker.journal import MOST_DEATHS, Entry, State, encode, name_of
+from worker.queue.journal import MOST_DEATHS, Entry, State, encode, name_of
 from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")

@@ -20,13 +20,13 @@ class Room:
 PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
 STORY = (
-    *(*PURE, "worker.budget", "worker.deps", "worker.leases", "worker.journal"),
+    *(*PURE, "worker.budget", "worker.deps", "worker.queue.leases", "worker.queue.journal"),
     "worker.playbook",
     *("sandbox.base", "sandbox.soon"),
 )
 SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
 DESK = (
-    *(*SERVICE, "worker.app", "worker.retention", "worker.stranded", "worker.sweep"),
+    *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.process"),
     "worker.telemetry.parts",
 )
 
@@ -38,7 +38,6 @@ ROOMS = {
     # reads Markdown.
     "worker.core": Room(("worker.errors",), ("ahocorasick_rs", "markdown_it")),
     "worker.arguments": Room(PURE, ("pydantic",)),
-    "worker.clock": Room(),
     "worker.health": Room(),
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
@@ -72,15 +71,11 @@ ROOMS = {
     "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),
     # The story: it knows the ports and the note's pure text, no adapter.
     "worker.loop": Room(PURE),
-    "worker.leases": Room(PURE),
-    "worker.journal": Room((*PURE, "worker.leases")),
     "worker.budget": Room(PURE),
-    "worker.fair": Room((*PURE, "worker.leases", "worker.journal")),
-    "worker.rescue": Room((*PURE, "worker.leases", "worker.journal")),
     "worker.deps": Room(
         (
-            *(*PURE, "worker.budget", "worker.leases", "worker.journal", "worker.playbook"),
-            "sandbox.base",
+            *(*PURE, "worker.budget", "worker.queue.leases", "worker.queue.journal"),
+            *("worker.playbook", "sandbox.base"),
         )
     ),
     "worker.salvage": Room(STORY),
@@ -114,30 +109,26 @@ ROOMS = {
             *("worker.salvage", "worker.survey"),
         )
     ),
-    "worker.stranded": Room(STORY),
-    "worker.retention": Room((*STORY, "worker.fair")),
     "worker.replies": Room(
         (
             *(*STORY, "worker.beginnings", "worker.conversation", "worker.forge.neutralise"),
-            *("worker.retention", "worker.survey"),
+            *("worker.maintenance.retention", "worker.survey"),
         )
     ),
     "worker.feedback": Room((*STORY, "worker.log")),
     "worker.job": Room(
         (*STORY, "worker.conversation", "worker.feedback", "worker.replies", "worker.living")
     ),
-    "worker.sweep": Room((*STORY, "worker.conversation")),
-    "worker.publisher": Room(PURE, ("celery", "kombu")),
-    "worker.memory_queue": Room(outside=("kombu",)),
     "worker.redis_queue": Room(outside=("kombu", "redis")),
-    "worker.errand": Room((*STORY, "worker.fair", "worker.job", "worker.log")),
-    "worker.shift": Room((*STORY, "worker.errand", "worker.fair", "worker.rescue")),
-    "worker.app": Room((*SERVICE, "worker.publisher", "worker.shift"), ("celery", "kombu")),
+    # A trigger from the answer 202 to its end, through crashes of workers and brokers.
+    "worker.queue": Room((*PURE, "worker.deps", "worker.job", "worker.log"), ("celery", "kombu")),
+    "worker.maintenance": Room((*STORY, "worker.conversation", "worker.queue.project_slots")),
+    "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),
     # The one place that names concrete adapters.
     "worker.wiring": Room(
         (
             *(*STORY, *SERVICE, "worker.app", "worker.conversation", "worker.turn", "sandbox"),
-            *("worker.clock", "worker.sweep"),
+            "worker.maintenance.missed_pipelines",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
         ),

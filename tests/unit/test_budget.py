@@ -10,7 +10,6 @@ from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoKit, Job
 from worker import job
 from worker.budget import MOST_TURNS, Budget, Day, decode, encode
-from worker.clock import SystemClock
 from worker.core.context import Status, Subject
 from worker.core.finding import Verdict
 from worker.core.survey import Failing, Group, Ruled, Survey
@@ -18,6 +17,7 @@ from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.deps import Kit
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
+from worker.wiring.clock import SystemClock
 
 DAY = 86_400.0
 

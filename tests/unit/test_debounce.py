@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker import errand, job
+from worker import job
 from worker.core.progress import unwatched
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim, Pipeline
-from worker.journal import State
+from worker.queue import delivery
+from worker.queue.journal import State
 
 REST = 30.0
 
@@ -77,7 +78,7 @@ def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None
     deps = at.deps(debounce=REST)
     seconds_after(at.scene.pipeline, 10, at)
     trigger = at.trigger()
-    errand.perform(trigger, deps, unwatched, lambda *told: later.append(told))
+    delivery.perform(trigger, deps, unwatched, lambda *told: later.append(told))
     ((again, seconds),) = later
     assert (again, round(seconds)) == (trigger, 20)
     (name,) = deps.journal.names()

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from tests.contexts import context
 from tests.fakes import EchoToolbox
-from worker.clock import SystemClock
 from worker.core.context import Context, Status
 from worker.core.limits import Limits, Spent
 from worker.core.messages import Assistant, ToolSpec, User
@@ -13,6 +12,7 @@ from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
 from worker.loop import Parts, drive
 from worker.models import table
+from worker.wiring.clock import SystemClock
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
 

@@ -26,6 +26,7 @@ from worker.demo import case, stage, story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver
 from worker.errors import SandpiperError
+from worker.queue import process
 from worker.settings import GitLabSettings, ModelSettings, ProviderSettings, Settings
 
 SECRET = "demo-webhook-secret"
@@ -90,7 +91,7 @@ def _served(chosen: Settings, watch: Watcher) -> Iterator[str]:
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
-    with app.embedded(celery, concurrency=1):
+    with process.embedded(celery, concurrency=1):
         thread.start()
         _await(lambda: server.started, "the receiver did not start")
         host, port = server.servers[0].sockets[0].getsockname()

@@ -36,6 +36,7 @@ from worker.doctor.examine import Report, examine
 from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
+from worker.queue import process
 from worker.settings import Settings
 
 _MARKS = {
@@ -132,8 +133,8 @@ def patient(
         engine=about,
         shortfalls=lambda: _shortfalls(settings),
         models=lambda: _candidates(settings),
-        broker=lambda: app.readiness(celery())(),
-        workers=lambda: app.workers(celery()),
+        broker=lambda: process.readiness(celery())(),
+        workers=lambda: process.workers(celery()),
         tools=lambda: wiring.tool_names(settings),
         now=now,
         monotonic=time.monotonic,

@@ -10,6 +10,7 @@ import click
 
 from worker import app, wiring
 from worker.deps import Deps
+from worker.queue import process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 
@@ -46,11 +47,11 @@ def run(
     if embedded:
         wiring.require_worker(settings)
     celery = app.build(settings, parts, watched.watch)
-    door = wiring.door(settings, app.enqueuer(celery), app.readiness(celery), watched)
+    door = wiring.door(settings, app.enqueuer(celery), process.readiness(celery), watched)
     server = wiring.server(door, host, port)
-    ending = _signalled(lambda: app.leave(celery))
+    ending = _signalled(lambda: process.leave(celery))
     grace = settings.worker.grace
-    working = app.embedded(celery, concurrency, grace, lambda: app.leave(celery))
+    working = process.embedded(celery, concurrency, grace, lambda: process.leave(celery))
     with working if embedded else nullcontext():
         if not ending.is_set():
             server.run()

@@ -2,13 +2,14 @@
 
 import click
 
-from worker import app, job, sweep, wiring
+from worker import app, job, wiring
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
-from worker.retention import expire, expired
+from worker.maintenance import missed_pipelines
+from worker.maintenance.abandoned import again
+from worker.maintenance.retention import expire, expired
 from worker.settings import Settings
-from worker.stranded import again
 
 
 @click.command()
@@ -50,7 +51,9 @@ def command(
             queue(found)
 
     verb = "would be begun" if dry_run else "begun"
-    for swept in sweep.sweep(deps, max(deps.clock.now() - hours * 3600, 0.0), most, begin):
+    for swept in missed_pipelines.sweep(
+        deps, max(deps.clock.now() - hours * 3600, 0.0), most, begin
+    ):
         click.echo(f"{swept.what}: {verb if swept.begun else swept.reason}")
     for stranded in again(deps, begin, act=not dry_run):
         click.echo(f"{stranded.what}: {stranded.reason or verb}")
@@ -66,7 +69,7 @@ def command(
 def _parked(settings: Settings, retry: str) -> None:
     deps = wiring.deps(settings)
     if not retry:
-        for line in sweep.parked(deps.journal):
+        for line in missed_pipelines.parked(deps.journal):
             click.echo(line)
         return
     trigger = deps.journal.retry(retry)

@@ -8,6 +8,7 @@ import click
 from worker import app, wiring
 from worker.deps import Deps
 from worker.errors import ConfigError
+from worker.queue import process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 
@@ -50,6 +51,6 @@ def run(
     made = app.build(settings, parts, watched.watch)
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
-        app.run_worker(made, concurrency, settings.worker.grace)
+        process.run_worker(made, concurrency, settings.worker.grace)
     finally:
         stop()

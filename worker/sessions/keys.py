@@ -9,7 +9,7 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /feedback.json
 index/{session_id}      "{project_id}/{mr_iid}": where to look for a session known by its id
 
-`worker.leases` and `worker.journal` keep their records beside these: workers/…, journal/….
+`worker.queue` keeps its records beside these: workers/…, journal/….
 """
 
 import re

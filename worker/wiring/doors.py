@@ -7,17 +7,17 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker import sweep
-from worker.clock import SystemClock
 from worker.core.limits import Limits
 from worker.core.triggers import Trigger
-from worker.journal import Journal
-from worker.leases import Leases
+from worker.maintenance import missed_pipelines
 from worker.pages.parts import Kept, Published
+from worker.queue.journal import Journal
+from worker.queue.leases import Leases
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
+from worker.wiring.clock import SystemClock
 from worker.wiring.stores import store
 
 _log = logging.getLogger("sandpiper.pages")
@@ -59,7 +59,7 @@ def _parked(kept: Kept) -> Iterator[str]:
     """What was given up, of the first triggers in the journal; nothing here holds a lease."""
     clock = SystemClock()
     journal = Journal(kept.records, Leases(kept, clock, "pages"), clock)
-    return sweep.parked(journal, MOST_READ)
+    return missed_pipelines.parked(journal, MOST_READ)
 
 
 def published(settings: Settings) -> Published:

@@ -7,7 +7,6 @@ from secrets import token_hex
 
 from worker import playbook
 from worker.budget import Budget
-from worker.clock import SystemClock
 from worker.core.gitlab import Forge
 from worker.core.hostile import visible
 from worker.core.known import Settings as KnownSettings
@@ -18,14 +17,15 @@ from worker.errors import ForgeError
 from worker.forge.checked import CheckedForge
 from worker.forge.dry import DryForge
 from worker.forge.gitlab import GitLabForge
-from worker.journal import Journal
 from worker.models.fallback import FallbackModel
+from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
 from worker.sources.client import ReadClient
 from worker.sources.desk import GitLabDesk
 from worker.sources.policy import Policy
 from worker.telemetry.parts import Telemetry
+from worker.wiring.clock import SystemClock
 from worker.wiring.doors import published
 from worker.wiring.engines import sandboxes
 from worker.wiring.kits import kits

@@ -1,6 +1,5 @@
 """The models, and the breakers of their providers."""
 
-from worker.clock import SystemClock
 from worker.models import breaker
 from worker.models.base import Dialect
 from worker.models.catalogue import Catalogue
@@ -9,6 +8,7 @@ from worker.models.client import HttpModel, Told, untold
 from worker.models.table import build
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
+from worker.wiring.clock import SystemClock
 
 
 def models(settings: Settings, told: Told = untold) -> list[HttpModel]:

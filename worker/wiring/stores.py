@@ -3,11 +3,11 @@
 import atexit
 import socket
 
-from worker.clock import SystemClock
-from worker.leases import Leases
+from worker.queue.leases import Leases
 from worker.sessions.store import Store
 from worker.sessions.table import guarded, open_store
 from worker.settings import Settings
+from worker.wiring.clock import SystemClock
 
 
 def store(settings: Settings) -> Store:

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
 from tests.jobs import FINDING, EchoKit, Job, MemoryDriver
-from worker import errand
 from worker.core.messages import ToolCall
 from worker.core.ports import SessionKey
 from worker.core.triggers import Trigger
@@ -21,7 +20,8 @@ from worker.core.verdict import Verdict
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.models.breaker import FAILURES, Breaker
-from worker.rescue import Rescuer
+from worker.queue import delivery
+from worker.queue.recovery import Rescuer
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.telemetry.metrics import Metrics
@@ -63,7 +63,7 @@ def told() -> Telemetry:
 def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigger]:
     later: list[Trigger] = []
     deps = told.around(at.deps())
-    errand.perform(at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited)
+    delivery.perform(at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited)
     return later
 
 
@@ -127,7 +127,7 @@ def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
     kit = EchoKit(redacted={"gitlab-token": 3})
     deps = told.around(at.deps(kit=lambda subject, workflow: kit))
-    errand.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    delivery.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
 
@@ -244,6 +244,6 @@ def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telem
     kit.toolbox.fails = lambda call: SandboxLost("gone")
     at.answers(says("", ToolCall("1", "look", "{}")))
     deps = told.around(at.deps(kit=lambda subject, workflow: kit))
-    errand.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    delivery.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

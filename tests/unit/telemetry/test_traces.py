@@ -15,11 +15,11 @@ from opentelemetry.trace import StatusCode
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import errand
 from worker.core.messages import ToolCall, Usage
 from worker.core.progress import Begun, Left, ToolRan
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
+from worker.queue import delivery
 from worker.telemetry.parts import Telemetry, tracing
 from worker.telemetry.traces import Traces
 
@@ -46,7 +46,7 @@ def told(spans: InMemorySpanExporter) -> Iterator[Telemetry]:
 
 
 def perform(at: Job, told: Telemetry) -> None:
-    errand.perform(at.trigger(), told.around(at.deps()), told.watch, lambda one, seconds: None)
+    delivery.perform(at.trigger(), told.around(at.deps()), told.watch, lambda one, seconds: None)
 
 
 def tree(spans: InMemorySpanExporter) -> dict[str, tuple[ReadableSpan, str]]:

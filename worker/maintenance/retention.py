@@ -15,9 +15,9 @@ from worker.core.records import RECORD, Records
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import StoreError
-from worker.fair import SLOTS, owners
-from worker.journal import State, name_of
-from worker.leases import Lease
+from worker.queue.journal import State, name_of
+from worker.queue.leases import Lease
+from worker.queue.project_slots import SLOTS, owners
 
 log = logging.getLogger("sandpiper.retention")
 

@@ -16,8 +16,8 @@ from worker.core.ports import Clock
 from worker.core.progress import Backlog, Watcher, unwatched
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.journal import Journal, Noted, State, project_of
-from worker.leases import Leases
+from worker.queue.journal import Journal, Noted, State, project_of
+from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.rescue")
 

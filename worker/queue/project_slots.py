@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from worker.core.records import RECORD, Records
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.journal import FOLDER, Entry, Journal, State, project_of
-from worker.leases import Leases
+from worker.queue.journal import FOLDER, Entry, Journal, State, project_of
+from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.fair")
 

@@ -11,7 +11,7 @@ from worker.core.context import Subject
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
-from worker.journal import Journal
+from worker.queue.journal import Journal
 
 log = logging.getLogger("sandpiper.sweep")
 

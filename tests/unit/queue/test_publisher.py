@@ -11,7 +11,7 @@ from worker import app
 from worker.core.triggers import PipelineFailed, from_message
 from worker.deps import Deps
 from worker.errors import QueueError
-from worker.publisher import Publisher
+from worker.queue.publisher import Publisher
 from worker.settings import Settings
 
 TRIGGER = PipelineFailed(233, 881204, "5d9b3c1f", "fix/window", 418, 233)

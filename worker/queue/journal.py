@@ -19,7 +19,7 @@ from worker.core.ports import Clock
 from worker.core.records import RECORD, Records
 from worker.core.triggers import Reacted, Replied, Trigger, from_message, to_message, trigger_id
 from worker.errors import StoreError
-from worker.leases import Leases
+from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.journal")
 

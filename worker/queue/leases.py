@@ -11,7 +11,6 @@ posts or commits: `Lease.confirm` beats there and then. Each take-over of a turn
 number of its claim.
 """
 
-import json
 import logging
 import re
 import threading
@@ -23,6 +22,7 @@ from secrets import token_hex
 from worker.core.ports import Claim, Clock, SessionKey, SessionStore
 from worker.core.records import RECORD
 from worker.errors import HandedOver, LeaseLost, StoreError
+from worker.queue.heartbeat import BURIED, FOLDER, Presence
 
 log = logging.getLogger("sandpiper.leases")
 
@@ -36,72 +36,12 @@ OUTAGE = 180.0
 OUTAGE_PAUSE = 3.0
 """Seconds for which a finished run waits for a store that is away, and between its attempts."""
 
-FOLDER = "workers/"
 BACKSTOP = 86_400.0
 """Seconds after which a claim falls by the clock alone, whoever seems to hold it."""
 
-BURIED = b'{"worker": ""}'
-"""What a record is replaced with before it goes: not every store deletes conditionally."""
 
 TIMER = "timer"
 """Stands for the worker itself where it has promised to do something later."""
-
-
-class Presence:
-    """One registration of this worker: from its first record to its last."""
-
-    def __init__(self, name: str, store: SessionStore, clock: Clock) -> None:
-        self.name, self.lost = name, False
-        self._record, self._store, self._clock = f"{FOLDER}{name}.json", store, clock
-        self._lock = threading.Lock()
-        self._number = 0
-        self._version = ""
-        self._at = clock.monotonic()
-        if not store.records.create(self._record, self._content()):
-            raise StoreError(f"{store.records.place(self._record)} exists", transient=True)
-
-    def beat(self) -> None:
-        """Write the next heartbeat; `lost` if somebody took the record. Raises StoreError."""
-        with self._lock:
-            if self.lost:
-                return
-            started, before = self._clock.monotonic(), self._content()
-            stored = self._store.records.read(self._record, RECORD)
-            self._number += 1
-            # What stands there may be a beat of ours whose answer was lost.
-            ours = stored is not None and _same_worker(stored.content, before)
-            if stored is None or not ours:
-                self._lose()
-            elif self._store.records.replace(self._record, self._content(), stored.version):
-                self._at = started
-            else:
-                self._lose()
-
-    def age(self) -> float:
-        """Seconds since the last heartbeat that was written."""
-        return self._clock.monotonic() - self._at
-
-    def leave(self) -> None:
-        """Take the record away: all that this worker holds is free at once. Raises StoreError."""
-        with self._lock:
-            if not self.lost:
-                self.lost = True
-                self._store.records.delete(self._record)
-
-    def _lose(self) -> None:
-        self.lost = True
-        log.error("worker %s was taken for dead; its runs end here, others go on", self.name)
-
-    def _content(self) -> bytes:
-        return json.dumps({"worker": self.name, "beat": self._number}).encode()
-
-
-def _same_worker(content: bytes, ours: bytes) -> bool:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(found, dict) and found.get("worker") == json.loads(ours)["worker"]
 
 
 class Lease:

@@ -12,9 +12,9 @@ from worker.core.progress import Begun, Left, Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
-from worker.fair import Gate
-from worker.journal import MOST_DEATHS, Entry, project_of
 from worker.log import bound
+from worker.queue.journal import MOST_DEATHS, Entry, project_of
+from worker.queue.project_slots import Gate
 
 log = logging.getLogger("sandpiper.queue")
 

@@ -9,15 +9,16 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import errand, job
+from worker import job
 from worker.core.context import Status, Subject
 from worker.core.progress import unwatched
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError
-from worker.journal import MOST_DEATHS, Journal, State, name_of
-from worker.leases import Leases
-from worker.rescue import Rescuer
+from worker.queue import delivery
+from worker.queue.journal import MOST_DEATHS, Journal, State, name_of
+from worker.queue.leases import Leases
+from worker.queue.recovery import Rescuer
 
 PATIENCE = 40.0
 
@@ -51,7 +52,7 @@ def queue() -> Queue:
 
 
 def perform(at: Job, trigger: Trigger, queue: Queue, **changes: object) -> None:
-    errand.perform(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
+    delivery.perform(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
 
 
 def state(at: Job, trigger: Trigger) -> State | None:
@@ -212,7 +213,7 @@ def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Que
     ]
     assert list(journal.names()) == []
     noted = [seconds for _, seconds in queue.later]
-    assert noted == [errand.BUSY_WAIT]
+    assert noted == [delivery.BUSY_WAIT]
 
 
 def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import kombu
 import pytest
 
-from worker.memory_queue import PAUSE, Transport
+from worker.queue.memory_transport import PAUSE, Transport
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Work that was begun and that nobody will end: triggers without a worker, turns without either.
 
-Workers find the first kind by themselves (`worker.rescue`); this is for what was left while none
-was there, or by a store that lost a record.
+Workers find the first kind by themselves (`worker.queue.recovery`); this is for what was left while
+none was there, or by a store that lost a record.
 """
 
 import logging
@@ -14,7 +14,7 @@ from worker.core.context import Context
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.deps import Deps
-from worker.journal import Noted, State
+from worker.queue.journal import Noted, State
 
 log = logging.getLogger("sandpiper.sweep")
 

@@ -8,13 +8,14 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job, stranded
+from worker import job
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted
-from worker.journal import Journal
-from worker.leases import Leases
-from worker.stranded import STALE, Stranded
+from worker.maintenance import abandoned
+from worker.maintenance.abandoned import STALE, Stranded
+from worker.queue.journal import Journal
+from worker.queue.leases import Leases
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def at(tmp_path: Path) -> Iterator[Job]:
 
 def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Stranded]]:
     begun: list[Trigger] = []
-    found = list(stranded.again(at.deps(), begun.append, act=act))
+    found = list(abandoned.again(at.deps(), begun.append, act=act))
     return begun, found
 
 

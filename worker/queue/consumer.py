@@ -5,13 +5,13 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from worker import errand
 from worker.core.progress import Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import QueueError, StoreError
-from worker.fair import Gate
-from worker.rescue import Rescuer
+from worker.queue import delivery
+from worker.queue.project_slots import Gate
+from worker.queue.recovery import Rescuer
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -73,7 +73,7 @@ class Shift:
         """
         deps = self.deps()
         waited = None if queued_at is None else max(0.0, deps.clock.now() - queued_at)
-        errand.perform(trigger, deps, self._watch, self._later, waited, self._gate)
+        delivery.perform(trigger, deps, self._watch, self._later, waited, self._gate)
 
     def begin(self, threads: int) -> None:
         """The worker is there: look after what was left lying. Raises what `deps` raises."""

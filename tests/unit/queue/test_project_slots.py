@@ -10,16 +10,16 @@ import pytest
 
 from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
-from worker import errand
 from worker.core.context import Status
 from worker.core.progress import unwatched
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError
-from worker.fair import Gate
-from worker.journal import Entry, Journal, State, name_of
-from worker.leases import LEASE, Leases
-from worker.rescue import Rescuer
+from worker.queue import delivery
+from worker.queue.journal import Entry, Journal, State, name_of
+from worker.queue.leases import LEASE, Leases
+from worker.queue.project_slots import Gate
+from worker.queue.recovery import Rescuer
 from worker.sessions.folder import FolderStore
 
 OPEN = ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
@@ -184,7 +184,7 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
     at.answers(OPEN, FINDING)
     bodies = []
     for _ in range(2):
-        errand.perform(at.trigger(), at.deps(), unwatched, lambda *told: later.append(told))
+        delivery.perform(at.trigger(), at.deps(), unwatched, lambda *told: later.append(told))
         bodies.append(at.own()[0].body)
         at.clock.time += 1000
     assert "no model answers now" in bodies[0]
@@ -198,10 +198,10 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
 
 
 def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
-    at.answers(*[OPEN] * (errand.PATIENT_TRIES + 1))
-    for _ in range(errand.PATIENT_TRIES + 1):
+    at.answers(*[OPEN] * (delivery.PATIENT_TRIES + 1))
+    for _ in range(delivery.PATIENT_TRIES + 1):
         assert at.sessions() == []
-        errand.perform(at.trigger(), at.deps(), unwatched, lambda *told: None)
+        delivery.perform(at.trigger(), at.deps(), unwatched, lambda *told: None)
         at.clock.time += 60
     (note,) = at.own()
     assert "not asked now" in note.body

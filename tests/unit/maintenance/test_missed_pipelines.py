@@ -10,7 +10,7 @@ from worker import job
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
-from worker.sweep import Swept, sweep
+from worker.maintenance.missed_pipelines import Swept, sweep
 
 
 @pytest.fixture

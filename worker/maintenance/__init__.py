@@ -1,0 +1,1 @@
+"""What `sandpiper sweep` repairs and removes."""

@@ -213,3 +213,131 @@ def test_every_word_of_trouble_is_found_also_within_others_and_far_into_a_log() 
     pass_over = scan.Scan()
     pass_over.feed(log.encode())
     assert set(range(0, 100 * len(words), 100)) <= set(pass_over.found().hits)
+
+
+RUNNER = [
+    "Running with gitlab-runner 17.4.0 (b92ee590)",
+    'Preparing the "docker" executor',
+    "Starting service postgres:16 ...",
+    "*** WARNING: Service runner-t3st-project-7-concurrent-0-abc-postgres-0 probably didn't start"
+    " properly.",
+    "Health check error:",
+    'service "runner-t3st-project-7-concurrent-0-abc-postgres-0-wait-for-service" timeout',
+    "Health check container logs:",
+    "2025-03-01T10:00:01.000000000Z waiting for TCP connection to 172.17.0.2 on [5432]...",
+    "Service container logs:",
+    "2025-03-01T10:00:02.000000000Z Database is uninitialized and superuser password is not set",
+    "*********",
+    'Executing "step_script" stage of the job script',
+    "$ make test",
+]
+
+
+@pytest.mark.parametrize("limit", [1_024, 4_096])
+def test_what_the_runner_could_not_start_is_shown_beside_the_failure(limit: int) -> None:
+    failed = ["psycopg2.OperationalError: could not connect to server", "make: *** [test] Error 1"]
+    shown = texts(logs.preview(log(*RUNNER, *calm(3_000), *FAILURES["pytest"], *failed), limit))
+    assert RUNNER[3] in shown
+    assert RUNNER[4] in shown
+    assert RUNNER[9].partition(" ")[2] in shown
+    assert failed[0] in shown
+
+
+@pytest.mark.parametrize("before", [60, 700, 2_300, 7_000])
+def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
+    line = "x" + " y" * (before // 2) + " TypeError: cart is not a function" + " z" * 300
+    shown = logs.preview(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
+    assert "TypeError: cart is not a function" in shown
+
+
+def test_a_shortened_line_says_so() -> None:
+    line = "error: " + "the parts do not fit together, " * 20
+    shown = texts(logs.preview(log(*calm(2_000), line), 1_024))
+    cut = next(text for text in shown if text.startswith("error: "))
+    assert cut.endswith(" [cut]")
+    assert line.startswith(cut.removesuffix(" [cut]"))
+
+
+@pytest.mark.parametrize("count", [20, 9_000])
+def test_of_a_passed_job_the_end_is_shown(count: int) -> None:
+    run = [*calm(count), "3 passed", "Cleaning up project directory and file based variables"]
+    shown = logs.preview(log('Executing "step_script" stage of the job script', *run, PASSED))
+    lines = [line for line in shown.split("\n") if line != "…"]
+    assert [line.partition(": ")[2] for line in lines] == [run[-3], "3 passed", PASSED]
+
+
+PASSED = "Job succeeded"
+
+GOES_WELL = (
+    "=== RUN   TestPart{n}",
+    "--- PASS: TestPart{n} (0.00s)",
+    "ok      example.org/cart/part{n}  0.01s",
+    "2025-03-01 10:00:00 DEBUG  part {n} asserts that the error is None",
+    "TRACE part {n}: request failed over to none",
+    "  ✓ part {n} does not fail",
+    "[INFO] Downloading from central: https://repo.example.org/error{n}.jar",
+    " {n}% of the failed parts fetched",
+)
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("kind", GOES_WELL)
+def test_what_goes_well_is_at_most_a_tenth_of_what_is_shown(failure: list[str], kind: str) -> None:
+    well = [kind.format(n=number) for number in range(600)]
+    shown = texts(logs.preview(log(*calm(50), *well, *failure, *well[:20])))
+    assert set(failure) <= set(shown)
+    assert sum(text in well for text in shown) <= len(shown) / 10
+
+
+TALLIES = (
+    "=========== 3 failed, 120 passed, 2 skipped in 3.20s ===========",
+    "FAILED (failures=1, errors=2)",
+    "FAIL\texample.org/cart\t0.012s",
+    "Tests:       1 failed, 20 passed, 21 total",
+    " Test Files  1 failed | 3 passed (4)",
+    "  3 failing",
+    "# fail 2",
+    "[ERROR] Tests run: 20, Failures: 1, Errors: 0, Skipped: 0",
+    "12 tests completed, 1 failed",
+    "test result: FAILED. 11 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out",
+    "Tests: 189, Assertions: 291, Failures: 1, Skipped: 3.",
+    "12 examples, 1 failure",
+    "5 runs, 7 assertions, 1 failures, 0 errors, 0 skips",
+    "Failed!  - Failed:     1, Passed:     3, Skipped:     0, Total:     4",
+    " 1 FAILED TEST",
+    "50% tests passed, 1 tests failed out of 2",
+    "3 doctests, 5 tests, 1 failure",
+    "*** 2 TESTS FAILED ***",
+    "[info] Tests: succeeded 30, failed 2, canceled 0, ignored 0, pending 0",
+)
+
+
+@pytest.mark.parametrize("tally", TALLIES)
+@pytest.mark.parametrize("limit", [1_024, 4_096])
+def test_the_count_of_failed_tests_is_always_shown(tally: str, limit: int) -> None:
+    failures = [
+        line for n in range(60) for line in (*FAILURES["pytest"], f"E  AssertionError: {n}")
+    ]
+    shown = texts(logs.preview(log(*calm(900), *failures, tally, *calm(300, seed=5)), limit))
+    assert tally in shown
+
+
+@pytest.mark.parametrize("before", [0, 2_300])
+def test_an_exception_that_repeats_is_shown_beside_one_that_is_seen_once(before: int) -> None:
+    repeated = "x " * (before // 2) + "TypeError: cart.total is not a function"
+    many = [line for n in range(40) for line in (*calm(30, seed=n), repeated)]
+    once = "ReferenceError: the shelf is not defined"
+    shown = logs.preview(log(*calm(200), once, *many, *calm(400, seed=99)), 1_024)
+    assert "TypeError: cart.total is not a function" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NameError: name 'DEBUG' is not defined",
+        "[3/9] error: the crate is not there",
+        " 50% tests passed, 1 tests failed out of 2",
+    ],
+)
+def test_a_failure_that_looks_like_progress_is_shown(line: str) -> None:
+    assert line in texts(logs.preview(log(*calm(900), line, *calm(300, seed=5)), 1_024))

@@ -1,15 +1,15 @@
 """Which lines of a failed job's log explain the failure.
 
 One pass keeps the lines with words of trouble and what stands around them (`scan`). Each is judged
-by itself (`marks`, with the ecosystems' own formats from `recognisers`) and by its place (`place`);
-the budget goes to the weightiest (`weights`, `choose`). With the last green log of the same job at
-hand, lines that are new count for more (`green`).
+by itself (`marks`, with the ecosystems' own formats from `recognisers`), by its place (`place`) and
+by what stands around it (`around`); the budget goes to the weightiest (`weights`, `choose`). With
+the last green log of the same job at hand, lines that are new count for more (`green`).
 """
 
 from collections.abc import Iterator
 from operator import mul
 
-from worker.core.excerpt import place, weights
+from worker.core.excerpt import around, place, weights
 from worker.core.excerpt.choose import Choice
 from worker.core.excerpt.green import Green
 from worker.core.excerpt.place import Line
@@ -20,6 +20,9 @@ __all__ = ["Digest", "Excerpt", "Green", "excerpt"]
 CHUNK = 1 << 20
 """Bytes that are looked at together."""
 
+_PASSED = "Job succeeded"
+"""What the runner writes at the end of a job that passed."""
+
 
 class Digest:
     """What was found in a log: small, whatever the size of the log."""
@@ -29,11 +32,14 @@ class Digest:
         self._total = found.total
         self._lines = place.lines(found)
         self._weights = _weights(found, self._lines)
+        if _has_passed(self._lines):
+            self._whole = None
+            self._lines, self._weights = _end(found, self._lines)
 
     def text(self, limit: int) -> str:
         """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
 
-        A log that fits is shown whole.
+        A log that fits is shown whole, of a job that passed only how it ended.
         """
         if self._whole is not None and (shown := _numbered(self._whole, limit)):
             return shown
@@ -94,10 +100,35 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
             sums[line.marks] = weights.of_marks(line.marks)
     own = [sums[line.marks][0] for line in lines]
     placed = place.rows(found, lines, own)
-    return [
-        sums[line.marks][1] + sum(map(mul, row, weights.PLACE)) + _news(line)
+    alone = [
+        sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
         for line, row in zip(lines, placed, strict=True)
     ]
+    rows = around.rows([line.kept.at for line in lines], alone)
+    return [
+        weights.BASE_AROUND
+        + sum(map(mul, row, weights.AROUND))
+        + _news(line)
+        + _trouble(found, line)
+        for line, row in zip(lines, rows, strict=True)
+    ]
+
+
+def _trouble(found: Found, line: Line) -> float:
+    """What counts a line for saying, or standing below, that the runner had a trouble."""
+    in_trouble = found.troubles and found.troubles[0] <= line.kept.at < found.first
+    return weights.TROUBLE if in_trouble else 0.0
+
+
+def _has_passed(lines: list[Line]) -> bool:
+    return bool(lines) and lines[-1].text == _PASSED
+
+
+def _end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
+    """The last two lines of the script, and the last of all."""
+    script = [line for line in lines[:-1] if found.first <= line.kept.at < found.end]
+    shown = [*script[-2:], lines[-1]]
+    return shown, [1.0] * len(shown)
 
 
 def _news(line: Line) -> float:

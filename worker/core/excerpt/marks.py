@@ -28,7 +28,11 @@ _WORDS = {
     " selecting checking copying uploading pulling get running building starting",
     "advice": "note help hint tip see please information run try",
     "test": "test tests spec specs example examples testing",
-    "reason": "reason because due wrong difference message problem problems issue issues bad",
+    "claim": "but should shouldn't must timed than instead left because find load",
+    "told": "you your this only any may",
+    "record": "log logs report reports reported results release upload uploaded store stats"
+    " duration summary workflow",
+    "reason": "reason due wrong difference message problem problems issue issues bad",
     "cleanup": "stopping cleanup cleaning post artifact artifacts cache terminate orphan",
     "code": "def class if for return import from var let const function self",
 }
@@ -60,6 +64,16 @@ _HEADS = {
     r"|Caused by|[✗✖✕●❌])",
 }
 _HEAD = re.compile(r"\s*+(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
+_WELL = re.compile(
+    r"\s*+(?:[✓✔√] |--- PASS|=== (?:RUN|PAUSE|CONT|NAME) |PASS(?:ED)?\b|ok\b|OK\b|\[\+\] "
+    r"|\[ +OK \]|\[ RUN +\]|Test Case .{1,200} (?:passed|started)\b"
+    r"|(?:\[? *\d{1,3}%|\[ *\d+/\d+\] )(?!.{0,200}(?:[Ee]rror:|FAILED))"
+    r"|(?:\[INFO\] )?(?:Download(?:ing|ed)|Progress)\b)"
+    r"|(?:(?![Ee]rror|ERROR|[Ff]ail|FAIL|Exception|atal|anic).){0,60}?\b(?:DEBUG|TRACE)\b|.{0,100}?(?:level=(?:debug|trace)\b|\[(?:debug|trace)\])"
+    r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?)$"
+)
+"""What a test that passes, a debugger's note and progress look like, whatever their words."""
+
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
     _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.opens) + ")"
@@ -109,6 +123,17 @@ _SUMMARY = re.compile(
     r"|problems?|offenses?)\b|(?:Fail(?:ures|ed)|Errors?)\W{1,3}[1-9]",
     re.IGNORECASE,
 )
+_FAILED = re.compile(
+    r"\b[1-9]\d* (?:\w+ )?(?:fail\w*|errors?)\b|(?:fail\w*|errors?)\W{1,3}[1-9]"
+    r"|^test result: FAILED|\d FAILED TESTS?$|^FAIL\t|# fail +[1-9]",
+    re.IGNORECASE,
+)
+_TALLY = re.compile(
+    r"\b\d+ (?:passed|passing|skipped|pending|total|tests?|examples?|runs|assertions|specs?)\b"
+    r"|\b(?:Tests(?: run)?|Passed|Total|Assertions)\W{1,3}\d"
+    r"|^\W{0,6}\d+ failing\b|^test result: FAILED|\bFAILED \((?:failures|errors)=|# fail +[1-9]"
+    r"|\d FAILED TESTS?$|^FAIL\t\S+\t\d",
+)
 _PLACE = re.compile(r"\.\w{1,5}[:(]\d|, line \d")
 _EXIT = re.compile(
     r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
@@ -118,8 +143,8 @@ _EXIT = re.compile(
 )
 
 NAMES = (
-    *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "place", "opens", "closes",
-    "indented", "deep", "colon", "brace", "short", "long", "quiet",
+    *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
+    "well", "indented", "deep", "colon", "brace", "short", "long", "quiet",
 )  # fmt: skip
 
 
@@ -155,12 +180,16 @@ def _patterns(line: str, found: set[str]) -> None:
             found.add("nothing")
         elif _COUNTED.search(line) and _SUMMARY.search(line):
             found.add("summary")
+        if _FAILED.search(line) and _TALLY.search(line):
+            found.add("tally")
     if ("." in line or ", line" in line) and _PLACE.search(line):
         found.add("place")
     if _OPENS.match(line):
         found.add("opens")
     elif _CLOSES.match(line):
         found.add("closes")
+    if "tally" not in found and _WELL.match(line):
+        found.add("well")
 
 
 def _shape(line: str, found: set[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from worker.core.excerpt import marks
-from worker.core.excerpt.scan import Found, Kept
+from worker.core.excerpt.scan import Found, Kept, centred
 
 _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
@@ -29,6 +29,7 @@ NAMES = (
     *("previous", "next", "previous3", "next3", "faded_before", "faded_after"),
     *("parent", "opened", "in_block", "frames"),
     *("exit5", "exit25", "exit120", "no_exit"),
+    *("later_commands", "last_command", "failing_command", "before_commands", "since_command"),
     *("end8", "end40", "end200", "progress", "runner"),
     *("count", "makes", "first", "last", "like_previous", "like_next"),
     *("hits_after", "hits_before", "after_gap"),
@@ -54,7 +55,7 @@ def lines(found: Found) -> list[Line]:
     sets: dict[frozenset[str], frozenset[str]] = {}
     read = []
     for kept in found.lines:
-        text = without_stamp(kept.data.decode("utf-8", "replace"))
+        text = without_stamp(centred(kept.data).decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
             seen = frozenset(marks.marks(text))
@@ -79,6 +80,7 @@ def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[flo
         *_neighbours(own, gaps),
         *_blocks(read, own, gaps),
         *_exits(found, read),
+        *_commands(found, read),
         *_ends(found, places),
         *_repeats(read),
         [math.log1p(len(found.hits) - bisect_right(found.hits, at)) for at in places],
@@ -144,12 +146,39 @@ def _since(line: Line, since: float) -> float:
 
 def _exits(found: Found, read: list[Line]) -> list[list[float]]:
     """How close before a failing command's end it stands; 1 if none follows."""
-    said = [line.kept.at for line in read if line.ends and found.first <= line.kept.at < found.end]
-    exits: list[float] = list(said or [found.end - 1])
+    exits: list[float] = list(_said(found, read) or [found.end - 1])
     exits.append(math.inf)
     distances = [exits[bisect_left(exits, line.kept.at)] - line.kept.at for line in read]
     near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
     return [*near, [float(distance == math.inf) for distance in distances]]
+
+
+def _said(found: Found, read: list[Line]) -> list[int]:
+    """The lines of the script on which a command says that it failed."""
+    return [line.kept.at for line in read if line.ends and found.first <= line.kept.at < found.end]
+
+
+def _commands(found: Found, read: list[Line]) -> list[list[float]]:
+    """How many of the script's commands come after it; whether its own command is the last, whether
+    that one says that it failed, whether none has begun; and how close after it the line stands."""
+    begun, ends, places = found.commands, _said(found, read), [line.kept.at for line in read]
+    own = [bisect_right(begun, at) for at in places]
+    later = [len(begun) - count for count in own]
+    begun, ends = [*begun, found.total + 1], [*ends, found.total]
+    following = [ends[bisect_left(ends, at)] for at in places]
+    return [
+        [math.log1p(min(count, 50)) for count in later],
+        [float(count > 0 and not left) for count, left in zip(own, later, strict=True)],
+        [
+            float(count > 0 and end < min(begun[count], found.total))
+            for count, end in zip(own, following, strict=True)
+        ],
+        [float(left > 0 and not count) for count, left in zip(own, later, strict=True)],
+        [
+            math.exp((begun[count - 1] - at) / 10) if count else 0.0
+            for count, at in zip(own, places, strict=True)
+        ],
+    ]
 
 
 def _ends(found: Found, places: list[int]) -> list[list[float]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, filterfalse
 
@@ -56,6 +56,22 @@ _AFTER = (
 )
 _END, _RUNNER_END, _TAIL = 60, 15, 460
 
+_TROUBLES = (b"*** WARNING: Service ", b"Health check error")
+"""How the runner says, before the script, that what it started for the job is not well."""
+
+_MOST_TROUBLES = 12
+
+CUT = "[cut]"
+"""Stands where a part of a line was left out."""
+
+_RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ")
+_FAR = 110  # a telling part of a line that begins before this is shown with its beginning
+_LEAD = 40  # bytes kept before a telling part that comes later
+
+_COMMAND = b"\n$ "
+_COMMANDS = 400
+"""How many of the last commands of a log are known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -72,10 +88,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a scan gives: the kept lines in order, and where the job's script begins and ends."""
+    """What a scan gives: the kept lines in order, and where the job's script begins and ends.
+
+    `commands` are the lines on which the script's last commands are echoed, `troubles` those
+    before it on which the runner says that something it started is not well.
+    """
 
     lines: list[Kept]
     hits: list[int]
+    commands: list[int]
+    troubles: list[int]
     first: int
     end: int
     total: int
@@ -93,6 +115,7 @@ class Scan:
         self._kept: dict[int, tuple[bytes, bytes]] = {}
         self._tail: deque[tuple[int, bytes, bytes]] = deque(maxlen=_TAIL)
         self._before: list[tuple[bytes, bytes]] = []
+        self._commands: deque[int] = deque(maxlen=_COMMANDS)
         self._owed = 0
         self._first = 0
         self._total = 0
@@ -108,6 +131,7 @@ class Scan:
         self._remember(lines, keys, hits)
         if (script := _last(lines, _SCRIPT)) is not None:
             self._first = self._total + script + 1
+        self._commands.extend(self._total + at for at in _command_lines(b"\n" + text))
         self._total += len(lines)
         self._tidy()
 
@@ -132,7 +156,7 @@ class Scan:
         best = self._best([(base + at, keys[at]) for at in hits], 2 * HITS)
         kept = self._kept
         for at in range(min(self._owed, size)):
-            kept[base + at] = (lines[at][:MAX_KEPT], keys[at])
+            kept[base + at] = (_part(lines[at]), keys[at])
         reach = -1
         for place, _ in best:
             start, reach = (
@@ -141,7 +165,7 @@ class Scan:
             )
             for at in range(start, reach + 1):
                 if at >= 0:
-                    kept[base + at] = (lines[at][:MAX_KEPT], keys[at])
+                    kept[base + at] = (_part(lines[at]), keys[at])
                 elif -at <= len(self._before):
                     kept[base + at] = self._before[at]
         self._owed = (
@@ -149,10 +173,9 @@ class Scan:
         )
         self._hits += best
         start = max(0, size - _TAIL)
-        self._tail.extend((base + at, lines[at][:MAX_KEPT], keys[at]) for at in range(start, size))
+        self._tail.extend((base + at, _part(lines[at]), keys[at]) for at in range(start, size))
         self._before = [
-            (line[:MAX_KEPT], key)
-            for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
+            (_part(line), key) for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
         ]
 
     def _best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
@@ -201,6 +224,9 @@ class Scan:
         first, end = self._script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
         hits = self._best(within or self._hits, HITS)
+        troubles = [hit for hit in self._hits if hit[0] < first and self._is_trouble(hit[0])]
+        if within:
+            hits = [*troubles[:_MOST_TROUBLES], *hits]
         kept = {at: self._kept[at] for at in self._around(hits) if at in self._kept}
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
@@ -210,7 +236,12 @@ class Scan:
             for at, (data, key) in sorted(kept.items())
             if data and not data.isspace()
         ]
-        return Found(lines, [at for at, _ in hits], first, end, self._total)
+        commands = [at for at in self._commands if first <= at < end]
+        places, started = [at for at, _ in hits], [at for at, _ in troubles]
+        return Found(lines, places, commands, started, first, end, self._total)
+
+    def _is_trouble(self, at: int) -> bool:
+        return at in self._kept and self._kept[at][0].startswith(_TROUBLES)
 
     def _is_new(self, key: bytes) -> bool | None:
         return None if self._green is None else key in self._new
@@ -219,6 +250,28 @@ class Scan:
         first = self._first
         ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
         return first, max(first + 1, next(ends, self._total))
+
+
+def centred(line: bytes) -> bytes:
+    """A line that names an error only far into it, from shortly before that on."""
+    at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
+    if at <= _FAR:
+        return line
+    start = line.find(b" ", at - _LEAD, at) + 1 or at - _LEAD
+    return b"%s %s" % (CUT.encode(), line[start:])
+
+
+def _part(line: bytes) -> bytes:
+    return line if len(line) <= MAX_KEPT else centred(line)[:MAX_KEPT]
+
+
+def _command_lines(text: bytes) -> Iterator[int]:
+    """The numbers of the lines, each after a line break, that begin as an echoed command does."""
+    line, start, at = 0, 0, text.find(_COMMAND)
+    while at >= 0:
+        line += text.count(b"\n", start, at)
+        yield line
+        start, at = at, text.find(_COMMAND, at + 1)
 
 
 def _troubled(text: bytes) -> dict[bytes, float]:

@@ -11,6 +11,11 @@ RECOGNISER = Recogniser(
         r"RPM build errors",
         r"error: (?:Bad exit|Failed build)",
         r"(?:fatal|failed): \[",
+        r"\*\*\* WARNING: Service ",
+        r"Health check error",
     ),
-    closes=(r"(?:ok|changed): \[",),
+    closes=(
+        r"(?:ok|changed): \[",
+        r"\*{9}$",
+    ),
 )

@@ -1,5 +1,10 @@
 """What the sandbox's image offers, said once: to the model, in the image's README, to the tests."""
 
+import re
+from contextlib import closing
+
+from sandbox.base import Driver, SandboxError
+
 TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("text", ("bash", "sed", "awk", "less", "diff", "patch", "sort", "cut", "xargs", "iconv")),
     ("searching", ("rg", "grep", "find")),
@@ -18,6 +23,44 @@ LOG = (
     "(the unusual lines), `log diff FILE [GREEN]` (what is new since the job last passed)."
 )
 """The image's own command, in a line for the model."""
+
+
+PROBED = (
+    *("python3", "pytest", "pip", "perl", "bash", "git", "gcc", "make", "cmake", "node", "npm"),
+    *("go", "cargo", "rustc", "java", "mvn", "gradle", "ruby", "php", "dotnet"),
+)
+"""What a model may want to run a project's code with, there or not."""
+
+_SECONDS = 20.0
+_MAX_VERSION = 20
+_PROBE = f"""\
+for name in {" ".join(PROBED)}; do
+  command -v $name >/dev/null || continue
+  [ $name = go ] && flag=version || flag=--version
+  echo "$name $(timeout 2 $name $flag 2>&1 | head -n 5 | tr '\\n' ' ')"
+done"""
+_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
+
+
+def find_versions(driver: Driver) -> str:
+    """Which of `PROBED` a sandbox has, with their versions, and which not: "python3 3.11.2; no go".
+
+    Looked up in a sandbox of its own, for the image may be any. Raises SandboxError.
+    """
+    with closing(driver.start("versions")) as sandbox:
+        said = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
+    lines = [line.partition(" ") for line in said.splitlines()]
+    found = {name: _version(rest) for name, _, rest in lines if name in PROBED}
+    if not found:
+        raise SandboxError("the sandbox does not say which tools it has")
+    there = ", ".join(f"{name}{version}" for name, version in found.items())
+    missing = ", ".join(name for name in PROBED if name not in found)
+    return f"{there}; no {missing}" if missing else there
+
+
+def _version(text: str) -> str:
+    found = _VERSION.search(text)
+    return f" {found[0][:_MAX_VERSION]}" if found else ""
 
 
 def names() -> tuple[str, ...]:

@@ -52,6 +52,8 @@ class MemorySandbox:
 
     def get(self, path: str, *, limit: int) -> bytes:
         self._alive()
+        if path not in self.files:
+            raise FileNotFoundError(path)
         return self.files[path][:limit]
 
     def export(self) -> Iterator[bytes]:

@@ -88,7 +88,8 @@ class Deps:
     `project_concurrency` is how many failures of one project are looked into at a time, 0 for half
     of a worker's threads. `budget` is what projects may cost in a day.
     `debounce` is how many seconds a failure rests before it is looked at. `recent` lists turns for
-    the operators; `page` gives a session's page as a URL, "" where there is none.
+    the operators; `tools` lists what a sandbox has to run code with, "" if that is not known, and
+    `page` gives a session's page as a URL, "" where there is none.
     """
 
     desk: Desk
@@ -118,6 +119,7 @@ class Deps:
     known: KnownFailures | None = None
     known_settings: KnownSettings = field(default_factory=KnownSettings)
     recent: RecentTurns | None = None
+    tools: Callable[[], str] = lambda: ""
     page: Callable[[str], str] = lambda session_id: ""
 
     def limits_for(self, workflow: str, model: Model) -> Limits:

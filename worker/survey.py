@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from worker.core import known, suggestions, survey, verdict
+from worker.core import known, prompts, verdict
 from worker.core.context import Context, Outcome, Status
 from worker.core.finding import CLAIMS, Finding, Verdict
 from worker.core.finding import backed as proof_needed
@@ -19,6 +19,7 @@ from worker.core.known import Known
 from worker.core.messages import Assistant, User
 from worker.core.ports import FailedJob
 from worker.core.survey import Failing, Group, Hit, Ruled, Survey
+from worker.core.survey_text import tell_survey, tell_time
 from worker.core.verdict import Ruling
 from worker.deps import Deps, Kit
 from worker.errors import SourceError, StoreError
@@ -28,8 +29,8 @@ log = logging.getLogger("sandpiper.survey")
 MOST_KEPT = 6
 """Errors of one pipeline that are looked up and kept."""
 
-RULE, KNOWN = "rule", "known"
-"""How a finding was made without a model: see `Context.found_by`."""
+RULE, KNOWN, ASKED = "rule", "known", "asked"
+"""How a finding was made, if not by a model at once: see `Context.found_by`."""
 
 
 def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
@@ -38,10 +39,23 @@ def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
         return context
     made = _with_hits(_advising(kit.survey(), deps), context, deps)
     first = context.messages[0]
-    text = survey.told(made)
-    if text and isinstance(first, User):
-        context = replace(context, messages=(User(f"{first.text}\n\n{deps.redact(text)}"),))
+    told = "\n\n".join(filter(None, (tell_time(deps.clock.now()), tell_survey(made))))
+    if isinstance(first, User):
+        context = replace(context, messages=(User(f"{first.text}\n\n{deps.redact(told)}"),))
     return replace(context, survey=made)
+
+
+def with_tools(context: Context, deps: Deps) -> Context:
+    """`context` whose first message also says what the sandbox has to run code with.
+
+    Of a session whose model is about to be asked for the first time.
+    """
+    first = context.messages[0]
+    if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
+        return context
+    if not (tools := deps.tools()):
+        return context
+    return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
 
 
 def _advising(made: Survey, deps: Deps) -> Survey:
@@ -189,7 +203,7 @@ def remember(context: Context, finding: Finding, deps: Deps) -> None:
     found = known.found(
         finding.verdict,
         deps.redact(finding.cause),
-        deps.redact(suggestions.read(finding.to_do)[0]),
+        deps.redact(finding.to_do),
         url,
         subject.mr_iid,
         now,

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sandbox.base import SandboxError, SandboxLimit
+from sandbox.base import SandboxError
 from sandbox.soon import Began, start_soon
-from worker.core.hostile import one_line
 from worker.core.ports import SessionKey
 from worker.core.progress import Stage, Watcher
 from worker.deps import Deps
@@ -29,8 +28,7 @@ _DAMAGED = (
     "(The sandbox's saved files could not be restored, whatever was said above: /tmp/data and "
     "/tmp/_out are empty. Fetch again what you need.)"
 )
-_UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
-_MAX_REASON = 300
+_UNKEPT = "the sandbox's files could not be stored: a reply begins without them"
 _NOTED = "the sandbox's files of earlier turns could not be restored"
 
 
@@ -98,13 +96,7 @@ class Workspace:
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
             if began is not None or isinstance(error, StoreError):
-                self.lost = (*self.lost, self._say_unkept(error))
-
-    def _say_unkept(self, error: SandboxError | StoreError) -> str:
-        """That the files were not kept; which one was too large, if one was."""
-        if not isinstance(error, SandboxLimit):
-            return _UNKEPT
-        return f"{_UNKEPT}: {one_line(self._deps.redact(str(error)), _MAX_REASON)}"
+                self.lost = (*self.lost, _UNKEPT)
 
     def _write(self) -> None:
         size = self._deps.store.write_files(self._key, self._turn, self.sandbox.export())

@@ -1,6 +1,11 @@
-"""`log` is there, in every kind of sandbox, and answers within what the model is shown."""
+"""`log` is there, in every kind of sandbox, and answers within what the model is shown; what else
+there is can be asked."""
+
+import re
 
 from sandbox.base import DATA, Sandbox
+from sandbox.soon import Warmable
+from sandbox.tools import PROBED, find_versions
 
 LOG = b"".join(b"[%d/9000] Compiling src/mod_%d.c\n" % (n, n % 7) for n in range(9_000))
 FAILED = LOG + b"src/mod_3.c:12: error: no member named 'total'\n" + LOG
@@ -22,3 +27,14 @@ def test_a_log_is_read_by_one_command(any_sandbox: Sandbox) -> None:
     assert new in answer(any_sandbox, "log slice job.log 9000-9002").split("\n")
     assert "most telling error candidates: lines 9001" in answer(any_sandbox, "log outline job.log")
     assert "1 × 9001: " in answer(any_sandbox, "log templates job.log")
+
+
+def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(any_driver: Warmable) -> None:
+    there, _, missing = find_versions(any_driver).partition("; no ")
+    names = [each.partition(" ")[0] for each in there.split(", ")]
+    assert re.search(r"\bpython3 3\.\d+\.\d+\b", there)
+    assert {*names, *filter(None, missing.split(", "))} == set(PROBED)
+    with any_driver.start("test") as sandbox:
+        for name in PROBED:
+            found = sandbox.exec(f"command -v {name}", timeout=30, number=1).exit_code == 0
+            assert found == (name in names), name

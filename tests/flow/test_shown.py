@@ -1,15 +1,18 @@
 """What the model is shown, by the product's own processes: files, diffs, the survey."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.flow.product import Product, product
+from tests.worlds import branch_pipeline
 from worker.demo.gitlab import DiffFile, Pipeline
 from worker.demo.script import Answer, Asked, Call, Say
 
@@ -125,3 +128,72 @@ def test_the_operator_says_how_much_is_shown(tmp_path: Path, sandbox_image: str)
     for shown in (document["preview"], command["stdout"]):
         assert 700 < len(shown.encode()) <= 1024
     assert command["stdout_file"] == "/tmp/_out/1.txt"
+
+
+RACE = b"""\
+Executing "step_script" stage of the job script
+$ pytest -q
+E   KeyError: 'tide'
+FAILED tests/test_tide.py::test_high - KeyError: 'tide'
+ERROR: Job failed: exit code 1
+"""
+UNIT = "/tmp/data/unit.log"
+
+
+def surveyed(told: Product) -> Pipeline:
+    """A matrix of which one failed, a retried job, one that may fail; an earlier run passed."""
+    mr = told.scene.mr
+    before = branch_pipeline(told.gitlab, mr, mr.base_sha)
+    before.status = "success"
+    told.gitlab.add_job(before, "unit: [3.10]", trace=b"$ pytest -q\nall passed\n")
+    pipeline = told.gitlab.run_pipeline(mr)
+    told.gitlab.add_job(pipeline, "unit: [3.10]", status="failed", trace=RACE * 40)
+    told.gitlab.add_job(pipeline, "unit: [3.12]", trace=b"fine\n")
+    told.gitlab.add_job(pipeline, "deploy", status="failed", trace=RACE)
+    told.gitlab.add_job(pipeline, "deploy", trace=b"fine\n")
+    told.gitlab.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
+    return pipeline
+
+
+def fetch_unit_log(asked: Asked) -> Call:
+    job = re.search(r"representative: job (\d+) \(unit: \[3\.10\]\)", asked.first)
+    assert job
+    arguments = {"job_id": int(job[1])}
+    return save("gitlab_get_job_log", UNIT, **arguments)(asked)
+
+
+def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
+    tmp_path: Path, sandbox_image: str
+) -> None:
+    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
+    green = f"{UNIT}.green"
+    model = Model(
+        [
+            fetch_unit_log,
+            save("gitlab_get_last_green_log", green, job_name="unit: [3.10]"),
+            call("sandbox_exec", command=f"cat {green}"),
+        ]
+    )
+    with failed(tmp_path, model, surveyed) as told:
+        jobs = {(job.name, job.status): job.id for job in told.gitlab.jobs.values()}
+    passed = jobs["unit: [3.10]", "success"]
+    retried, again = jobs["deploy", "failed"], jobs["deploy", "success"]
+    for line in (
+        f"Failed, but is allowed to: job {jobs['links', 'failed']} (links)",
+        f"Failed and was retried: job {retried} (deploy), script_failure, then job {again} passed",
+        f"Passed: job {jobs['unit: [3.12]', 'success']} (unit: [3.12]); job {again} (deploy)",
+        f"its log as FILE comes with FILE.green, the log of job {passed}, its last run that passed",
+        "fact: of the same matrix unit: [3.12] passed",
+    ):
+        assert f"\n{line}" in model.first, line
+    now = re.search(r"\n\nIt is (\S+ \S+) UTC now\.\n", model.first)
+    assert now
+    moment = datetime.strptime(now[1], "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+    assert abs(datetime.now(UTC) - moment) < timedelta(minutes=15)
+    tools = model.first.rpartition("\n\nTo run code, the sandbox has: ")[2]
+    assert re.match(r"python3 3\.\d+\.\d+, ", tools)
+    assert re.search(r"; no .*\bnode, npm, go\b", tools)
+    log, refused, command = model.results
+    assert log["also_saved"][green].startswith(f"the log of job {passed}, which passed on main")
+    assert "is there already" in refused["error"]
+    assert command["stdout"] == "$ pytest -q\nall passed\n"

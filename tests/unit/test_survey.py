@@ -62,6 +62,22 @@ def test_the_model_sees_the_event_and_the_survey_in_its_first_message(at: At) ->
     assert stored.found_by == ""
 
 
+def test_the_first_message_tells_the_time_and_what_the_sandbox_has(at: At) -> None:
+    pipeline = at.flake(at.scene.mr)
+    finished(at.failed(pipeline, tools=lambda: "python3 3.11.2; no node, go"))
+    assert "It is 2026-11-18 11:06 UTC now." in at.first()
+    assert at.first().endswith("To run code, the sandbox has: python3 3.11.2; no node, go.")
+
+
+def test_the_sandbox_is_not_asked_for_its_tools_where_a_rule_answers(at: At) -> None:
+    def tools() -> str:
+        raise AssertionError("no sandbox is started")
+
+    pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
+    finished(at.failed(pipeline, tools=tools))
+    assert "To run code" not in at.of(at.scene.mr)[0]
+
+
 def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
 
@@ -138,17 +154,6 @@ def test_what_is_found_is_kept_by_the_errors_signature(at: At) -> None:
     assert entry.finding.cause == "The clock waits for a tick."
     assert "#note_" in entry.finding.url
     assert {each.mr_iid for each in entry.sightings} == {2, 3}
-
-
-def test_no_change_of_one_merge_request_is_kept_for_others(at: At) -> None:
-    change = "Retry it.\n```suggestion app/sum.py:2\n    return 3\n```\n"
-    text = concludes("flaky").text.replace("Retry it.\n", change)
-    _, pipeline = at.another("a")
-    at.answers(says(text))
-    finished(at.failed(pipeline))
-    (entry,) = at.entries()
-    assert entry.finding is not None
-    assert entry.finding.to_do == "Retry it."
 
 
 def test_a_model_is_told_what_was_found_before(at: At) -> None:

@@ -184,6 +184,11 @@ def continuation(
     return form.format(files=_RESTORED if files else _LOST, changes=told, text=text)
 
 
+def tell_tools(tools: str) -> str:
+    """What the sandbox has to run code with; `tools` is a list."""
+    return f"To run code, the sandbox has: {tools}."
+
+
 def _duration(seconds: float) -> str:
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:

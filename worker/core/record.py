@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from worker.core.facts import Change, Facts, Run, Target, Unknown
 from worker.core.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
 from worker.core.touches import Touch
+from worker.core.verdict import Verdict
 
 SHOWN = 4
 """Runs or files named in one sentence."""
@@ -13,11 +14,14 @@ INSTALLED = 8
 """Packages named in one sentence."""
 
 
-def recorded(facts: Facts) -> Iterator[Remark]:
-    """What is known, one sentence each; at last what is not known, and why."""
+def recorded(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
+    """What is known, one sentence each; at last what is not known, and why.
+
+    `settled` is the verdict that the facts prove: no sentence reads as if it were another.
+    """
     yield from _here(facts)
     yield from _before(facts)
-    yield from _there(facts)
+    yield from _there(facts, settled)
     yield from _elsewhere(facts)
     yield from _installed(facts)
     yield from _change(facts)
@@ -67,7 +71,7 @@ def _before(facts: Facts) -> Iterator[Remark]:
         yield remark("on earlier commits of this change: ", *_outcomes(facts, facts.earlier))
 
 
-def _there(facts: Facts) -> Iterator[Remark]:
+def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     target = facts.target
     if not isinstance(target, Target):
         return
@@ -80,7 +84,7 @@ def _there(facts: Facts) -> Iterator[Remark]:
         yield remark(*where, "this job did not run")
         return
     yield remark(*where, *_outcomes(facts, target.runs))
-    since = _since(facts, target.runs)
+    since = _since(facts, target, settled)
     if since:
         ago = apart(since.at, facts.run.at)
         yield remark(
@@ -93,10 +97,15 @@ def _there(facts: Facts) -> Iterator[Remark]:
         yield remark(name(target.branch), " has new commits since")
 
 
-def _since(facts: Facts, runs: Sequence[Run]) -> Run | None:
-    """The first of the failures in the same way that no pass has ended."""
-    first = None
-    for run in runs:
+def _since(facts: Facts, target: Target, settled: Verdict | None) -> Run | None:
+    """The first of the failures in the same way that no pass has ended.
+
+    None where the newest commit does not fail so, or where the job is known to come and go.
+    """
+    first, newest = None, target.at_newest_commit
+    if not newest or not facts.same(newest[0]) or settled is Verdict.FLAKY:
+        return None
+    for run in target.runs:
         if not facts.same(run):
             break
         first = run

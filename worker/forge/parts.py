@@ -40,12 +40,12 @@ class Parts:
         self._folded: list[tuple[str, str]] = []
         self._lines: list[str] = []
 
-    def brief(self, title: str, text: str, sentences: int, *, once: bool = False) -> str:
-        """The first sentences of a section on one line; if it has more, all of it is folded, or
-        `once` what is not on that line."""
+    def brief(self, title: str, text: str, sentences: int) -> str:
+        """The first sentences of a section on one line; if it has more, all of it is folded."""
         text = visible(text).strip()
-        line, rest = fit.begin_section(text, sentences, self._longest)
-        self.add(title, (rest if once else text) if rest else "")
+        line, whole = fit.begin_section(text, sentences, self._longest)
+        if not whole:
+            self.add(title, text)
         return clean(line, self._hosts, MAX_SECTION)
 
     def jobs(self, title: str, text: str, level: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from worker.core.facts import Facts, Run, Unknown
 from worker.core.record import recorded
 from worker.core.survey import Group
-from worker.core.verdict import ruled
+from worker.core.verdict import Ruling, ruled
 from worker.sources.compared_pipelines import known
 from worker.sources.fact_collection import Collection, Diff
 from worker.sources.mr_diff import changed_files
@@ -43,11 +43,16 @@ def with_facts(
     found = iter(facts(groups, reader, diff, seconds))
 
     return tuple(
-        replace(group, ruling=ruled(made, recorded(made)))
+        replace(group, ruling=_ruling(made))
         if group.jobs and (made := next(found, None))
         else group
         for group in groups
     )
+
+
+def _ruling(made: Facts) -> Ruling:
+    ruling = ruled(made)
+    return replace(ruling, record=tuple(recorded(made, ruling.hard)))
 
 
 def facts(

@@ -9,7 +9,7 @@ from worker.core import logs
 from worker.core.excerpt import Digest
 from worker.core.facts import LastPass, Run
 from worker.core.installed import find_differences, find_versions
-from worker.core.ports import Beside, Document, DocumentKind
+from worker.core.ports import GREEN, INSTALLED, OUTLINE, Beside, Document, DocumentKind
 from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 from worker.sources.spool import Lines, Spool
@@ -90,6 +90,12 @@ class Log:
                 self._green = find()
         return self._green
 
+    def green_job(self) -> int:
+        """The job whose log is saved beside this one's, 0 if there is none."""
+        with self._lock:
+            green = self._passed()
+        return green.job_id if green else 0
+
     def last_pass(self) -> LastPass | None:
         """The last run of the job that passed, and what was installed otherwise there."""
         with self._lock:
@@ -128,12 +134,12 @@ class Log:
     def _beside(self) -> Iterator[Beside]:
         if (outline := self._outline) is not None:
             about = "times and sections, for `log outline`"
-            yield Beside(".outline", lambda: iter([outline]), about)
+            yield Beside(OUTLINE, lambda: iter([outline]), about)
         with self._lock:
             green = self._passed()
         if green:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
-            yield Beside(".green", green.spool.chunks, f"{what}: compare with `log diff`")
+            yield Beside(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
         if (passed := self.last_pass()) and passed.installed:
             lines = assume_redacted("\n".join(passed.installed).encode())
-            yield Beside(".installed", lambda: iter([lines]), "what was installed differently then")
+            yield Beside(INSTALLED, lambda: iter([lines]), "what was installed differently then")

@@ -22,6 +22,7 @@ from worker.sources.fact_collection import Diff
 from worker.sources.facts import read_diff, with_facts
 from worker.sources.file import read_from
 from worker.sources.matrix import dimensions
+from worker.sources.other_jobs import tell_allowed, tell_other_jobs
 from worker.sources.pipeline_jobs import all_jobs, retried_ids
 from worker.sources.reader import Reader
 
@@ -50,6 +51,7 @@ class _Found:
     diff: Diff = NOT_ASKED
     missing: list[str] = field(default_factory=list)
     whole: bool = True
+    others: tuple[str, ...] = ()
     unexplained: frozenset[str] = frozenset()
     """Jobs whose script failed in an attempt before, and that have not passed since."""
 
@@ -90,7 +92,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     if not all(group.ruled and group.ruled.certain for group in groups):
         bare = with_facts(bare, reader, found.diff, max(LEAST, deadline - time.monotonic()))
     whole = found.whole and _seen(groups)
-    return Survey(bare, tuple(found.missing), changed, whole)
+    return Survey(bare, tuple(found.missing), changed, whole, found.others)
 
 
 def _ruled(job: Failing, scene: Scene, unexplained: Collection[str]) -> Ruled | None:
@@ -125,6 +127,7 @@ def _pipeline(reader: Reader, found: _Found) -> None:
     retried = retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
+    found.others = tell_other_jobs(listed.items)
     found.unexplained = frozenset(_clean(name, reader) for name in _unexplained(listed.items))
     variants = _variants(job.name for job in newest)
     found.jobs += [
@@ -134,7 +137,8 @@ def _pipeline(reader: Reader, found: _Found) -> None:
         found.errors = _errors(path, number, reader, found)
     _below(path, number, reader, found)
     if len(found.jobs) > MOST_JOBS:
-        found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs")
+        more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
+        found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
         found.jobs = found.jobs[:MOST_JOBS]
 
 
@@ -173,6 +177,7 @@ def _below(path: str, number: int, reader: Reader, found: _Found) -> None:
         if told.get("status") == "failed" and "pipeline" not in told:
             found.jobs.append(_bridge(told, reader))
         found.jobs += [_child(job, reader) for job in _hard(told.get("failed_jobs", ()))]
+        found.others += tell_allowed(told.get("failed_jobs", ()))
     for missing in descent.missing:
         found.lacks(missing)
 
@@ -305,6 +310,7 @@ def _with_log(job: Failing, reader: Reader) -> Failing | str:
         job,
         excerpt=log.preview(EXCERPT),
         told=log.preview(TOLD),
+        green=log.green_job(),
         read=True,
         began=began(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),

@@ -1,13 +1,21 @@
 """Documents of sources on their way to the model: inline, or a file with a preview."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from sandbox.base import DATA, OUT, SandboxLimit
 from worker.core import logs
-from worker.core.ports import Document, DocumentKind
+from worker.core.ports import (
+    GREEN,
+    INSTALLED,
+    OUTLINE,
+    SUFFIXES,
+    Beside,
+    Document,
+    DocumentKind,
+)
 from worker.core.preview import head_and_tail
 from worker.errors import ArgumentError
 from worker.tools.base import Bench, Made
@@ -41,13 +49,15 @@ def _saved(document: Document, bench: Bench, path: str, shown: str) -> Made:
 
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
+    beside = tuple(document.beside())
+    own = () if not beside or _exists(path, bench) else _left(beside, bench, path)
     size, cut = _put(document, bench, path)
     content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
     if document.lines is not None or not document.chunks:
         lines = document.data.count(b"\n") if document.lines is None else document.lines
         content["lines"] = lines
     content["preview"] = shown
-    content |= _beside(document, bench, path) | _missing(document)
+    content |= _put_beside(beside, own, bench, path) | _missing(document)
     return Made(content, size)
 
 
@@ -74,14 +84,54 @@ def _put_part(
     raise ArgumentError(f"cannot save to {path!r}, nor a part of it: {reason}")
 
 
-def _beside(document: Document, bench: Bench, path: str) -> dict[str, Any]:
-    """Write what goes beside it; what does not fit is not there."""
+def _put_beside(
+    beside: Sequence[Beside], own: Collection[str], bench: Bench, path: str
+) -> dict[str, Any]:
+    """Write what goes beside it as far as it fits, but not over the model's `own` files."""
     told = {}
-    for beside in document.beside():
+    for each in beside:
+        if each.suffix in own:
+            told[path + each.suffix] = "it was there before and is kept as it was"
+            continue
         with suppress(SandboxLimit):
-            bench.sandbox.put(path + beside.suffix, beside.chunks())
-            told[path + beside.suffix] = beside.about
+            bench.sandbox.put(path + each.suffix, each.chunks())
+            told[path + each.suffix] = each.about
     return {"also_saved": told} if told else {}
+
+
+def _left(beside: Sequence[Beside], bench: Bench, path: str) -> list[str]:
+    """The suffixes of files that are there before what they would lie beside: not the host's."""
+    return [each.suffix for each in beside if _exists(path + each.suffix, bench)]
+
+
+def check_free(path: str, bench: Bench) -> None:
+    """Raise ArgumentError if the host has saved a file at `path`, beside another one."""
+    if (first := base(path)) != path and _exists(path, bench) and _exists(first, bench):
+        about = _ABOUT[path[len(first) :]]
+        raise ArgumentError(
+            f"path: {path!r} is there already: {about}, saved beside {first!r}. Read it, or choose "
+            "another path"
+        )
+
+
+def base(path: str) -> str:
+    """The path that a file lies beside, by its name; else `path`."""
+    return next((path.removesuffix(each) for each in SUFFIXES if path.endswith(each)), path)
+
+
+_ABOUT = {
+    GREEN: "the log of the job's last run that passed",
+    INSTALLED: "what was installed differently in its last run that passed",
+    OUTLINE: "the times and sections of the log",
+}
+
+
+def _exists(path: str, bench: Bench) -> bool:
+    try:
+        bench.sandbox.get(path, limit=1)
+    except (FileNotFoundError, ValueError):
+        return False
+    return True
 
 
 def preview(document: Document, limit: int) -> str:

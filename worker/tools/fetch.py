@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from posixpath import normpath
@@ -51,7 +52,7 @@ def run_batch(args: Batch, bench: Bench, number: int) -> Made:
             bench,
             limit,
             alike[request.source],
-            taken=targets[index] in targets[:index],
+            taken=_is_taken(index, targets),
         )
         for index, request in enumerate(args.requests)
     ]
@@ -63,8 +64,18 @@ def run_batch(args: Batch, bench: Bench, number: int) -> Made:
     )
 
 
+def _is_taken(index: int, targets: Sequence[str]) -> bool:
+    """Whether another request of the batch writes the target, or a file that it lies beside."""
+    target = targets[index]
+    first = documents.base(target)
+    return target in targets[:index] or (first != target and first in targets)
+
+
 def paths(arguments: str) -> set[str]:
-    """The files that a call writes; none where its arguments can't be right."""
+    """The files that a call writes, each named by the one that it lies beside.
+
+    None where its arguments can't be right.
+    """
     try:
         given = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -72,7 +83,7 @@ def paths(arguments: str) -> set[str]:
     listed = given.get("requests", [given]) if isinstance(given, dict) else None
     requests = listed if isinstance(listed, list) else []
     found = [one.get("path") for one in requests if isinstance(one, dict)]
-    return {normpath(path) for path in found if isinstance(path, str)}
+    return {documents.base(normpath(path)) for path in found if isinstance(path, str)}
 
 
 def _item(request: One, bench: Bench, limit: int, alike: int, *, taken: bool) -> Made:
@@ -89,6 +100,7 @@ def _item(request: One, bench: Bench, limit: int, alike: int, *, taken: bool) ->
 
 def _fetch(request: One, bench: Bench, limit: int, alike: int = 1) -> Made:
     documents.check_path(request.path)
+    documents.check_free(normpath(request.path), bench)
     name, source = _source(request.source, bench)
     document = source.fetch(json.dumps(request.arguments))
     done = documents.fetched(document, bench, request.path, limit, alike)

@@ -1,16 +1,21 @@
 """What sandboxes run in."""
 
 import atexit
+import logging
+import threading
 
 from sandbox import bubblewrap, docker
-from sandbox.base import Driver, SandboxUnavailable
+from sandbox.base import Driver, SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
 from sandbox.soon import POOL_LIFETIME, Pool
 from sandbox.spec import ContainerSpec
+from sandbox.tools import find_versions
 from worker.conversation import CLAIM_MARGIN
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
+
+log = logging.getLogger("sandpiper.sandbox")
 
 
 def driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
@@ -41,6 +46,25 @@ def sandboxes(settings: Settings) -> Driver:
     atexit.register(pool.close)
     pool.fill()
     return pool
+
+
+class SandboxTools:
+    """What sandboxes have to run code with, looked up once. Safe to share by threads."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._known = ""
+        self._lock = threading.Lock()
+
+    def tell(self) -> str:
+        """See `find_versions`; "" while no sandbox can be asked."""
+        with self._lock:
+            if not self._known:
+                try:
+                    self._known = find_versions(self._driver)
+                except SandboxError as error:
+                    log.warning("the tools of the sandbox are not known: %s", error)
+            return self._known
 
 
 def reap(settings: Settings) -> list[str]:

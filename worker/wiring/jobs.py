@@ -27,7 +27,7 @@ from worker.sources.policy import Policy
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import published
-from worker.wiring.engines import sandboxes
+from worker.wiring.engines import SandboxTools, sandboxes
 from worker.wiring.kits import kits
 from worker.wiring.providers import guarded
 from worker.wiring.stores import leases, store
@@ -50,11 +50,12 @@ def deps(
     kept = store(settings)
     kept = Store(watched.objects(kept.records)) if watched else kept
     held = leases(settings, kept)
+    driver = sandboxes(settings)
     made = Deps(
         desk=_desk(client, gitlab),
         forge=writer,
         store=kept,
-        sandboxes=sandboxes(settings),
+        sandboxes=driver,
         model=lambda: FallbackModel(models),
         kit=kit,
         playbook=playbook.load(settings.workflows),
@@ -79,6 +80,7 @@ def deps(
         known=None if salt else kept.known,
         known_settings=KnownSettings(**settings.known.model_dump()),
         recent=kept.recent,
+        tools=SandboxTools(driver).tell,
         page=pages.linker(),
     )
     return watched.around(made) if watched else made

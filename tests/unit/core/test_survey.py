@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from worker.core import survey
-from worker.core.survey import Failing, Group, Hit, Ruled, Survey, grouped, told
+from worker.core.remarks import remark
+from worker.core.survey import Failing, Group, Hit, Ruled, Survey, grouped
+from worker.core.survey_text import MOST_TOLD, tell_survey, tell_time
+from worker.core.verdict import Ruling, Verdict
 
 RACE = "12: E   KeyError: 'tide'\n13: FAILED tests/test_tide.py::test_high - KeyError: 'tide'"
 LINT = "3: src/app.py:9:1: error: F401 'os' imported but unused"
@@ -38,7 +41,7 @@ def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> Non
     unread = variant(9, read=False, excerpt="")
     (group,) = grouped([variant(2), variant(3), unread], nothing)
     assert len(group.jobs) == 3
-    assert "logs not read: 1 of 3" in told(Survey((group,)))
+    assert "logs not read: 1 of 3" in tell_survey(Survey((group,)))
     apart = grouped([variant(2), variant(3, excerpt=LINT), unread], nothing)
     assert len(apart) == 3
 
@@ -70,9 +73,9 @@ def test_the_model_is_told_causes_jobs_and_what_is_known_in_six_kilobytes() -> N
         )
         for number in range(1, 30)
     )
-    text = told(Survey(groups, ("the log of job 9: it took too long",)))
-    assert len(text.encode()) <= survey.MOST_TOLD
-    few = told(Survey(groups[:1], ("the log of job 9: it took too long",)))
+    text = tell_survey(Survey(groups, ("the log of job 9: it took too long",)))
+    assert len(text.encode()) <= MOST_TOLD
+    few = tell_survey(Survey(groups[:1], ("the log of job 9: it took too long",)))
     for part in (
         "unit (12 of 12 variants)",
         "representative: job 100 (unit: [3.100])",
@@ -83,7 +86,81 @@ def test_the_model_is_told_causes_jobs_and_what_is_known_in_six_kilobytes() -> N
         "Not known: the log of job 9",
     ):
         assert part in few
-    assert told(Survey()) == ""
+    assert tell_survey(Survey()) == ""
+
+
+def ruling(hard: Verdict | None, *against: Verdict) -> Ruling:
+    return Ruling(
+        "unit", (1,), hard, remark("a pass") if hard else (), tuple((v, ()) for v in against)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, ", certain: The disk"),
+        (ruling(None), ", certain: The disk"),
+        (ruling(Verdict.INFRASTRUCTURE), ", certain: The disk"),
+        (ruling(Verdict.FLAKY), ", likely, to be checked: The disk"),
+        (ruling(None, Verdict.INFRASTRUCTURE), ", likely, to be checked: The disk"),
+    ],
+)
+def test_a_rule_is_not_certain_of_what_the_record_speaks_against(
+    found: Ruling | None, said: str
+) -> None:
+    rule = Ruled("disk-full", "infrastructure", "The disk was full.", "Retry.")
+    assert said in tell_survey(Survey((Group("k", "t", (job(1, "a"),), rule, ruling=found),)))
+
+
+@pytest.mark.parametrize(
+    ("found", "doubted"),
+    [
+        (ruling(None), False),
+        (ruling(Verdict.FLAKY), False),
+        (ruling(Verdict.TARGET), True),
+        (ruling(None, Verdict.FLAKY), True),
+    ],
+)
+def test_an_earlier_verdict_is_not_told_as_todays(found: Ruling, doubted: bool) -> None:
+    hit = Hit(3, 1.0, 2.0, 2.0, "flaky", "a race", "retry", "https://g/x")
+    text = tell_survey(Survey((Group("k", "t", (job(1, "a"),), None, hit, found),)))
+    assert ("verdict then: flaky, which the facts below speak against now" in text) == doubted
+
+
+def test_every_failing_job_is_named_however_many_there_are() -> None:
+    apart = [
+        job(number, f"apart-{number}", f"9: error: E{number} broke") for number in range(1, 30)
+    ]
+    alike = [variant(number) for number in range(100, 130)]
+    text = tell_survey(Survey(grouped([*apart, *alike], nothing)))
+    assert len(text.encode()) <= MOST_TOLD
+    for each in (*apart, *alike):
+        assert str(each.job_id) in text
+
+
+def test_facts_give_way_before_jobs_do() -> None:
+    record = tuple(remark(f"fact {number} " + "x" * 280) for number in range(12))
+    many = tuple(
+        Group(f"{n}", "t", (job(n, f"job-{n}"),), ruling=Ruling("u", (n,), None, (), (), record))
+        for n in range(1, 13)
+    )
+    text = tell_survey(Survey(many, ("the log of job 9: it took too long",)))
+    assert len(text.encode()) <= MOST_TOLD
+    assert all(f"job {number} (job-{number})" in text for number in range(1, 13))
+    assert text.endswith("Not known: the log of job 9: it took too long")
+    assert tell_survey(Survey(many[:1])).count("fact: ") == 12
+
+
+def test_it_says_what_comes_with_a_log_and_how_the_other_jobs_fared() -> None:
+    with_green = replace(job(7, "unit"), green=5)
+    made = Survey((Group("k", "t", (with_green,)),), others=("Passed: job 6 (lint)",))
+    text = tell_survey(made)
+    assert "comes with FILE.green, the log of job 5" in text
+    assert "\nPassed: job 6 (lint)\n" in text
+
+
+def test_the_time_is_told() -> None:
+    assert tell_time(1763629202.0) == "It is 2025-11-20 09:00 UTC now."
 
 
 def test_a_survey_comes_back_from_the_store() -> None:
@@ -94,6 +171,7 @@ def test_a_survey_comes_back_from_the_store() -> None:
         ("m",),
         ("a.py",),
         False,
+        ("Passed: job 6 (lint)",),
     )
     assert survey.load(json.loads(json.dumps(survey.out(made)))) == made
     assert survey.load(json.loads(json.dumps(survey.out(Survey())))) == Survey()

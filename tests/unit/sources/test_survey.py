@@ -74,6 +74,51 @@ def test_a_retried_job_counts_by_its_newest_attempt(sim: GitLabSim, scene: Scene
     assert [group.failed for group in made.groups] == ["lint"]
 
 
+def test_the_jobs_that_failed_and_may_that_were_retried_and_that_passed_are_named(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    sim.add_job(pipeline, "build", status="success", trace=b"fine\n")
+    first = sim.add_job(pipeline, "flaky", status="failed", trace=RACE)
+    again = sim.add_job(pipeline, "flaky", status="success", trace=b"fine\n")
+    twice = sim.add_job(pipeline, "unit: [3.10]", status="failed", trace=RACE)
+    red = sim.add_job(pipeline, "unit: [3.10]", status="failed", trace=RACE)
+    green = sim.add_job(pipeline, "unit: [3.12]", status="success", trace=b"fine\n")
+    links = sim.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
+    made = survey(opened(sim, scene, pipeline))
+    allowed, retried, passed = made.others
+    assert allowed == f"Failed, but is allowed to: job {links.id} (links)"
+    assert retried == (
+        f"Failed and was retried: job {first.id} (flaky), script_failure, then job {again.id} "
+        f"passed; job {twice.id} (unit: [3.10]), script_failure, then job {red.id} failed again"
+    )
+    assert passed.startswith(f"Passed: job {green.id} (unit: [3.12]); job ")
+    assert "(build)" in passed
+
+
+def test_a_job_below_that_failed_and_may_is_named(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    child = sim.run_pipeline(scene.mr, kind="child")
+    links = sim.add_job(child, "links", status="failed", trace=RACE, allow_failure=True)
+    sim.add_job(child, "deep", status="failed", trace=RACE)
+    pipeline.bridges += [Bridge(1, "start", "failed", child)]
+    made = survey(opened(sim, scene, pipeline))
+    assert made.others == (f"Failed below, but is allowed to: job {links.id} (links)",)
+
+
+def test_it_is_told_which_log_is_saved_beside_that_of_a_failed_job(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    before = sim.run_pipeline(scene.mr, status="success", kind="branch", project=scene.project)
+    before.ref = scene.mr.target_branch
+    green = sim.add_job(before, "unit", trace=b"$ pytest -q\nall passed\n")
+    pipeline = sim.run_pipeline(scene.mr)
+    sim.add_job(pipeline, "unit", status="failed", trace=RACE)
+    sim.add_job(pipeline, "new", status="failed", trace=LINT)
+    made = survey(opened(sim, scene, pipeline))
+    assert {job.name: job.green for job in made.jobs} == {"unit": green.id, "new": 0}
+
+
 def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> None:
     pipeline = sim.run_pipeline(scene.mr)
     child = sim.run_pipeline(scene.mr, kind="child")

@@ -7,6 +7,10 @@ from worker.core.ports.clock import Clock
 from worker.core.ports.models import Model, Reply, Request, StopReason
 from worker.core.ports.sessions import Claim, KnownFailures, RecentTurns, SessionKey, SessionStore
 from worker.core.ports.tools import (
+    GREEN,
+    INSTALLED,
+    OUTLINE,
+    SUFFIXES,
     Beside,
     Captures,
     Document,
@@ -18,6 +22,10 @@ from worker.core.ports.tools import (
 )
 
 __all__ = [
+    "GREEN",
+    "INSTALLED",
+    "OUTLINE",
+    "SUFFIXES",
     "Beside",
     "Captures",
     "Claim",

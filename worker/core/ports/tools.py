@@ -47,9 +47,17 @@ class DocumentKind(StrEnum):
     LOG = "log"
 
 
+GREEN, INSTALLED, OUTLINE = SUFFIXES = (".green", ".installed", ".outline")
+"""What is put after a log's path for the files beside it: the log of the last run that passed, what
+was installed differently then, and the log's times and sections."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A file that goes into the sandbox beside a document's, named like it with a `suffix` more."""
+    """A file that goes into the sandbox beside a document's, named like it with a `suffix` more.
+
+    The suffix is one of `SUFFIXES`.
+    """
 
     suffix: str
     chunks: Callable[[], Iterator[Redacted]]

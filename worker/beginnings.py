@@ -4,9 +4,9 @@ import json
 import logging
 from dataclasses import replace
 
-from worker import salvage, survey
+from worker import salvage
 from worker.core import history, prompts
-from worker.core.context import Context, NoteRef, Outcome, Status, Subject
+from worker.core.context import ASKED, Context, NoteRef, Outcome, Status, Subject
 from worker.core.limits import Spent
 from worker.core.messages import User
 from worker.core.ports import SessionKey
@@ -116,15 +116,15 @@ def resumed(
 def _looked_into(stored: Context, first_look: bool) -> Context:
     """The session before a turn: by whom its failure will have been looked into after it."""
     if first_look:
-        return replace(stored, found_by=survey.ASKED)
-    return replace(stored, found_by="") if stored.found_by == survey.ASKED else stored
+        return replace(stored, found_by=ASKED)
+    return replace(stored, found_by="") if stored.found_by == ASKED else stored
 
 
 def _continuation(key: SessionKey, stored: Context, text: str, deps: Deps) -> str:
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     return prompts.continuation(
         text,
-        first_look=stored.found_by == survey.ASKED,
+        first_look=stored.found_by == ASKED,
         files=_has_files(key, stored.turn, deps),
         seconds=deps.clock.now() - stored.spent.started_at,
         changes=[

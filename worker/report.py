@@ -8,6 +8,7 @@ from worker.core.repair import unavailable
 from worker.deps import Deps, Kit
 from worker.forge import note
 from worker.forge.known import known_failure
+from worker.trials import Trials
 
 
 def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | None:
@@ -15,7 +16,7 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
     outcome = context.outcome
     if outcome is None or outcome.status is Status.FAILED:
         return None
-    if context.turn > 0 and context.found_by != survey.ASKED:
+    if not context.investigates:
         return None
     proven = recheck.finding(context, outcome, kit.captures, deps.redact)
     told = gaps.filled(survey.backed(proven, context), context)
@@ -26,11 +27,18 @@ def write_body(
     marker: Marker,
     context: Context,
     found: finding.Finding | None,
+    trials: Trials,
     kit: Kit,
     deps: Deps,
+    *,
     seconds: float,
+    private: bool,
 ) -> str:
-    """The note on the turn: its finding, its answer, or why there is neither."""
+    """The note on the turn: its finding, its answer, or why there is neither.
+
+    What a finding advises goes on the diff as well, unless the turn is `private`; `trials` is what
+    the sandbox has run of it.
+    """
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     footer = note.Footer(
         model=context.model,
@@ -54,5 +62,7 @@ def write_body(
         return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
     if footer.found_by == survey.KNOWN and context.survey:
         return known_failure(marker, found, context.survey.groups, footer, deps.hosts)
-    told, fixes = suggesting.offered(context, found, deps)
-    return note.finding(marker, context.subject, told, outcome, footer, deps.hosts, fixes)
+    told, offers = suggesting.offer_changes(
+        context, found, trials, kit.captures, deps, private=private
+    )
+    return note.finding(marker, context.subject, told, outcome, footer, deps.hosts, offers)

@@ -1,78 +1,136 @@
-"""Fixes put on the lines of the diff, where one click applies them."""
+"""Changes put on the lines of the diff, where one click applies them."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from worker.core import suggestions
 from worker.core.context import Context
 from worker.core.finding import Finding, Verdict
 from worker.core.gitlab import Changes, Position
 from worker.core.identity import SUGGESTIONS, Marker
-from worker.core.suggestions import Suggestion
+from worker.core.places import RepoFile
+from worker.core.ports import Captures
+from worker.core.suggestions import Change, Offers, Suggestion
+from worker.core.trials import Trial
 from worker.deps import Deps
-from worker.errors import ForgeError, SourceError
-from worker.forge import note
+from worker.errors import ArgumentError, ForgeError, SourceError
+from worker.forge.changes import write_suggestion
+from worker.trials import Trials
 
 log = logging.getLogger("sandpiper.suggesting")
 
 
-def offered(context: Context, finding: Finding, deps: Deps) -> tuple[Finding, tuple[str, ...]]:
-    """`finding` with its suggestions as text, and the URLs of those that are on the diff now.
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Why a change is told in the note and not put on the diff; "" where it was not to be."""
 
-    Each is posted once, however often this is called. What GitLab does not take stays text.
+    reason: str
+
+
+def offer_changes(
+    context: Context,
+    finding: Finding,
+    trials: Trials,
+    captures: Captures,
+    deps: Deps,
+    *,
+    private: bool,
+) -> tuple[Finding, Offers]:
+    """`finding` with the changes taken out of its advice, and what became of them.
+
+    Each is posted once, however often this is called. What is not on the diff is text. Nothing of a
+    `private` finding goes there.
     """
-    prose, found = suggestions.read(finding.to_do)
-    told = replace(finding, to_do=prose)
-    if not found or not _wanted(context, finding, deps):
-        return told, ()
+    advice, found = suggestions.read(finding.to_do)
+    changes = suggestions.group_changes(found)
+    public = not private and context.note is not None and not context.note.internal
+    wanted = deps.note.suggestions and public and finding.verdict is Verdict.CHANGE
+    if wanted and changes:
+        ends = _post_all(context, changes, trials, captures, deps)
+    else:
+        ends = [_Kept("")] * len(changes)
+    kept = [
+        (change, end) for change, end in zip(changes, ends, strict=True) if isinstance(end, _Kept)
+    ]
+    offers = Offers(
+        urls=tuple(end for end in ends if isinstance(end, str)),
+        left=sum(len(change) for change, _ in kept),
+        text="\n\n".join(suggestions.write_text(change, end.reason) for change, end in kept),
+    )
+    return replace(finding, to_do=advice), offers
+
+
+def _post_all(
+    context: Context,
+    changes: Sequence[Change],
+    trials: Trials,
+    captures: Captures,
+    deps: Deps,
+) -> list[str | _Kept]:
+    """The URL of each change's comment, or why it has none."""
     try:
-        return told, tuple(_posted(context, found, deps))
+        diff = deps.desk.changes(context.subject)
+        if isinstance(diff, str):
+            return [_Kept(diff)] * len(changes)
+        own = {each.marker: each.ref.url for each in deps.forge.own(context.subject)}
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
-        return told, ()
+        return [_Kept("GitLab could not be asked")] * len(changes)
+    poster = _Poster(context, diff, own, captures, deps)
+    ends = [poster.post(change, trials.get(change, Trial())) for change in changes]
+    for end in ends:
+        if isinstance(end, _Kept):
+            log.info("session %s: a change stays text: %s", context.session_id, end.reason)
+    return ends
 
 
-def _wanted(context: Context, finding: Finding, deps: Deps) -> bool:
-    """A note in a thread was asked for in private: nothing of it or of an internal one goes on."""
-    at = context.note
-    public = at is not None and not at.discussion_id and not at.internal
-    return deps.note.suggestions and public and finding.verdict is Verdict.CHANGE
+class _Poster:
+    """Puts changes on one diff, as long as there are places."""
 
+    def __init__(
+        self,
+        context: Context,
+        diff: Changes,
+        own: Mapping[Marker, str],
+        captures: Captures,
+        deps: Deps,
+    ) -> None:
+        self._context, self._diff, self._own = context, diff, own
+        self._captures, self._deps = captures, deps
+        self._left = list(SUGGESTIONS)
 
-def _posted(context: Context, found: Sequence[Suggestion], deps: Deps) -> Iterator[str]:
-    changes = deps.desk.changes(context.subject)
-    if isinstance(changes, str):
-        log.info("session %s: no suggestions: %s", context.session_id, changes)
-        return
-    there = {own.marker: own.ref for own in deps.forge.own(context.subject)}
-    analysis = there.get(Marker(context.session_id, context.turn))
-    fitting = islice(_placed(found, changes, context.session_id), len(SUGGESTIONS))
-    for turn, (fix, position) in zip(SUGGESTIONS, fitting, strict=False):
-        marker = Marker(context.session_id, turn)
+    def post(self, change: Change, trial: Trial) -> str | _Kept:
+        """The URL of the change's comment, or why it has none."""
+        position = suggestions.place(change, self._diff)
+        fix = self._combine(change)
+        if isinstance(position, str) or isinstance(fix, str):
+            return _Kept(position if isinstance(position, str) else str(fix))
+        if not self._left:
+            return _Kept(f"at most {len(SUGGESTIONS)} are put there")
+        marker = Marker(self._context.session_id, self._left[0])
         # Where the note was deleted meanwhile there is nothing to link to.
-        body = note.suggestion(marker, fix, analysis.url if analysis else "")
-        if marker in there:
-            yield there[marker].url
-        elif body and (url := _post(context, body, position, deps)):
-            yield url
+        analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
+        body = write_suggestion(marker, fix, position.new_line, analysis, trial)
+        if not body:
+            return _Kept("a reader would not see all of it there")
+        try:
+            url = self._own.get(marker) or self._post(body, position)
+        except ForgeError as error:
+            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
+            return _Kept("GitLab did not take it")
+        self._left.pop(0)
+        return url
 
+    def _combine(self, change: Change) -> Suggestion | str:
+        head = self._diff.head_sha
+        try:
+            return suggestions.combine(
+                change, lambda path: self._captures.lines(RepoFile(path, head))
+            )
+        except (ArgumentError, SourceError) as error:
+            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
+            return "the lines between them could not be read"
 
-def _placed(
-    found: Sequence[Suggestion], changes: Changes, session: str
-) -> Iterator[tuple[Suggestion, Position]]:
-    for fix in found:
-        position = suggestions.placed(fix, changes)
-        if isinstance(position, str):
-            log.info("session %s: a suggestion stays text: %s", session, position)
-        else:
-            yield fix, position
-
-
-def _post(context: Context, body: str, position: Position, deps: Deps) -> str:
-    try:
-        return deps.forge.post(context.subject, body, "", at=position).url
-    except ForgeError as error:
-        log.warning("session %s: a suggestion stays text: %s", context.session_id, error)
-        return ""
+    def _post(self, body: str, position: Position) -> str:
+        return self._deps.forge.post(self._context.subject, body, "", at=position).url

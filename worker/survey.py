@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from worker.core import known, prompts, verdict
+from worker.core import known, prompts, suggestions, verdict
 from worker.core.context import Context, Outcome, Status
 from worker.core.finding import CLAIMS, Finding, Verdict
 from worker.core.finding import backed as proof_needed
@@ -29,8 +29,8 @@ log = logging.getLogger("sandpiper.survey")
 MOST_KEPT = 6
 """Errors of one pipeline that are looked up and kept."""
 
-RULE, KNOWN, ASKED = "rule", "known", "asked"
-"""How a finding was made, if not by a model at once: see `Context.found_by`."""
+RULE, KNOWN = "rule", "known"
+"""How a finding was made without a model: see `Context.found_by`."""
 
 
 def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
@@ -203,7 +203,7 @@ def remember(context: Context, finding: Finding, deps: Deps) -> None:
     found = known.found(
         finding.verdict,
         deps.redact(finding.cause),
-        deps.redact(finding.to_do),
+        deps.redact(suggestions.read(finding.to_do)[0]),
         url,
         subject.mr_iid,
         now,

@@ -33,6 +33,7 @@ from worker.forge.lint import hosts_of
 from worker.loop import Parts, drive
 from worker.queue.leases import Lease
 from worker.ticker import ticking
+from worker.trials import Trials, find_trials
 from worker.workspace import Workspace, discard
 
 log = logging.getLogger("sandpiper.turn")
@@ -88,13 +89,18 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
         context = _afforded(context, deps)
     if not turn.begun:
         context = survey.with_tools(context, deps)
+    trials: Trials = {}
     if not context.outcome:
         with ticking(turn.marker, context, deps, watch, turn.lease.sure) as ticked:
-            context = _investigated(replace(turn, context=context), kit, deps, ticked)
+            context, trials = _investigated(replace(turn, context=context), kit, deps, ticked)
     context = _counted(context, kit)
     found = report.read_finding(context, kit, deps)
     seconds = deps.clock.monotonic() - started
-    made = report.write_body(turn.marker, context, found, kit, deps, seconds)
+    made = report.write_body(
+        *(turn.marker, context, found, trials, kit, deps),
+        seconds=seconds,
+        private=turn.private,
+    )
     body = finish(made, deps.hosts, deps.redact).body
     turn.lease.confirm()
     context = _published(context, body, deps, watch)
@@ -221,8 +227,10 @@ def _unpublished(context: Context, reason: str) -> Context:
     return replace(context, outcome=Outcome(Status.FAILED, text, reason))
 
 
-def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
+def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Context, Trials]:
     """Run the loop in a sandbox and store its files; ends in an outcome whatever happens.
+
+    Gives also what the sandbox has run of the changes that the answer advises.
 
     Raises Interrupted where another run goes on, with the sandbox's files if this worker ends.
     """
@@ -230,6 +238,7 @@ def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
     try:
         context = _concluded(last, kit, work, deps, watch)
         turn.lease.confirm()
+        trials = find_trials(context, work.sandbox, kit.captures, deps)
         work.save(turn.lease.patiently)
     except (HandedOver, Postponed):
         work.save()
@@ -243,7 +252,7 @@ def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> Context:
         raise
     work.close()
     context = replace(context, lost=(*context.lost, *work.lost))
-    return close_calls(context, "the turn ended first")
+    return close_calls(context, "the turn ended first"), trials
 
 
 def _concluded(last: "_Last", kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:

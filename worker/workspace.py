@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from sandbox.base import SandboxError
+from sandbox.base import SandboxError, SandboxLimit
 from sandbox.soon import Began, start_soon
+from worker.core.hostile import one_line
 from worker.core.ports import SessionKey
 from worker.core.progress import Stage, Watcher
 from worker.deps import Deps
@@ -28,7 +29,8 @@ _DAMAGED = (
     "(The sandbox's saved files could not be restored, whatever was said above: /tmp/data and "
     "/tmp/_out are empty. Fetch again what you need.)"
 )
-_UNKEPT = "the sandbox's files could not be stored: a reply begins without them"
+_UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
+_MAX_REASON = 300
 _NOTED = "the sandbox's files of earlier turns could not be restored"
 
 
@@ -96,7 +98,13 @@ class Workspace:
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
             if began is not None or isinstance(error, StoreError):
-                self.lost = (*self.lost, _UNKEPT)
+                self.lost = (*self.lost, self._say_unkept(error))
+
+    def _say_unkept(self, error: SandboxError | StoreError) -> str:
+        """That the files were not kept; which one was too large, if one was."""
+        if not isinstance(error, SandboxLimit):
+            return _UNKEPT
+        return f"{_UNKEPT}: {one_line(self._deps.redact(str(error)), _MAX_REASON)}"
 
     def _write(self) -> None:
         size = self._deps.store.write_files(self._key, self._turn, self.sandbox.export())

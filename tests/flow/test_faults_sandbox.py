@@ -66,6 +66,19 @@ def test_what_lives_on_after_its_runner_costs_the_sandbox_and_the_note_says_so(
     crew.assert_nothing_left(made, crew.folder_store(made))
 
 
+def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redis_url: str) -> None:
+    large = Call([("sandbox_exec", {"command": "truncate -s 300M /tmp/data/core.4711"})])
+    chosen = Scripted([large, Say("## Verdict\nflaky\n\n## Cause\nIt dumped core.\n")])
+    with crew.hasty(tmp_path, chosen, redis_url) as made:
+        crew.fails(made)
+        with crew.at_work(made) as worker:
+            worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
+    (note,) = made.notes()
+    assert "It dumped core." in note.body
+    assert "files could not be stored, a reply begins without them" in note.body
+    assert "'data/core.4711' has 314,572,800 bytes" in note.body.replace("\\", "")
+
+
 @pytest.fixture
 def engine() -> Iterator[Proxy]:
     """What stands between the worker and the engine; the test itself talks to the engine."""

@@ -85,16 +85,18 @@ ROOMS = {
         (
             *STORY,
             *("worker.loop", "worker.forge.finish", "worker.forge.lint", "worker.forge.note"),
-            *("worker.report", "worker.survey", "worker.ticker", "worker.workspace"),
+            *("worker.report", "worker.survey", "worker.ticker", "worker.trials"),
+            "worker.workspace",
         )
     ),
     "worker.report": Room(
         (
             *(*STORY, "worker.forge.known", "worker.forge.note"),
-            *("worker.suggesting", "worker.survey"),
+            *("worker.suggesting", "worker.survey", "worker.trials"),
         )
     ),
-    "worker.suggesting": Room((*STORY, "worker.forge.note")),
+    "worker.trials": Room(STORY),
+    "worker.suggesting": Room((*STORY, "worker.forge.changes", "worker.trials")),
     "worker.ticker": Room((*STORY, "worker.forge.note", "worker.forge.progress")),
     "worker.living": Room(
         (

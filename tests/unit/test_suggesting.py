@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, EchoKit, Job
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.context import Context, NoteRef, Subject
 from worker.core.finding import Finding, Verdict
 from worker.core.identity import SUGGESTIONS, Marker, find_marker
 from worker.core.limits import Spent
-from worker.core.suggestions import Suggestion
+from worker.core.suggestions import Offers, Suggestion
+from worker.core.trials import Run, Trial
 from worker.demo.gitlab import GitLabSim, Note
-from worker.deps import NoteOptions
+from worker.deps import Deps, NoteOptions
 from worker.errors import ForgeError
-from worker.forge import note
+from worker.forge.changes import write_suggestion
 from worker.forge.lint import problems
-from worker.suggesting import offered
+from worker.suggesting import offer_changes
 
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
@@ -56,19 +57,25 @@ def context(at: Job) -> Context:
     )
 
 
+def offered(
+    context: Context, finding: Finding, deps: Deps, *, private: bool = False
+) -> tuple[Finding, Offers]:
+    return offer_changes(context, finding, {}, EchoKit().captures, deps, private=private)
+
+
 def on_the_diff(at: Job) -> list[Note]:
     return [each for each in at.own() if each.type == "DiffNote"]
 
 
 def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -> None:
-    told, urls = offered(context, CHANGE, at.deps())
+    told, offers = offered(context, CHANGE, at.deps())
     (made,) = on_the_diff(at)
-    assert urls == (made.web_url,)
+    assert offers == Offers((made.web_url,))
     assert find_marker(made.body) == Marker(SESSION, SUGGESTIONS[0])
     assert " ```suggestion:-0+0\n     return sum(xs)\n ```" in made.body
     assert context.note is not None
     assert f"[the analysis]({context.note.url})" in made.body
-    assert told.to_do.startswith("Sum again.\n\nIn `app/sum.py`, line 2:")
+    assert told.to_do == "Sum again."
 
 
 def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
@@ -82,15 +89,18 @@ def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
 
 def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context: Context) -> None:
     sim.fail_next("POST", "/discussions$", 502, after=True)
-    first = offered(context, CHANGE, at.deps())[1]
-    assert offered(context, CHANGE, at.deps())[1] == first
+    first = offered(context, CHANGE, at.deps())[1].urls
+    assert offered(context, CHANGE, at.deps())[1].urls == first
     assert len(on_the_diff(at)) == 1
 
 
 def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
     several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
-    urls = offered(context, replace(CHANGE, to_do=several), at.deps())[1]
-    assert len(urls) == len(on_the_diff(at)) == len(SUGGESTIONS) == 3
+    told, offers = offered(context, replace(CHANGE, to_do=several), at.deps())
+    assert len(offers.urls) == len(on_the_diff(at)) == len(SUGGESTIONS) == 3
+    assert offers.left == 2
+    assert offers.text.count("(not on the diff: at most 3 are put there)") == 2
+    assert "suggestion" not in told.to_do
 
 
 @pytest.mark.parametrize(
@@ -108,28 +118,30 @@ def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
 def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     at: Job, context: Context, to_do: str
 ) -> None:
-    told, urls = offered(context, replace(CHANGE, to_do=to_do), at.deps())
-    assert urls == ()
+    offers = offered(context, replace(CHANGE, to_do=to_do), at.deps())[1]
+    assert offers.urls == ()
     assert on_the_diff(at) == []
-    assert "In `app/" in told.to_do
+    assert offers.left == 1
+    assert "In `app/" in offers.text
 
 
 @pytest.mark.parametrize("verdict", [each for each in Verdict if each is not Verdict.CHANGE])
 def test_only_a_failure_of_the_change_is_fixed_on_the_diff(
     at: Job, context: Context, verdict: Verdict
 ) -> None:
-    assert offered(context, replace(CHANGE, verdict=verdict), at.deps())[1] == ()
+    assert offered(context, replace(CHANGE, verdict=verdict), at.deps())[1].urls == ()
 
 
 def test_nothing_of_a_private_analysis_goes_on_the_diff(at: Job, context: Context) -> None:
-    private = replace(context, note=NoteRef(5, "a" * 40))
-    assert offered(private, CHANGE, at.deps())[1] == ()
+    assert offered(context, CHANGE, at.deps(), private=True)[1].urls == ()
+    for note in (NoteRef(5, internal=True), None):
+        assert offered(replace(context, note=note), CHANGE, at.deps())[1].urls == ()
     assert on_the_diff(at) == []
 
 
 def test_the_operator_may_switch_suggestions_off(at: Job, context: Context) -> None:
     off = at.deps(note=NoteOptions(suggestions=False))
-    assert offered(context, CHANGE, off)[1] == ()
+    assert offered(context, CHANGE, off)[1].urls == ()
 
 
 @pytest.mark.parametrize(
@@ -140,16 +152,16 @@ def test_what_gitlab_does_not_take_stays_text(
     at: Job, sim: GitLabSim, context: Context, method: str, path: str, status: int
 ) -> None:
     sim.fail_next(method, path, status, times=9)
-    told, urls = offered(context, CHANGE, at.deps())
-    assert urls == ()
-    assert "return sum(xs)" in told.to_do
+    offers = offered(context, CHANGE, at.deps())[1]
+    assert offers.urls == ()
+    assert "return sum(xs)" in offers.text
 
 
 def test_a_merge_request_that_has_moved_on_gets_no_suggestion(
     at: Job, sim: GitLabSim, context: Context
 ) -> None:
     sim.push(at.scene.mr, {"a": b"1"})
-    assert offered(context, CHANGE, at.deps())[1] == ()
+    assert offered(context, CHANGE, at.deps())[1].urls == ()
 
 
 def test_a_merged_results_pipeline_gets_its_suggestion(
@@ -157,13 +169,13 @@ def test_a_merged_results_pipeline_gets_its_suggestion(
 ) -> None:
     merged = sim.run_pipeline(at.scene.mr, kind="merge")
     subject = replace(context.subject, pipeline_id=merged.id, sha=merged.sha)
-    assert offered(replace(context, subject=subject), CHANGE, at.deps())[1]
+    assert offered(replace(context, subject=subject), CHANGE, at.deps())[1].urls
 
 
 def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
     key = at.key(at.scene.pipeline)
-    body = note.suggestion(
-        Marker(key.session_id, SUGGESTIONS[0]), Suggestion("app/sum.py", 2, 2, "x"), ""
+    body = write_suggestion(
+        Marker(key.session_id, SUGGESTIONS[0]), Suggestion("app/sum.py", 2, 2, "x"), 2, "", Trial()
     )
     assert body
     made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
@@ -182,7 +194,13 @@ def test_a_hostile_fix_stays_inside_its_block() -> None:
     shown = 0
     for _ in range(400):
         text = "".join(seeded.choices(bits, k=seeded.randint(1, 4)))
-        body = note.suggestion(marker, Suggestion("a.py", 1, 1, text), "https://evil.com/x y")
+        body = write_suggestion(
+            marker,
+            Suggestion("a.py", 1, 1, text),
+            1,
+            "https://evil.com/x y",
+            Trial((Run(text, 1),)),
+        )
         shown += bool(body)
         assert not body or problems(body, HOSTS) == [], text
     assert shown > 50
@@ -195,4 +213,4 @@ def test_an_error_that_may_pass_does_not_lose_the_finding(
     with pytest.raises(ForgeError):
         list(at.forge.own(context.subject))
     sim.fail_next("GET", "/notes$", 502, times=9)
-    assert offered(context, CHANGE, at.deps())[1] == ()
+    assert offered(context, CHANGE, at.deps())[1].urls == ()

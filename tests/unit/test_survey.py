@@ -156,6 +156,17 @@ def test_what_is_found_is_kept_by_the_errors_signature(at: At) -> None:
     assert {each.mr_iid for each in entry.sightings} == {2, 3}
 
 
+def test_no_change_of_one_merge_request_is_kept_for_others(at: At) -> None:
+    change = "Retry it.\n```suggestion app/sum.py:2\n    return 3\n```\n"
+    text = concludes("flaky").text.replace("Retry it.\n", change)
+    _, pipeline = at.another("a")
+    at.answers(says(text))
+    finished(at.failed(pipeline))
+    (entry,) = at.entries()
+    assert entry.finding is not None
+    assert entry.finding.to_do == "Retry it."
+
+
 def test_a_model_is_told_what_was_found_before(at: At) -> None:
     flaked(at, "a", "b")
     assert "seen before: once, in 1 other merge request; verdict then: flaky" in at.first()

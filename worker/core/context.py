@@ -75,6 +75,10 @@ class CallCost:
     message: int = -1
 
 
+ASKED = "asked"
+"""`Context.found_by` of a turn in which a model looks into what the host had answered."""
+
+
 class Status(StrEnum):
     """How a turn ended."""
 
@@ -138,6 +142,11 @@ class Context:
     def add(self, *messages: Message) -> "Context":
         """The same session with `messages` at the end."""
         return replace(self, messages=self.messages + messages)
+
+    @property
+    def investigates(self) -> bool:
+        """Whether the turn is to end in a finding: the first one, or a model's first look."""
+        return self.turn == 0 or self.found_by == ASKED
 
     def last_text(self) -> str:
         """The newest text the model wrote in this turn, or ""."""

@@ -17,13 +17,13 @@ from worker.core.limits import Limits, reached
 from worker.core.messages import Assistant, User
 from worker.core.ports import Captures
 from worker.core.redacted_values import redact_values
-from worker.core.sentences import ASKED, SHOWN, split_sentences
+from worker.core.sentences import ASKED, SHOWN, before_code, split_sentences
 
 
 def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
-    """Whether the model may be asked again: a whole first finding, and budget for one request."""
+    """Whether the model may be asked again: a whole finding, and budget for one request."""
     return (
-        context.turn == 0
+        context.investigates
         and outcome.status is Status.DONE
         and _asked_at(context) is None
         and not reached(limits, context.spent, now, 1.0)
@@ -62,7 +62,9 @@ def _too_long(found: Finding, most: int) -> tuple[str, ...]:
     """The sections whose first sentence has more than `most` characters."""
     sections = (("Cause", found.cause), ("What to do", found.to_do))
     return tuple(
-        title for title, text in sections if len(next(iter(split_sentences(text)), "")) > most
+        title
+        for title, text in sections
+        if len(next(iter(split_sentences(before_code(text))), "")) > most
     )
 
 

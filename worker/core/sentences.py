@@ -24,6 +24,13 @@ _SHORT = re.compile(
 )
 _NEXT = re.compile(r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff])")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
+_FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
+
+
+def before_code(text: str) -> str:
+    """The text up to its first block of code."""
+    fence = _FENCE.search(text)
+    return text[: fence.start()] if fence else text
 
 
 def split_sentences(text: str) -> list[str]:
@@ -35,6 +42,15 @@ def split_sentences(text: str) -> list[str]:
     for part in _parts(text[:MAX_TEXT]):
         found += _of_line(part)
     return found
+
+
+def after_sentences(text: str, sentences: list[str]) -> str:
+    """What of a text follows the first of its `split_sentences`."""
+    at = 0
+    for character in "".join(sentences):
+        if not character.isspace():
+            at = text.index(character, at) + 1
+    return text[at:].strip()
 
 
 def split_clauses(text: str, marks: str) -> list[str]:

@@ -1,15 +1,17 @@
-"""A fix that the model gives for lines of the diff: read from its answer, and put in its place.
+"""Changes that the model gives for lines of the diff: read from its answer, and put in their place.
 
 The workflow asks for a block of code under "What to do", opened by
 
-    ```suggestion path/of/the/file.py:41-42
+    ```suggestion path/of/the/file.py:41-42 A
 
-that holds the lines to stand there instead. A block that does not fit the diff is shown as text.
+that holds the lines to stand there instead. Blocks of one letter only work together and are one
+change. One that does not fit the diff is shown as text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from worker.core.gitlab import ChangedFile, Changes, Position
 
@@ -21,19 +23,47 @@ MAX_TEXT = 8_000
 
 _OPENING = re.compile(
     r"[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*suggestion[ ]+(?P<path>[\w./@+][\w./@+ ()-]{0,300}?)"
-    r":(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?[ \t]*$"
+    r":(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?"
+    r"(?:[ \t]{1,8}[(\[]?(?P<group>[A-Za-z0-9]{1,20})[)\]]?)?[ \t]*$"
 )
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_REDACTED = "[redacted: "
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """`text` in the place of the lines `first` to `last` of the file as it is at the head."""
+    """`text` in the place of the lines `first` to `last` of the file as it is at the head.
+
+    Those of one `group` only work together; "" is for one that works alone.
+    """
 
     path: str
     first: int
     last: int
     text: str
+    group: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are to stand there; none where they are to be deleted."""
+        return self.text.split("\n") if self.text else []
+
+
+Change = tuple[Suggestion, ...]
+"""Suggestions that are to be applied together; of most there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What became of an answer's changes.
+
+    `urls` lead to those that are on the diff. `left` counts the suggestions that are not, which
+    `text` tells as Markdown, each with its reason.
+    """
+
+    urls: tuple[str, ...] = ()
+    left: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +76,91 @@ class _Line:
 
 
 def read(text: str) -> tuple[str, tuple[Suggestion, ...]]:
-    """`text` with its suggestions as plain blocks of code, each under its place; and them."""
-    lines, found, shown, at = text.split("\n"), list[Suggestion](), list[str](), 0
+    """`text` without its suggestions, and them."""
+    lines, found, kept, at = text.split("\n"), list[Suggestion](), list[str](), 0
     while at < len(lines):
         opening = _OPENING.match(lines[at])
         end = _end(lines, at + 1, opening["fence"]) if opening else 0
         if opening and end:
-            fix = _suggestion(opening, lines[at + 1 : end])
-            found.append(fix)
-            shown += [""] if shown and shown[-1].strip() else []
-            shown += [f"In `{fix.path}`, {_lines_of(fix)}:", "", opening["fence"]]
-            shown += [*lines[at + 1 : end + 1]]
+            found.append(_suggestion(opening, lines[at + 1 : end]))
+            kept += [""] if kept and kept[-1].strip() else []
             at = end + 1
         else:
-            shown.append(lines[at])
+            kept.append(lines[at])
             at += 1
-    return "\n".join(shown).strip(), tuple(found)
+    return "\n".join(kept).strip(), tuple(found)
+
+
+def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
+    """The suggestions as changes, in the order of their first ones."""
+    changes: dict[str, list[Suggestion]] = {}
+    for number, fix in enumerate(found):
+        changes.setdefault(fix.group.lower() or f"alone {number}", []).append(fix)
+    return tuple(tuple(change) for change in changes.values())
+
+
+def write_text(change: Change, reason: str) -> str:
+    """The change as Markdown; `reason` says why it is not on the diff, "" if it was not to be."""
+    why = f"not on the diff: {reason}" if reason else ""
+    if len(change) == 1:
+        return _block(change[0], why)
+    title = f"These {len(change)} belong together{f' ({why})' if why else ''}:"
+    return "\n\n".join([title, *(_block(fix, "") for fix in change)])
+
+
+def _block(fix: Suggestion, why: str) -> str:
+    place = f"In `{fix.path}`, {_lines_of(fix)}{f' ({why})' if why else ''}:"
+    runs = re.findall("`{3,}", fix.text)
+    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    return f"{place}\n\n{fence}\n{fix.text}\n{fence}"
+
+
+def combine(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
+    """The change as one suggestion, or why it cannot be one.
+
+    `lines` gives a file's lines as they are at the head, for what stands between its places.
+    """
+    if len(change) == 1:
+        return change[0]
+    if len({fix.path for fix in change}) > 1:
+        return "one suggestion is for one file"
+    parts = sorted(change, key=lambda fix: fix.first)
+    if any(before.last >= after.first for before, after in pairwise(parts)):
+        return "they replace the same lines"
+    path, first, last = parts[0].path, parts[0].first, parts[-1].last
+    if last - first > MAX_LINES:
+        return f"they are too far apart: one suggestion replaces {MAX_LINES} lines"
+    between = lines(path)[first - 1 : last]
+    if len(between) < last - first + 1 or any(_REDACTED in line for line in between):
+        return "the lines between them cannot be shown"
+    moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
+    return Suggestion(path, first, last, "\n".join(apply(moved, between) or ()))
+
+
+def apply(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
+    """The lines of a file after the changes; None where these do not fit it or each other."""
+    made, end = list(lines), len(lines) + 1
+    for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
+        if not 0 < fix.first <= fix.last < end:
+            return None
+        made[fix.first - 1 : fix.last] = fix.lines
+        end = fix.first
+    return made
+
+
+def place(change: Change, changes: Changes) -> Position | str:
+    """Where on the diff the change goes: at the last of its places there; or why it has none.
+
+    Of one that is several suggestions the others may be elsewhere in the file.
+    """
+    places = [placed(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
+    found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
+    if isinstance(found, str):
+        return found
+    files = (file for file in changes.files if file.new_path == change[0].path)
+    if len(change) > 1 and any("\r\n" in file.diff for file in files):
+        return "the lines between them end in CR LF"
+    return found
 
 
 def placed(fix: Suggestion, changes: Changes) -> Position | str:
@@ -106,7 +205,8 @@ def _end(lines: list[str], at: int, fence: str) -> int:
 def _suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
     first = int(opening["first"])
     last = int(opening["last"] or first)
-    return Suggestion(opening["path"], first, last, "\n".join(lines))
+    text = "\n".join(lines)
+    return Suggestion(opening["path"], first, last, text, opening["group"] or "")
 
 
 def _lines_of(fix: Suggestion) -> str:

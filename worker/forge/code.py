@@ -42,15 +42,16 @@ def code_block(text: str, info: str = "", indent: int = 1) -> str:
     return "\n".join((" " * indent + line).rstrip() for line in (opening, *lines, fence))
 
 
-def suggestion_block(text: str, above: int) -> str:
-    """GitLab's block that replaces the commented line and `above` lines before it by `text`.
+def suggestion_block(text: str, above: int, below: int) -> str:
+    """GitLab's block that replaces the commented line, `above` lines before and `below` lines after
+    it by `text`.
 
     "" for a text that could not stand there unchanged: nobody may apply what he did not read.
     """
     if _defused(visible(text)) != text or any(line != line.rstrip() for line in text.split("\n")):
         return ""
     first, _, rest = code_block(text).partition("\n")
-    return f"{first.removesuffix('text')}suggestion:-{above}+0\n{rest}"
+    return f"{first.removesuffix('text')}suggestion:-{above}+{below}\n{rest}"
 
 
 def _defused(text: str) -> str:

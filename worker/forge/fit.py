@@ -1,12 +1,17 @@
 """How much of a finding is shown at once, so that it fits: whole sentences, never parts of one."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.sentences import SHOWN, split_clauses, split_sentences
+from worker.core.sentences import (
+    SHOWN,
+    after_sentences,
+    before_code,
+    split_clauses,
+    split_sentences,
+)
 
 MAX_QUOTES = 3
 """Quotes that are shown at once."""
@@ -79,37 +84,24 @@ def _refilled(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
 # ---------------------------------------------------------------------------------------- sections
 
 
-_FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
-
-
 def count_sentences(text: str) -> int:
     """How many sentences stand before the first block of code."""
-    return len(split_sentences(_before_code(text)))
+    return len(split_sentences(before_code(text)))
 
 
-def begin_section(text: str, sentences: int, longest: int) -> tuple[str, bool]:
-    """The first `sentences` of a section on one line, and whether that is all of it. A first one of
-    more than `longest` characters is shown by its first clauses."""
-    prose = _before_code(text)
-    line = _first_sentences(prose, sentences, longest)
-    whole = sentences >= count_sentences(text) and not line.endswith(" …")
-    if prose == text or not whole:
-        return line, whole and prose == text
-    if not line:
-        return "See the details below.", False
-    return f"{line[:-1]} (in the details)." if line.endswith(":") else line, False
-
-
-def _before_code(text: str) -> str:
-    fence = _FENCE.search(text)
-    return text[: fence.start()] if fence else text
-
-
-def _first_sentences(text: str, count: int, longest: int) -> str:
-    shown = split_sentences(text)[:count]
+def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
+    """The first `sentences` of a section on one line, and what of the section that leaves. Of a
+    first one of more than `longest` characters the first clauses are shown, which leaves it all."""
+    shown = split_sentences(before_code(text))[:sentences]
     if shown and len(shown[0]) > longest:
-        return _clauses(shown[0], longest)
-    return _joined(shown) if shown else ""
+        return _clauses(shown[0], longest), text
+    rest = after_sentences(text, shown)
+    if not shown:
+        return "See the details below." if rest else "", rest
+    line = _joined(shown)
+    if before_code(rest).strip() or not rest:
+        return line, rest
+    return f"{line[:-1]} (in the details)." if line.endswith(":") else line, rest
 
 
 def _joined(sentences: list[str]) -> str:

@@ -33,7 +33,7 @@ _OURS = re.compile(
 _SLASH = re.compile(r"^[ \t]{0,3}/[A-Za-z_]", re.MULTILINE)
 _SLASH_FIRST = re.compile(r"^/\w", re.MULTILINE)
 _LANGUAGE = re.compile(r"[a-z]*")
-_SUGGESTION = re.compile(r"suggestion:-\d{1,3}\+0")
+_SUGGESTION = re.compile(r"suggestion:-\d{1,3}\+\d{1,3}")
 _REFERENCE = re.compile(
     r"@[\w.-]|[#!$&]\d|[%~](?:\w|\"[^\"\n]{1,100}\")|\^alert#\d"
     r"|\[\w{1,40}:[^\s\[\]]{1,200}\]|%\{|::include|\*iteration:[\w\"]"

@@ -13,9 +13,9 @@ from worker.core.context import Outcome, Status, Subject
 from worker.core.finding import Finding, Said, Unproven, Verdict
 from worker.core.identity import Marker
 from worker.core.ports import FailedJob
-from worker.core.suggestions import Suggestion
-from worker.forge import record
-from worker.forge.code import code_block, code_line, suggestion_block
+from worker.core.suggestions import Offers
+from worker.forge import changes, record
+from worker.forge.code import code_block, code_line
 from worker.forge.fit import MAX_QUOTES, Room, choose_room, count_sentences
 from worker.forge.footer import Footer, asides, facts
 from worker.forge.lint import MAX_LINES, visible_lines
@@ -34,8 +34,9 @@ from worker.forge.parts import (
 from worker.forge.settled import pipeline_url
 from worker.forge.spans import plain_url
 
-__all__ = ["MAX_BODY", "Footer", "answer", "failure", "finding", "placeholder", "suggestion"]
+__all__ = ["MAX_BODY", "Footer", "answer", "failure", "finding", "placeholder"]
 
+_NO_OFFERS = Offers()
 HEADLINES = {
     Verdict.CHANGE: "Caused by this change",
     Verdict.TARGET: "Already failing on the target branch",
@@ -65,22 +66,22 @@ def finding(
     outcome: Outcome,
     footer: Footer,
     hosts: Hosts,
-    fixes: Sequence[str] = (),
+    offers: Offers = _NO_OFFERS,
 ) -> str:
     """The analysis. `finding` is proven: its evidence is quoted as it is.
 
-    `hosts` are the places that links may lead to (see `neutralise`), `fixes` the URLs of our own
-    suggestions on the diff.
+    `hosts` are the places that links may lead to (see `neutralise`), `offers` the changes that its
+    advice held.
     """
-    around: dict[str, object] = {"marker": marker.text(), "fixes": _links(fixes)}
+    around: dict[str, object] = {"marker": marker.text(), "fixes": changes.say_where(offers)}
     around |= {"asides": asides(footer, finding.unproven), "facts": facts(footer)}
 
     def fits(room: Room) -> bool:
-        values, _ = _shown(finding, subject, outcome, hosts, room)
+        values, _ = _shown(finding, offers, subject, outcome, hosts, room)
         return visible_lines(render("finding", details="", **around, **values)) <= MAX_LINES
 
     room = choose_room(_room_for_all(finding), fits)
-    values, parts = _shown(finding, subject, outcome, hosts, room)
+    values, parts = _shown(finding, offers, subject, outcome, hosts, room)
     return fitting(lambda size: render("finding", details=parts.folded(size), **around, **values))
 
 
@@ -96,7 +97,12 @@ def _room_for_all(finding: Finding) -> Room:
 
 
 def _shown(
-    finding: Finding, subject: Subject, outcome: Outcome, hosts: Hosts, room: Room
+    finding: Finding,
+    offers: Offers,
+    subject: Subject,
+    outcome: Outcome,
+    hosts: Hosts,
+    room: Room,
 ) -> tuple[dict[str, object], Parts]:
     """What the template shows, and what it folds away."""
     parts = Parts(hosts, room.longest)
@@ -112,6 +118,7 @@ def _shown(
         to_do = _to_do(finding, parts, room.to_do)
         parts.add("Missing", finding.missing)
         parts.add("Next time", finding.next_time)
+    parts.add("Changes", offers.text)
     if not (finding.failed or cause or to_do or missing):
         cause = parts.brief("Answer", finding.details, room.cause)
     else:
@@ -146,7 +153,7 @@ def _to_do(finding: Finding, parts: Parts, sentences: int) -> str:
     """The model's advice; where the record overrules it, only if proven quotes back it."""
     instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
     if not instead or finding.evidence:
-        return parts.brief("What to do", finding.to_do, sentences)
+        return parts.brief("What to do", finding.to_do, sentences, once=True)
     parts.add("What the model would do", finding.to_do)
     return instead
 
@@ -203,27 +210,6 @@ def failure(
         if visible_lines(body) <= MAX_LINES:
             break
     return body
-
-
-def suggestion(marker: Marker, fix: Suggestion, note_url: str) -> str:
-    """A comment on the diff's line `fix.last` that offers to replace lines; "" if it cannot be.
-
-    What a token hides in, or what nobody would see, is not offered.
-    """
-    block = suggestion_block(fix.text, fix.last - fix.first)
-    if not block or without_tokens(fix.text) != fix.text:
-        return ""
-    source = f"[the analysis]({note_url})" if plain_url(note_url) else "the analysis"
-    return f"{marker.text()}\n\nA fix from {source}; nobody has run it yet.\n\n{block}"
-
-
-def _links(fixes: Sequence[str]) -> str:
-    """Where the suggestions are, as one line of Markdown."""
-    urls = [url for url in fixes if plain_url(url)]
-    if len(urls) == 1:
-        return f"[Apply it on the diff]({urls[0]})."
-    links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
-    return f"Apply it on the diff: {links}." if urls else ""
 
 
 def _headline(finding: Finding, outcome: Outcome) -> str:

@@ -40,12 +40,12 @@ class Parts:
         self._folded: list[tuple[str, str]] = []
         self._lines: list[str] = []
 
-    def brief(self, title: str, text: str, sentences: int) -> str:
-        """The first sentences of a section on one line; if it has more, all of it is folded."""
+    def brief(self, title: str, text: str, sentences: int, *, once: bool = False) -> str:
+        """The first sentences of a section on one line; if it has more, all of it is folded, or
+        `once` what is not on that line."""
         text = visible(text).strip()
-        line, whole = fit.begin_section(text, sentences, self._longest)
-        if not whole:
-            self.add(title, text)
+        line, rest = fit.begin_section(text, sentences, self._longest)
+        self.add(title, (rest if once else text) if rest else "")
         return clean(line, self._hosts, MAX_SECTION)
 
     def jobs(self, title: str, text: str, level: int) -> str:

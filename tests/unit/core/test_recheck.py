@@ -8,7 +8,7 @@ from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from tests.unit.core.captures import Held
 from worker.core import history, prompts, recheck
-from worker.core.context import Context, Outcome, Status
+from worker.core.context import ASKED, Context, Outcome, Status
 from worker.core.finding import Unproven, Verdict, failures, parse
 from worker.core.limits import Limits
 from worker.core.messages import Assistant, User
@@ -125,6 +125,8 @@ def test_a_reply_is_asked_nothing() -> None:
     first = context(User("event"), Assistant(BAD))
     assert recheck.may_repair(first, done, LIMITS, 0.0)
     assert not recheck.may_repair(replace(first, turn=1), done, LIMITS, 0.0)
+    looks = replace(first, turn=1, found_by=ASKED)
+    assert recheck.may_repair(looks, done, LIMITS, 0.0)
     assert not recheck.may_repair(first, Outcome(Status.PARTIAL, BAD), LIMITS, 0.0)
 
 
@@ -170,3 +172,9 @@ def test_one_that_is_only_longer_than_asked_for_costs_no_request_of_its_own() ->
 
 def test_a_long_cause_of_short_sentences_is_as_it_should_be() -> None:
     assert not _objections(GOOD.replace("A race.", "A race. " * 60))
+
+
+def test_a_block_of_code_is_no_part_of_the_first_sentence() -> None:
+    block = "x = 1\n" * 100
+    advice = f"## What to do\nUse this:\n```suggestion a.py:1\n{block}```\n"
+    assert not _objections(GOOD + advice)

@@ -3,7 +3,19 @@
 import pytest
 
 from worker.core.gitlab import ChangedFile, Changes, Position
-from worker.core.suggestions import MAX_TEXT, Suggestion, placed, read
+from worker.core.suggestions import (
+    MAX_LINES,
+    MAX_TEXT,
+    Change,
+    Suggestion,
+    apply,
+    combine,
+    group_changes,
+    place,
+    placed,
+    read,
+    write_text,
+)
 
 DIFF = """\
 @@ -1,4 +1,5 @@ def total
@@ -28,13 +40,13 @@ def fence(info: str, text: str = "x = 1") -> str:
     return f"```{info}\n{text}\n```"
 
 
-def test_a_block_that_names_its_lines_is_a_suggestion_and_stays_readable() -> None:
+def test_a_block_that_names_its_lines_is_a_suggestion_and_is_told_as_text() -> None:
     block = fence("suggestion app/a.py:3-4", "a`b`\n  c")
     prose, found = read(f"Put it back.\n\n{block}\nThen rest.")
     assert found == (Suggestion("app/a.py", 3, 4, "a`b`\n  c"),)
-    assert prose == (
-        "Put it back.\n\nIn `app/a.py`, lines 3 to 4:\n\n```\na`b`\n  c\n```\nThen rest."
-    )
+    assert prose == "Put it back.\n\nThen rest."
+    told = write_text(found, "no")
+    assert told == "In `app/a.py`, lines 3 to 4 (not on the diff: no):\n\n```\na`b`\n  c\n```"
 
 
 def test_one_line_may_be_named_alone_and_a_deletion_is_empty() -> None:
@@ -90,3 +102,76 @@ def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reaso
     found = placed(fix, CHANGES)
     assert isinstance(found, str)
     assert reason in found
+
+
+@pytest.mark.parametrize("mark", ["A", "a", "(A)", "[A]", "\tA "])
+def test_blocks_of_one_letter_are_one_change(mark: str) -> None:
+    blocks = [f"suggestion a.py:{n} {mark}" for n in (1, 5)]
+    _, found = read("\n".join(map(fence, (blocks[0], "suggestion a.py:3", blocks[1]))))
+    assert [[fix.first for fix in change] for change in group_changes(found)] == [[1, 5], [3]]
+
+
+FILE = [f"line {number}" for number in range(1, 301)]
+
+
+def _change(*places: tuple[int, int, str], path: str = "a.py") -> Change:
+    return tuple(Suggestion(path, first, last, text, "A") for first, last, text in places)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (_change((2, 2, "two")), "two"),
+        (_change((4, 4, "four"), (2, 2, "two\nand a half")), "two\nand a half\nline 3\nfour"),
+        (_change((2, 3, ""), (4, 5, "five")), "five"),
+        (_change((1, 1, "one"), (101, 101, "")), "one\n" + "\n".join(FILE[1:100])),
+    ],
+)
+def test_places_of_one_file_become_one_suggestion(change: Change, text: str) -> None:
+    made = combine(change, lambda path: FILE)
+    assert isinstance(made, Suggestion)
+    assert made.text == text
+    assert apply([made], FILE) == apply(change, FILE)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_change((2, 2, "x")) + _change((4, 4, "y"), path="b.py"), "for one file"),
+        (_change((2, 4, "x"), (4, 5, "y")), "the same lines"),
+        (_change((1, 1, "x"), (MAX_LINES + 2, MAX_LINES + 2, "y")), "too far apart"),
+        (_change((299, 299, "x"), (301, 301, "y")), "cannot be shown"),
+        (_change((1, 1, "x"), (200, 200, "y")), "too far apart"),
+    ],
+)
+def test_what_cannot_be_one_suggestion_has_a_reason(change: Change, reason: str) -> None:
+    made = combine(change, lambda path: FILE)
+    assert isinstance(made, str)
+    assert reason in made
+
+
+def test_no_line_is_put_back_that_was_redacted() -> None:
+    lines = ["a", "TOKEN = '[redacted: gitlab-token]'", "c"]
+    assert combine(_change((1, 1, "x"), (3, 3, "y")), lambda path: lines) == (
+        "the lines between them cannot be shown"
+    )
+
+
+def test_a_change_goes_to_the_last_of_its_places_that_the_diff_shows() -> None:
+    where = place(_change((8, 8, "x"), (2, 2, "y"), (12, 12, "z")), CHANGES)
+    assert isinstance(where, Position)
+    assert where.new_line == 2
+    assert "not all in one piece" in str(place(_change((8, 8, "x"), (12, 12, "z")), CHANGES))
+
+
+@pytest.mark.parametrize(
+    "change", [_change((0, 1, "x")), _change((3, 2, "x")), _change((1, 2, "x"), (2, 3, "y"))]
+)
+def test_what_does_not_fit_a_file_is_not_applied(change: Change) -> None:
+    assert apply(change, ["one", "two", "three"]) is None
+
+
+def test_changes_that_are_not_on_the_diff_say_that_they_belong_together() -> None:
+    told = write_text(_change((1, 1, "a"), (3, 3, "````")), "why")
+    assert told.startswith("These 2 belong together (not on the diff: why):\n\nIn `a.py`, line 1:")
+    assert told.endswith("`````\n````\n`````")

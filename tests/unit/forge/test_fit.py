@@ -144,3 +144,25 @@ def test_a_monstrous_sentence_is_shown_by_its_clauses() -> None:
     (line,) = [each for each in shown.split("\n") if each.startswith("**Cause:")]
     assert line.endswith("The runner met the limit …")
     assert len(line) <= LONGEST[0] + 20
+
+
+ADVICES = [
+    ("One. Two.", ""),
+    (
+        f"Put `a` back. {LONG} {LONG} {LONG} {LONG} {LONG}\n\n- then this;\n- then that.",
+        "then that.",
+    ),
+    (f"1. Put `a` back.\n2. {LONG}\n3. {LONG}\n4. {LONG}\n5. {LONG}\n6. Rest.", "6. Rest."),
+    ("Add this line:\n```python\nVAT = 0.19\n```\nThen rest.", "VAT = 0.19"),
+]
+
+
+@pytest.mark.parametrize(("advice", "folded"), ADVICES)
+def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
+    full = replace(FULL, to_do=advice, details="More.", evidence=FULL.evidence * 3)
+    body = written(replace(full, cause=f"{CAUSE} {LONG} {LONG}"))
+    shown = split_sentences(advice.partition("```")[0])[0].removesuffix(":")
+    assert body.count(shown) == 1
+    assert shown in shown_of(body)
+    assert folded in body.partition("<details>")[2]
+    assert "**Further details**" in body

@@ -1,0 +1,181 @@
+"""Changes that an analysis advises: one click each, and never more said of them than is true."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.flow.product import Product, product
+from tests.flow.test_survey import PULL
+from worker.demo.gitlab import Note
+from worker.demo.script import Answer, Asked, Call, Say, Scripted
+
+pytestmark = pytest.mark.usefixtures("sandbox_image")
+
+LINE = "        if merged and merged[-1].touches(window):"
+FIX = f"```suggestion ferrytimes/windows.py:41\n{LINE}\n```"
+FETCH = Call(
+    [
+        (
+            "fetch_to_sandbox",
+            {
+                "source": "gitlab_get_file",
+                "arguments": {"path": "ferrytimes/windows.py"},
+                "path": "/tmp/data/src/ferrytimes/windows.py",
+            },
+        )
+    ]
+)
+EDIT = "sed -i 's/merged\\[-1\\].overlaps(/merged[-1].touches(/' ferrytimes/windows.py"
+RUN = "python3 -c 'from ferrytimes.windows import Window; print(Window(0, 1))'"
+FAIL = "python3 -c 'import ferrytimes.windows, sys; sys.exit(3)' | cat; exit ${PIPESTATUS[0]}"
+
+
+def command(*texts: str) -> Call:
+    return Call([("sandbox_exec", {"command": f"cd /tmp/data/src\n{text}"}) for text in texts])
+
+
+def finding(to_do: str, evidence: str) -> Say:
+    return Say(
+        "## Verdict\ncaused by this change\n\n## Failed\nunit-tests\n\n"
+        "## Cause\nWindows that touch are not merged any more.\n\n"
+        f"## Evidence\n{evidence}\n\n## What to do\n{to_do}\n\n## Details\nNothing more.\n"
+    )
+
+
+QUOTE = "- file ferrytimes/windows.py line 41: if merged and merged[-1].overlaps(window):"
+
+
+@contextmanager
+def played(folder: Path, *steps: Answer) -> Iterator[Product]:
+    """The bundled case with the model's steps, analysed."""
+    with product(folder, Scripted(steps), "memory://") as made:
+        done = made.run("analyze", f"{made.scene.mr.project.path}!{made.scene.mr.iid}")
+        assert done.returncode == 0, done.stderr
+        yield made
+        assert made.gitlab.unexpected == []
+        assert made.gitlab.quick_actions == []
+        assert made.model.unexpected == []
+
+
+def on_the_diff(made: Product) -> list[Note]:
+    return [note for note in made.notes() if note.type == "DiffNote"]
+
+
+def analysis(made: Product) -> str:
+    (note,) = [note for note in made.notes() if note.type != "DiffNote"]
+    return note.body
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([FETCH], "; nobody has run it yet."),
+        ([FETCH, command(RUN)], "; nobody has run it yet."),
+        (
+            [FETCH, command("cat ferrytimes/windows.py")],
+            "; nothing in the sandbox shows that it was run.",
+        ),
+        (
+            [
+                FETCH,
+                command(EDIT + "; sed -i 's/merge(/unite(/' ferrytimes/windows.py"),
+                command(RUN),
+            ],
+            "; nothing in the sandbox shows that it was run.",
+        ),
+        (
+            [FETCH, command(RUN), command(EDIT)],
+            ". The sandbox has made exactly this change by one command, and has run nothing after "
+            f"it:\n\n- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the "
+            "change",
+        ),
+        (
+            [FETCH, command(EDIT), command(RUN), command(FAIL)],
+            ". With exactly this change in place the sandbox has run:\n\n"
+            f"- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the change\n"
+            f"- `cd /tmp/data/src {RUN}`: exit status 0\n"
+            f"- `cd /tmp/data/src {FAIL}`: exit status 3, that of the pipe's last command\n",
+        ),
+    ],
+    ids=["no command", "another file", "only read", "changed more", "run before", "run after"],
+)
+def test_a_change_is_said_to_have_run_where_it_did(
+    tmp_path: Path, steps: Sequence[Answer], said: str
+) -> None:
+    with played(tmp_path, *steps, finding(f"Use `touches`:\n{FIX}", QUOTE)) as made:
+        (note,) = on_the_diff(made)
+        shown, _, folded = analysis(made).partition("<details>")
+    assert said in note.body
+    assert f"**What to do:** Use `touches`: [Apply it on the diff]({note.web_url})." in shown
+    assert "touches" not in folded
+    assert "**Further details**\n\nNothing more." in folded
+
+
+IMPORT = "from collections.abc import Iterable, Sequence"
+NEEDED = "def merge(windows: Sequence[Window]) -> list[Window]:"
+TOGETHER = (
+    f"```suggestion ferrytimes/windows.py:5 A\n{IMPORT}\n```\n\n"
+    f"and use it:\n```suggestion ferrytimes/windows.py:37 A\n{NEEDED}\n```"
+)
+ELSEWHERE = (
+    "```suggestion ferrytimes/timetable.py:6 B\nfrom functools import cache\n```\n"
+    "```suggestion ferrytimes/windows.py:46 B\n    return [*merged]\n```"
+)
+ALONE = "\n".join(
+    f"```suggestion ferrytimes/timetable.py:{number}\n{text}\n```"
+    for number, text in ((40, "@lru_cache(maxsize=64)"), (42, '    """Usable."""'), (37, "x = 1"))
+)
+
+
+def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path: Path) -> None:
+    advice = f"Take a sequence:\n{TOGETHER}\n{ELSEWHERE}\n{ALONE}"
+    with played(tmp_path, FETCH, finding(advice, QUOTE)) as made:
+        first, *others = on_the_diff(made)
+        body = analysis(made)
+    assert len(others) == 2
+    assert f"\n ```suggestion:-32+0\n {IMPORT}\n " in first.body
+    assert " def covers(self, other: Window)" in first.body
+    assert first.body.endswith(f" {NEEDED}\n ```")
+    shown, _, folded = body.partition("<details>")
+    links = ", ".join(f"[{n}]({each.web_url})" for n, each in enumerate([first, *others], 1))
+    assert f"Apply them on the diff: {links}; 3 more are in the details." in shown
+    assert "These 2 belong together (not on the diff: one suggestion is for one file):" in folded
+    assert "line 37 (not on the diff: at most 3 are put there):" in folded
+    assert IMPORT not in body
+    assert body.count("Take a sequence") == 1
+
+
+BAD = "- file ferrytimes/windows.py line 41: if merged and merged[-1].overlap(window):"
+
+
+def test_a_first_look_after_a_rules_note_is_repaired_and_its_change_is_on_the_diff(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
+    def again(request: Asked) -> Say:
+        asked.append(str(request.body["messages"][-1]))
+        return finding(f"Use `touches`.\n\n{FIX}", QUOTE)
+
+    wrong = finding(f"Use `touches`.\n\n{FIX}", BAD)
+    steps = Scripted([Say("never")], [wrong], [again])
+    with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
+        pipeline = made.gitlab.run_pipeline(made.scene.mr)
+        made.gitlab.add_job(pipeline, "build", status="failed", trace=PULL)
+        made.gitlab.send(made.gitlab.pipeline_event(pipeline))
+        serve.until(lambda: made.objects("context.json"), "the rule's note was not stored")
+        assert made.model.requests == []
+        (rules,) = made.notes()
+        text = "/sandpiper analyze"
+        made.gitlab.comment(made.scene.mr, made.scene.author, text, rules.discussion_id)
+        serve.until(lambda: len(made.objects("context.json")) == 2, "no first look was stored")
+        (fix,) = on_the_diff(made)
+        look = next(note for note in made.notes() if "`touches`" in note.body)
+    assert "could not be proven" in asked[0]
+    assert "could not be proven" not in look.body
+    assert "```suggestion" not in look.body
+    assert f" ```suggestion:-0+0\n {LINE}\n ```" in fix.body
+    assert f"[the analysis]({look.web_url})" in fix.body
+    assert f"[Apply it on the diff]({fix.web_url})" in look.body

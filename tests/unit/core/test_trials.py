@@ -1,0 +1,81 @@
+"""Of a change only those commands are told that ended after it was in place."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.contexts import call, context
+from worker.core.context import CallCost, Context
+from worker.core.messages import Assistant, Message, ToolResult, Usage, User
+from worker.core.trials import MAX_RUNS, Run, find_runs, is_named
+
+LEAVES_OUT = [
+    ("other", {"command": "x"}, {"exit_code": 0}),
+    ("sandbox_exec", {"command": "x"}, {"error": "no"}),
+    ("sandbox_exec", {"command": 3}, {"exit_code": 0}),
+    ("sandbox_exec", {"command": "x"}, {"exit_code": "0"}),
+    ("sandbox_exec", {"command": "x"}, []),
+]
+
+
+def _run(*rounds: list[tuple[str, int | None]]) -> Context:
+    """A turn whose answers came at 10, 20, … seconds; each request was sent a second earlier."""
+    messages: list[Message] = [User("event")]
+    calls: list[CallCost] = []
+    for number, round in enumerate(rounds, 1):
+        at = number * 10.0 - 1.0
+        calls.append(CallCost(0, "m", Usage(), 0.0, at, 1.0, len(messages)))
+        named = [
+            # Some servers give the same ids in every answer.
+            call(f"call_{index}", "sandbox_exec", json.dumps({"command": text}))
+            for index, (text, _) in enumerate(round)
+        ]
+        messages.append(Assistant("", tuple(named)))
+        messages += [
+            ToolResult(each.id, each.name, json.dumps({"exit_code": code}))
+            for each, (_, code) in zip(named, round, strict=True)
+        ]
+    return replace(context(*messages), calls=tuple(calls))
+
+
+TURN = _run([("look", 0)], [("edit", 0)], [("test", 1), ("slow", None)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        (5.0, [Run("edit", 0), Run("test", 1), Run("slow", None)]),
+        (15.0, [Run("look", 0, made=True), Run("edit", 0), Run("test", 1), Run("slow", None)][1:]),
+        (25.0, [Run("edit", 0, made=True), Run("test", 1), Run("slow", None)]),
+        # Which of two commands has made it nobody knows, and so not what ran after it.
+        (35.0, []),
+    ],
+)
+def test_commands_count_that_ended_after_the_change(changed: float, runs: list[Run]) -> None:
+    assert list(find_runs(TURN, changed)) == runs
+    assert len(runs) <= MAX_RUNS
+
+
+def test_the_last_command_has_ended_however_late_the_change_was() -> None:
+    assert find_runs(_run([("edit", 0)]), 1e9) == (Run("edit", 0, made=True),)
+
+
+@pytest.mark.parametrize(("name", "arguments", "result"), LEAVES_OUT)
+def test_what_did_not_run_is_not_told(name: str, arguments: object, result: object) -> None:
+    made = context(
+        User("event"),
+        Assistant("", (call("c", name, json.dumps(arguments)),)),
+        ToolResult("c", name, json.dumps(result)),
+    )
+    turn = replace(made, calls=(CallCost(0, "m", Usage(), 0.0, 9.0, 1.0, 1),))
+    assert find_runs(turn, 5.0) == ()
+    assert find_runs(replace(turn, messages=turn.messages[:2]), 5.0) == ()
+    assert find_runs(replace(turn, messages=turn.messages[:1]), 5.0) == ()
+
+
+def test_another_turns_commands_are_none_of_this_one() -> None:
+    assert find_runs(replace(TURN, turn=1), 5.0) == ()
+    assert is_named(TURN, {"edi"})
+    assert not is_named(TURN, {"sum.py"})
+    assert not is_named(replace(TURN, turn=1), {"edi"})

@@ -33,7 +33,23 @@ class ReportedTest:
     name: str
 
 
-Place = JobLog | RepoFile | JobArtifact | ReportedTest
+@dataclass(frozen=True, slots=True)
+class TaskStep:
+    """The log of a step of a Tekton TaskRun, as it was fetched."""
+
+    task_run: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFile:
+    """A file that a Testing Farm request has left, as it was fetched."""
+
+    request_id: str
+    path: str
+
+
+Place = JobLog | RepoFile | JobArtifact | ReportedTest | TaskStep | RequestFile
 
 
 def called(place: Place) -> str:
@@ -47,6 +63,10 @@ def called(place: Place) -> str:
             return f"artifact {job_id} {path}"
         case ReportedTest(name):
             return f"test {name}"
+        case TaskStep(task_run, step):
+            return f"konflux {task_run} {step}"
+        case RequestFile(request_id, path):
+            return f"testing farm {request_id} {path}"
 
 
 def lines_of(first: int, last: int) -> str:

@@ -1,12 +1,22 @@
 """What notes are made of: folded sections, brief lines, quotes. All of it comes out harmless."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 from worker.core.finding import Evidence, Said, Unproven
 from worker.core.hostile import one_line, visible
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest, lines_of
+from worker.core.places import (
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    RequestFile,
+    TaskStep,
+    lines_of,
+)
 from worker.core.ports import FailedJob
 from worker.core.redact import Redactor
 from worker.forge import fit
@@ -107,9 +117,9 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
-def quote(evidence: Evidence, hosts: Hosts) -> str:
-    """A proven quote as an item of a list, without the item's mark; a place that `hosts` do not
-    have is named without a link."""
+def quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
+    """A proven quote as an item of a list, without the item's mark, whose text begins in `column`;
+    a place that `hosts` do not have is named without a link."""
     place = ", ".join(
         filter(None, (_place(evidence.place), lines_of(evidence.line, evidence.last)))
     )
@@ -117,7 +127,7 @@ def quote(evidence: Evidence, hosts: Hosts) -> str:
     lines = [_cut(line) for line in without_tokens(evidence.text).split("\n")]
     if len(lines) == 1:
         return f"{linked}: {code_line(lines[0])}"
-    return f"{linked}:\n{code_block(chr(10).join(lines), indent=2)}"
+    return f"{linked}:\n{code_block(chr(10).join(lines), indent=column)}"
 
 
 def first_line(evidence: Evidence) -> Evidence:
@@ -140,11 +150,40 @@ def said(parts: Sequence[Said], hosts: Hosts, room: int) -> str:
         if isinstance(part, str):
             piece = neutralise(without_tokens(part), hosts, room)
         else:
-            piece = "- " + (quote(part, hosts) if isinstance(part, Evidence) else struck(part))
+            piece = _item(part, texts, hosts)
         both = listed and not isinstance(part, str)
         texts += ("\n" if both else "\n\n" if texts else "") + piece
         listed = not isinstance(part, str)
     return texts
+
+
+_ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)]) +")
+
+
+def _item(part: Evidence | Unproven, before: str, hosts: Hosts) -> str:
+    """A quote as the item of the list that it was, in its place in the text `before`."""
+    mark = part.lead.lstrip()
+    indent = _outer_column(before, len(part.lead.expandtabs(4)) - len(mark))
+    column = indent + len(mark)
+    text = quote(part, hosts, column) if isinstance(part, Evidence) else struck(part)
+    return " " * indent + mark + text
+
+
+def _outer_column(before: str, indent: int) -> int:
+    """The column in which the text of the last item begins that a line with this indentation
+    belongs to; 0 where it belongs to none."""
+    inside = False
+    for line in reversed(before.split("\n")):
+        fence = line.lstrip().startswith("```")
+        inside ^= fence
+        if inside or fence:
+            continue
+        item = _ITEM.match(line)
+        if item and item.end() <= indent:
+            return item.end()
+        if line and not item and not line.startswith(" "):
+            return 0
+    return 0
 
 
 def _place(place: Place) -> str:
@@ -158,6 +197,10 @@ def _place(place: Place) -> str:
             return f"{code_line(_cut(without_tokens(path)))} of job {job_id}"
         case ReportedTest(name):
             return f"test {code_line(_cut(without_tokens(name)))}"
+        case TaskStep(task_run, step):
+            return f"step {code_line(step)} of {code_line(_cut(without_tokens(task_run)))}"
+        case RequestFile(_, path):
+            return f"{code_line(_cut(without_tokens(path)))} of Testing Farm"
 
 
 def _cut(text: str) -> str:

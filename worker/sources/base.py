@@ -29,6 +29,7 @@ from worker.core.context import Subject
 from worker.core.ports import Document, DocumentKind
 from worker.core.redacted_values import Redacted
 from worker.errors import SourceError
+from worker.sources.evidence import KeptPlace
 from worker.sources.packing import Packed, repacked
 from worker.sources.reader import Reader
 from worker.sources.redactions import Redactions
@@ -54,7 +55,8 @@ class RawDocument:
 
     `content` is a mapping, which becomes JSON, or a text; a text `is_log` where its preview is to
     show the lines that explain a failure. `missing` says what is not in it and why, or "". `final`
-    is False if the same call may give more later.
+    is False if the same call may give more later. `place` is what quotes of it name where it may be
+    gone when they are proven, and `url` leads there: it is kept with the session.
 
     What is too large to hold, or no text, is opened by `chunks` (pieces of whole lines) or `files`
     (a tree, given as a tar.gz), raising SourceError on the way; then `content` says what it is.
@@ -66,6 +68,8 @@ class RawDocument:
     is_log: bool = False
     chunks: Callable[[], Iterable[bytes]] | None = None
     files: Callable[[], Iterable[Packed]] | None = None
+    place: KeptPlace | None = None
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

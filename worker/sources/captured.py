@@ -8,7 +8,15 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.core.places import (
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    RequestFile,
+    TaskStep,
+)
 from worker.core.ports import Document, Source
 from worker.errors import SourceError
 from worker.sources import wire
@@ -53,6 +61,8 @@ class Captured:
                 return _file_lines(self._fetch(ARTIFACT.name, job_id=job_id, path=path))
             case ReportedTest(name):
                 return list(_told(self._fetch(TEST_REPORT.name), name))
+            case TaskStep() | RequestFile():
+                return self._reader.evidence.lines(place)
 
     def url(self, place: Place, first: int, last: int) -> str:
         """A link to the lines, or as near to them as GitLab has an anchor; "" if there is none."""
@@ -68,6 +78,8 @@ class Captured:
                 pipeline = self._reader.subject.pipeline_id
                 project = self._project(fork=True)
                 return project and f"{project}/-/pipelines/{pipeline}/test_report"
+            case TaskStep() | RequestFile():
+                return self._reader.evidence.url(place)
 
     def _fetch(self, source: str, **arguments: Any) -> Document:
         return self._sources[source].fetch(json.dumps(arguments))

@@ -12,6 +12,7 @@ from worker.sources import wire
 from worker.sources.audience import Audience, find_audience
 from worker.sources.binding import Binding
 from worker.sources.client import NotFound, ReadClient
+from worker.sources.evidence import Evidence
 from worker.sources.logs import JobLogs
 from worker.sources.redactions import Redactions
 
@@ -23,6 +24,7 @@ class Reader:
     `redact` cleans a document of secrets (law 12). `also` are globs of the project paths that the
     operator lets every session read. `own` gives the ids of the bot's own users. `binding` tells
     which pipelines and jobs are the session's to read, `audience` who will read its note.
+    `evidence` keeps what systems beside GitLab have said.
     """
 
     client: ReadClient
@@ -33,6 +35,7 @@ class Reader:
     audience: Callable[[], Audience]
     also: tuple[str, ...] = ()
     own: Callable[[], frozenset[int]] = field(default=frozenset)
+    evidence: Evidence = field(default_factory=Evidence)
 
     @classmethod
     def open(

@@ -89,14 +89,20 @@ class _Bound:
     def _made(self, args: Any) -> Document:
         row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
         with _as_source_error(row.name):
-            found = row.fetch(args, reader)
-            if isinstance(found, RawDocument):
-                found = redacted_document(found, reader.redact)
+            given = row.fetch(args, reader)
+            found = _redacted(given, reader)
         if found.chunks:
             found = replace(found, chunks=_guarded(found.chunks, row.name))
         # Names in it are other people's.
         missing = reader.redact.text(visible(found.missing))[:MAX_MISSING]
-        return capped(replace(found, missing=missing), row.cap)
+        made = capped(replace(found, missing=missing), row.cap)
+        if isinstance(given, RawDocument) and given.place is not None:
+            reader.evidence.keep(given.place, made.data, reader.redact.text(given.url))
+        return made
+
+
+def _redacted(given: RawDocument | Document, reader: Reader) -> Document:
+    return redacted_document(given, reader.redact) if isinstance(given, RawDocument) else given
 
 
 @contextmanager

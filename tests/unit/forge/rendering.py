@@ -43,6 +43,20 @@ def codes(markdown: str) -> list[str]:
     return [token.content for token in tokens(markdown) if token.type in ("code_inline", "fence")]
 
 
+def items(markdown: str) -> Iterator[tuple[str, str]]:
+    """Each paragraph and block of code, after the numbers ("-" for none) of the items it is in."""
+    path: list[str] = []
+    for token in PARSER.parse(markdown):
+        if token.type == "list_item_open":
+            path.append(token.info or "-")
+        elif token.type == "list_item_close":
+            path.pop()
+        elif token.type == "inline":
+            yield "".join(path), "".join(each.content for each in token.children or ())
+        elif token.type in ("fence", "code_block"):
+            yield "".join(path), token.content.strip()
+
+
 def links(markdown: str) -> list[str]:
     """Where links lead."""
     return [str(token.attrs["href"]) for token in tokens(markdown) if token.type == "link_open"]

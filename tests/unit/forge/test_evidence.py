@@ -1,10 +1,12 @@
 """How one quote looks in a note: a place that can be clicked, and the text as it is."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
-from worker.core.finding import Evidence, Unproven
+from worker.core.finding import Evidence, Unproven, scan
 from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.forge.parts import quote, said, struck
 
@@ -62,3 +64,62 @@ def test_a_reply_keeps_its_order_and_never_shows_what_is_unproven() -> None:
         "",
         "So it is.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Look:\n1. the job failed\n2. job 7 line 12: error: x\n3. so mend it",
+            [
+                ("", "Look:"),
+                ("1", "the job failed"),
+                ("2", "job 7, line 12: error: x"),
+                ("3", "so mend it"),
+            ],
+        ),
+        (
+            "9) first\n10) job 7 lines 12-13: error: x\n    src/a.c:1: why\n11) so mend it",
+            [
+                ("9", "first"),
+                ("10", "job 7, lines 12-13:"),
+                ("10", "error: x\nsrc/a.c:1: why"),
+                ("11", "so mend it"),
+            ],
+        ),
+        (
+            "1. first\n   - job 7 line 12: error: x\n\n2. then\n\n   job 7 line 13: y\n3. last",
+            [
+                ("1", "first"),
+                ("1-", "job 7, line 12: error: x"),
+                ("2", "then"),
+                ("2-", "job 7, line 13: y"),
+                ("3", "last"),
+            ],
+        ),
+        (
+            "Text\n         - job 7 line 12: error: x\nmore",
+            [("", "Text"), ("-", "job 7, line 12: error: x"), ("", "more")],
+        ),
+        (
+            "```\n1. code\n```\n   - job 7 line 12: error: x",
+            [("", "1. code"), ("-", "job 7, line 12: error: x")],
+        ),
+        (
+            "1. one\n   ```\n   code\n   ```\n   - job 7 line 12: error: x\n2. two",
+            [("1", "one"), ("1", "code"), ("1-", "job 7, line 12: error: x"), ("2", "two")],
+        ),
+    ],
+)
+def test_a_quote_in_a_list_keeps_its_place(text: str, expected: list[tuple[str, str]]) -> None:
+    parts = [
+        replace(each, url=URL) if isinstance(each, Evidence) else each.text
+        for each in scan(text, replying=True)
+    ]
+    joined: list[str | Evidence] = []
+    for part in parts:
+        if joined and isinstance(part, str) and isinstance(joined[-1], str):
+            joined[-1] += f"\n{part}"
+        else:
+            joined.append(part)
+    assert list(rendering.items(said(joined, HOSTS, 4000))) == expected

@@ -188,7 +188,7 @@ def _shown(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
 
 
 def _unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unproven:
-    return Unproven(quote.where, _clipped(quote.text), reason, near)
+    return Unproven(quote.where, _clipped(quote.text), reason, near, quote.lead)
 
 
 def _clipped(text: str) -> str:

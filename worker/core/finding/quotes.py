@@ -7,6 +7,8 @@
     - file src/app.py line 12: text                (as of the pipeline's commit)
     - file src/app.py at main line 12: text
     - artifact 4711 reports/junit.xml line 9: text
+    - konflux TASKRUN STEP line 12: text
+    - testing farm REQUEST FILE line 9: text
     - test tests.test_app.test_sum: text of its message
 
 Models take liberties with marks, brackets and links around it; those pass. What is read here is
@@ -19,7 +21,15 @@ from dataclasses import dataclass, replace
 
 from worker.core.finding.sections import FENCE, fenced
 from worker.core.finding.shape import Evidence
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.core.places import (
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    RequestFile,
+    TaskStep,
+)
 
 MAX_SPAN = 5
 """Lines of one quote."""
@@ -38,33 +48,42 @@ _ANY = r"[ \t]{0,8}"
 _BULLET = r"(?:[-*+]|\d{1,3}[.)])"
 _ITEM = re.compile(rf"[ \t>]*{_BULLET}[ \t]")
 _NESTED = re.compile(rf"[ \t>]+(?!{_BULLET}[ \t])\S")
+_MARK = re.compile(rf"(?P<space>[ \t]{{0,40}}){_BULLET}(?=[ \t])")
 _LEAD = rf"[ \t>]{{0,40}}(?:{_BULLET}{_BLANK})?[*_`\[]{{0,3}}"
-_AT = (
-    r"(?:[*_`]{0,2}[ \t,]{1,8}(?:lines?|L)[ \t]{0,8}|:L?|\#L)(?P<first>\d{1,9})"
-    r"(?:[ \t]{0,8}(?:-L?|–|to)[ \t]{0,8}(?P<last>\d{1,9}))?"
-)
+_TO = r"(?:[ \t]{0,8}(?:-L?|–|to)[ \t]{0,8}(?P<last>\d{1,9}))?"
+_IN_WORDS = rf"[*_`]{{0,2}}[ \t,]{{1,8}}(?:lines?|L)[ \t]{{0,8}}(?P<first>\d{{1,9}}){_TO}"
+_IN_SIGNS = rf"(?::L?|\#L)(?P<first>\d{{1,9}}){_TO}"
 _TEXT = (
     r"[*_`\]]{0,3}(?:\([^()\s]{0,500}\))?[*_]{0,2}[ \t]{0,8}"
     r":(?:\*\*(?=[ \t]|$))?[ \t]{0,8}(?P<text>.*)"
 )
 _JOB = r"\#?(?P<job>\d{1,15})"
-_PATH = r"`?(?P<path>[^\s`:]{1,1000}|[^`:]{1,1000}(?=`))`?"
+_PATH = r"`?(?P<path>[^\s`]{1,1000}?|[^`]{1,1000}?(?=`))`?"
 _REF = r"(?:[ \t]{1,8}(?:at|@)[ \t]{1,8}`?(?P<ref>[\w./+-]{1,200})`?)?"
 _NAME = r"(?P<name>`[^`]{1,500}`|(?:[^\s:]|:(?=[\w:])|[ ](?=[^\s:])){1,500}+)"
+_TASK = r"`?(?P<task>[a-z0-9][a-z0-9.-]{0,252})`?"
+_STEP = r"`?(?P<step>[a-z0-9][a-z0-9.-]{0,62})`?"
+_REQUEST = r"`?(?P<request>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`?"
 
 
-def _form(place: str, at: str = _AT) -> re.Pattern[str]:
-    return re.compile(f"{_LEAD}{place}{at}{_TEXT}", re.IGNORECASE)
+def _form(place: str, *at: str) -> tuple[re.Pattern[str], ...]:
+    """A place and its lines: ` line 12` before `:12`, for a path may hold what looks like that."""
+    return tuple(
+        re.compile(f"{_LEAD}{place}{each}{_TEXT}", re.IGNORECASE)
+        for each in at or (_IN_WORDS, _IN_SIGNS)
+    )
 
 
 _FORMS = (
-    _form(rf"job{_BLANK}{_JOB}(?:{_ANY}\([^()]{{1,200}}\))?"),
-    _form(rf"artifact{_BLANK}(?:job{_BLANK})?{_JOB}[ \t,:/]{{1,3}}{_PATH}"),
-    _form(rf"artifact{_BLANK}{_PATH}{_BLANK}(?:of|from|in){_BLANK}job{_BLANK}{_JOB}"),
-    _form(rf"(?P<word>file{_BLANK}){_PATH}{_REF}"),
-    _form(rf"test{_BLANK}{_NAME}", at=""),
+    *_form(rf"job{_BLANK}{_JOB}(?:{_ANY}\([^()]{{1,200}}\))?"),
+    *_form(rf"artifact{_BLANK}(?:job{_BLANK})?{_JOB}[ \t,:/]{{1,3}}{_PATH}"),
+    *_form(rf"artifact{_BLANK}{_PATH}{_BLANK}(?:of|from|in){_BLANK}job{_BLANK}{_JOB}"),
+    *_form(rf"(?:konflux|tekton){_BLANK}{_TASK}[ \t,:/]{{1,3}}(?:step{_BLANK})?{_STEP}"),
+    *_form(rf"testing[ _-]farm{_BLANK}(?:request{_BLANK})?{_REQUEST}[ \t,:/]{{1,3}}{_PATH}"),
+    *_form(rf"file{_BLANK}{_PATH}{_REF}"),
+    *_form(rf"test{_BLANK}{_NAME}", ""),
 )
-_BARE_FILE = _form(rf"(?=[^\s]{{0,1000}}[./]){_PATH}{_REF}")
+_BARE_FILES = _form(rf"(?!\w{{1,20}}://)(?=[^\s]{{0,1000}}[./]){_PATH}{_REF}")
 _JOINED = re.compile(r"\w(?:[./\[]|::)\w")
 
 
@@ -75,32 +94,48 @@ def scan(text: str, *, replying: bool = False) -> Iterator[Evidence | Prose]:
     """
     lines = text.split("\n")
     inside = fenced(lines)
-    at = 0
+    at, below = 0, False
     while at < len(lines):
         line = lines[at]
-        quote = None if replying and at in inside else _head(line, replying)
+        below = below and bool(_NESTED.match(line))
+        coded = replying and at in inside
+        quote = None if coded else _head(line, replying, bare=not below)
         if quote is None:
             yield Prose(line, item=at in inside or bool(_ITEM.match(line)))
             at += 1
         else:
-            quote, at = _whole(quote, lines, at + 1, inside, replying)
+            below = bool(_ITEM.match(line))
+            quote, at = _whole(quote, lines, at, inside, replying)
             yield quote
 
 
-def _head(line: str, replying: bool) -> Evidence | None:
-    for form in _FORMS if replying else (*_FORMS, _BARE_FILE):
+def _head(line: str, replying: bool, *, bare: bool = True) -> Evidence | None:
+    """The quote that a line begins; of a file that is not called one only if it may be `bare`."""
+    if ":" not in line:
+        return None
+    for form in (*_FORMS, *_BARE_FILES) if bare and not replying else _FORMS:
         found = form.match(line)
         if found and (place := _place(found.groupdict(), replying)):
             fields = found.groupdict()
             first, last = int(fields.get("first") or 0), int(fields.get("last") or 0)
-            return Evidence(place, first, _bare(found["text"]), last=max(first, last))
+            lead = _lead(line)
+            return Evidence(place, first, _bare(found["text"]), last=max(first, last), lead=lead)
     return None
+
+
+def _lead(line: str) -> str:
+    mark = _MARK.match(line)
+    return f"{mark[0]} " if mark else f"{line[: len(line) - len(line.lstrip())]}- "
 
 
 def _place(fields: dict[str, str | None], replying: bool) -> Place | None:
     job, path, name = fields.get("job"), fields.get("path"), fields.get("name")
+    if (task := fields.get("task")) and (step := fields.get("step")):
+        return TaskStep(task, step)
     if path:
         path = path.strip().rstrip(",")
+        if request := fields.get("request"):
+            return RequestFile(request.lower(), path)
         return JobArtifact(int(job), path) if job else RepoFile(path, fields.get("ref") or "")
     if job:
         return JobLog(int(job))
@@ -115,22 +150,31 @@ def _telling(name: str) -> bool:
 
 
 def _whole(
-    quote: Evidence, lines: list[str], at: int, inside: set[int], replying: bool
+    quote: Evidence, lines: list[str], head: int, inside: set[int], replying: bool
 ) -> tuple[Evidence, int]:
-    """The quote with the lines of text below it, and the number of the line after."""
-    wanted = min(MAX_SPAN, max(quote.last - quote.line + 1, 1))
+    """The quote that begins on the line `head`, with the lines of text below it, and the number
+    of the line after."""
+    declared = max(quote.last - quote.line + 1, 1)
+    lazy = not replying and bool(_ITEM.match(lines[head]))
     texts = [quote.text] if quote.text else []
-    skip = at
-    while not texts and skip < len(lines) and not lines[skip].strip():
-        skip += 1
-    if len(texts) < wanted and skip < len(lines) and skip in inside and FENCE.match(lines[skip]):
+    at = head + 1
+    skip = at if texts else _next(lines, at)
+    if len(texts) < declared and skip in inside and FENCE.match(lines[skip]):
         return _with_block(quote, texts, lines, skip, inside)
-    if not texts and skip < len(lines) and _begins(lines[skip], replying):
+    if not texts and skip < len(lines) and _begins(lines[skip], replying, lazy):
         texts, at = [lines[skip]], skip + 1
-    while len(texts) < wanted and at < len(lines) and _continues(lines[at], replying):
-        texts.append(lines[at])
-        at += 1
+    while texts and (following := _next(lines, at)) < len(lines):
+        added = following - at + 1
+        if len(texts) + added > declared or not _continues(lines[following], added, lazy):
+            break
+        texts += lines[at : following + 1]
+        at = following + 1
     return _made(quote, texts), at
+
+
+def _next(lines: list[str], at: int) -> int:
+    """The number of the next line that is not empty, from `at` on."""
+    return next((number for number in range(at, len(lines)) if lines[number].strip()), len(lines))
 
 
 def _with_block(
@@ -144,15 +188,23 @@ def _with_block(
     return _made(quote, [*texts, *lines[at + 1 : end]]), end + 1
 
 
-def _begins(line: str, replying: bool) -> bool:
+def _begins(line: str, replying: bool, lazy: bool) -> bool:
     """Whether a quote that has no text yet has it on this line."""
-    if replying:
-        return _continues(line, replying)
-    return not _ITEM.match(line) and not FENCE.match(line) and _head(line, replying) is None
+    if replying or _NESTED.match(line):
+        return bool(_NESTED.match(line))
+    return not _ITEM.match(line) and not FENCE.match(line) and not _head(line, False, bare=not lazy)
 
 
-def _continues(line: str, replying: bool) -> bool:
-    return bool(_NESTED.match(line)) and _head(line, replying) is None
+def _continues(line: str, added: int, lazy: bool) -> bool:
+    """Whether a quote of several lines, not all of which are there, goes on with this line.
+
+    An indented one without a bullet always does, whatever it looks like. One that begins like a
+    compiler's or a traceback's line does also without (`lazy`), if it is the very next line.
+    """
+    if _NESTED.match(line):
+        return True
+    named = added == 1 and lazy and not _ITEM.match(line) and _head(line, False)
+    return bool(named) and not _head(line, False, bare=False)
 
 
 def _made(quote: Evidence, texts: list[str]) -> Evidence:

@@ -27,6 +27,6 @@ def said(text: str, captures: Captures) -> tuple[Said, ...]:
 
 def _proven(quote: Evidence, captures: Captures, count: int) -> Said:
     if count > MAX_QUOTES:
-        return Unproven(quote.where, quote.text, "too many quotes")
+        return Unproven(quote.where, quote.text, "too many quotes", lead=quote.lead)
     checked = check((quote,), captures)
     return checked.proven[0] if checked.proven else checked.failed[0]

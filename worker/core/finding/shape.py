@@ -1,6 +1,6 @@
 """The values that a finding is made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from worker.core.places import Place, called, lines_of
 from worker.core.verdict import Final, Ruling, Verdict
@@ -14,7 +14,8 @@ class Evidence:
     """A quote: one line, or up to `quotes.MAX_SPAN` lines parted by "\\n".
 
     `line` counts from 1 and is 0 where the place has no lines; `last` is `line` or, of several
-    lines, the last one. `url` leads there; it is "" until the quote is proven.
+    lines, the last one. `url` leads there; it is "" until the quote is proven. `lead` is the mark
+    of the list's item that it is, after its blanks.
     """
 
     place: Place
@@ -22,6 +23,7 @@ class Evidence:
     text: str
     url: str = ""
     last: int = 0
+    lead: str = field(default="- ", compare=False)
 
     @property
     def where(self) -> str:
@@ -34,13 +36,14 @@ class Unproven:
     """A quote that could not be proven, and why.
 
     `where` is the place as it was written, "" if that could not be read. `near` are lines that
-    are really there.
+    are really there. `lead` is that of the quote.
     """
 
     where: str
     text: str
     reason: str
     near: tuple[str, ...] = ()
+    lead: str = field(default="- ", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,11 @@ class EchoKit:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self.toolbox.specs
 
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        pass
+
     def failures(self) -> tuple[FailedJob, ...]:
         return ()
 

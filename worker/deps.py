@@ -45,6 +45,16 @@ class Kit(Protocol):
         """What the sources give, to prove quotes by."""
         ...
 
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        """Keep with the session what quotes may name and what may be gone when they are proven.
+
+        `read` gives what an earlier turn or worker has written by `write`; both may raise
+        StoreError.
+        """
+        ...
+
     def failures(self) -> tuple[FailedJob, ...]:
         """What can be told of the failure without a model. Raises nothing."""
         ...

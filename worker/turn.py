@@ -34,7 +34,7 @@ from worker.loop import Parts, drive
 from worker.queue.leases import Lease
 from worker.ticker import ticking
 from worker.trials import Trials, find_trials
-from worker.workspace import Workspace, discard
+from worker.workspace import Workspace, discard, open_kit
 
 log = logging.getLogger("sandpiper.turn")
 
@@ -80,7 +80,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     started = deps.clock.monotonic()
     deps = replace(deps, hosts=hosts_of(turn.context.subject, deps.hosts))
     context = _announced(turn, deps, watch)
-    kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
+    kit = open_kit(turn.key, context, deps)
     if deps.gives_up:
         discard(turn.key.session_id, deps)
         context = close_calls(_ended(context, deps.gives_up), deps.gives_up)

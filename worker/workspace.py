@@ -6,13 +6,15 @@ What was lost on the way is told to the model, at the tail of its next request, 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from sandbox.base import SandboxError, SandboxLimit
 from sandbox.soon import Began, start_soon
+from worker.core.context import Context
 from worker.core.hostile import one_line
 from worker.core.ports import SessionKey
 from worker.core.progress import Stage, Watcher
-from worker.deps import Deps
+from worker.deps import Deps, Kit
 from worker.errors import StoreError, TurnTaken
 
 log = logging.getLogger("sandpiper.turn")
@@ -134,3 +136,13 @@ def discard(session: str, deps: Deps) -> None:
         return
     if left is not None:
         left.close()
+
+
+def open_kit(key: SessionKey, context: Context, deps: Deps) -> Kit:
+    """The tools and sources of a turn, which keep their evidence with its session."""
+    kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
+    kit.keep_evidence(
+        partial(deps.store.read_evidence, key, context.turn),
+        partial(deps.store.write_evidence, key, context.turn),
+    )
+    return kit

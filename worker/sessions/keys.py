@@ -2,6 +2,7 @@
 
 sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /sandbox.tar.gz
+                                                      /evidence.json
                                                       /checkpoint.json
                                                       /claim.json
                                                       /stop.json
@@ -20,6 +21,7 @@ from worker.errors import StoreError
 
 CONTEXT = "context.json"
 FILES = "sandbox.tar.gz"
+EVIDENCE = "evidence.json"
 CHECKPOINT = "checkpoint.json"
 CLAIM = "claim.json"
 STOP = "stop.json"

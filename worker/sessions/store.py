@@ -18,7 +18,7 @@ from worker.sessions.objects import Objects, Stored
 from worker.sessions.recent import RecentStore
 
 MAX_CONTEXT = 64 * 1024 * 1024
-"""Bytes of a `context.json` or `checkpoint.json`."""
+"""Bytes of a `context.json`, `checkpoint.json` or `evidence.json`."""
 
 _MAX_SMALL = 64 * 1024
 _MAX_REASON = 1000
@@ -70,6 +70,23 @@ class Store:
         return self._objects.upload(
             keys.turn(key, turn) + keys.FILES, self._unless_committed(key, turn, chunks)
         )
+
+    def write_evidence(self, key: SessionKey, turn: int, record: bytes) -> None:
+        """See SessionStore."""
+        name = keys.turn(key, turn) + keys.EVIDENCE
+        self._check_size(name, record)
+        self._refuse_committed(key, turn)
+        self._objects.write(name, record)
+
+    def read_evidence(self, key: SessionKey, turn: int) -> bytes | None:
+        """See SessionStore."""
+        found = map(keys.parse, self._objects.names(keys.session(key)))
+        turns = [each.turn for each in found if each and each.leaf == keys.EVIDENCE]
+        newest = max((number for number in turns if number <= turn), default=None)
+        if newest is None:
+            return None
+        stored = self._objects.read(keys.turn(key, newest) + keys.EVIDENCE, MAX_CONTEXT)
+        return stored.content if stored else None
 
     def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""

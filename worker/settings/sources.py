@@ -1,5 +1,7 @@
 """`sources:`: what may be read besides the merge request's own project."""
 
+from urllib.parse import urlsplit
+
 from pydantic import Field
 
 from worker.settings.base import URL, Part, Secret
@@ -24,6 +26,12 @@ class KonfluxSettings(Part):
     url: str = Field(default="", pattern=URL, description="The Kubernetes API; empty: off.")
     archive_url: str = Field(
         default="", pattern=URL, description="KubeArchive's API, if there is one."
+    )
+    ui_url: str = Field(
+        default="",
+        pattern=URL,
+        description="Konflux's pages, as browsers reach them: notes then link the logs that they "
+        "quote. What Pipelines as Code's `custom-console-url-pr-details` has before `/ns/`.",
     )
     ca_file: str = Field(default="", description="Certificates to trust instead of the usual ones.")
     projects: dict[str, TenantSettings] = Field(
@@ -63,3 +71,10 @@ class SourceSettings(Part):
     )
     konflux: KonfluxSettings = KonfluxSettings()
     testing_farm: TestingFarmSettings = TestingFarmSettings()
+
+    def link_places(self) -> frozenset[str]:
+        """The places of these systems that notes may link to: a host with its path, if any."""
+        farm = self.testing_farm
+        pages = (self.konflux.ui_url, farm.results_url if farm.repositories else "")
+        parts = (urlsplit(page) for page in pages if page)
+        return frozenset(f"{each.netloc}{each.path.rstrip('/')}" for each in parts)

@@ -12,15 +12,15 @@ from urllib.parse import quote
 from pydantic import Field
 
 from worker.arguments import Arguments
-from worker.core import logs
 from worker.core.context import Subject
 from worker.core.hostile import one_line
+from worker.core.places import TaskStep
 from worker.errors import ArgumentError, SourceError
 from worker.sources.base import NoArguments, RawDocument, SourceDef, present
 from worker.sources.client import NotFound, keep_ends
 from worker.sources.reader import Reader
-from worker.sources.tekton import Run, Runs
-from worker.sources.web import Query, WebReader
+from worker.sources.tekton import Run, Runs, Step
+from worker.sources.web import Query, WebReader, clean_ends
 
 PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
 """Of the labels on a build's runs, and on an integration test's."""
@@ -62,7 +62,9 @@ class OfTaskRun(Arguments):
 
     task_run: str = Field(pattern=_NAME, description="From konflux_list_taskruns.")
     step: str = Field(
-        default="", max_length=63, description="One step; by default those that ran, in order."
+        default="",
+        max_length=63,
+        description="One of its steps; may be left out where only one has failed.",
     )
 
 
@@ -70,11 +72,14 @@ class Konflux:
     """Clusters' answers for the sessions of configured projects.
 
     `places` are asked in turn: the cluster, then the archive that keeps what it has deleted
-    (KubeArchive, which answers the same paths).
+    (KubeArchive, which answers the same paths). `ui_url` is where people look at runs, or "".
     """
 
-    def __init__(self, places: Sequence[WebReader], tenants: Mapping[str, Tenant]) -> None:
+    def __init__(
+        self, places: Sequence[WebReader], tenants: Mapping[str, Tenant], ui_url: str = ""
+    ) -> None:
         self._places = tuple(places)
+        self._ui_url = ui_url.rstrip("/")
         self._tenants = {project.lower(): tenant for project, tenant in tenants.items()}
 
     def rows(self) -> tuple[SourceDef[Any], ...]:
@@ -109,23 +114,31 @@ class Konflux:
         return RawDocument({"task_runs": [_task_run(run) for run in ordered]}, "; ".join(missing))
 
     def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
-        """The logs of a TaskRun's steps, one after the other under a heading each."""
+        """The log of one step of a TaskRun. Its lines are numbered as quotes of it are."""
         tenant = self._tenant(reader.subject)
         run = self._owned(tenant, "taskruns", args.task_run, reader.subject)
         if not run.status.podName:
             why = one_line(run.condition.message, 300)
             raise SourceError(f"task run {args.task_run} has no pod, it never started: {why}")
-        steps = [each for each in run.status.steps if args.step in ("", each.name)]
-        if not steps:
-            known = ", ".join(each.name for each in run.status.steps) or "none"
-            raise ArgumentError(f"step: {args.step!r} is not one of the steps: {known}")
-        missing: list[str] = []
-        parts: list[bytes] = []
-        for step in steps:
-            ended = f" (exit code {step.terminated.exitCode})" if step.terminated else ""
-            parts.append(f"=== step {step.name}{ended} ===\n".encode())
-            parts.append(self._log(tenant, run.status.podName, step.container, missing))
-        return RawDocument(b"".join(parts), "; ".join(missing), is_log=True)
+        step = _chosen(run.status.steps, args.step)
+        log, missing = self._log(tenant, run.status.podName, step.container)
+        return RawDocument(
+            log,
+            missing,
+            final=step.terminated is not None,
+            is_log=True,
+            place=TaskStep(args.task_run, step.name),
+            url=self._page(tenant, run),
+        )
+
+    def _page(self, tenant: Tenant, run: Run) -> str:
+        """Where people read the log of a TaskRun, "" if nobody has said."""
+        pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
+        if not self._ui_url or not pipeline_run:
+            return ""
+        task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
+        page = f"{self._ui_url}/ns/{tenant.namespace}/pipelinerun/{quote(pipeline_run, safe='')}"
+        return f"{page}/logs/{quote(task, safe='')}" if task else f"{page}/logs"
 
     # ------------------------------------------------------------------------------------ asking
 
@@ -164,22 +177,15 @@ class Konflux:
             raise SourceError(f"{kind.removesuffix('s')} {name} is not of this merge request")
         return run
 
-    def _log(self, tenant: Tenant, pod: str, container: str, missing: list[str]) -> bytes:
+    def _log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
+        """The log of a container, and what is missing of it."""
         path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
         what = f"the log of {container}"
         query = {"container": container}
-        try:
-            blob = self._first(
-                lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG)
-            )
-        except SourceError as error:
-            missing.append(str(error))
-            return b""
-        if not blob.dropped:
-            return logs.clean(blob.head)
-        missing.append(f"{blob.dropped} bytes of {what}, cut from its middle")
-        mark = f"[... {blob.dropped} bytes of this log are left out here ...]\n".encode()
-        return logs.clean(blob.head) + mark + logs.clean(blob.tail)
+        blob = self._first(
+            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG)
+        )
+        return clean_ends(blob, what)
 
     def _first(self, ask: Callable[[WebReader], T]) -> T:
         """The answer of the first place that has it."""
@@ -192,8 +198,32 @@ class Konflux:
         return ask(last)
 
 
+def _chosen(steps: Sequence[Step], name: str) -> Step:
+    """The step of this name; without a name the one that failed, or the only one.
+
+    Raises ArgumentError where that says not which.
+    """
+    failed = [each for each in steps if each.terminated and each.terminated.exitCode]
+    found = [each for each in steps if each.name == name] if name else (failed or steps)
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(map(_ended, steps)) or "none"
+    if name:
+        raise ArgumentError(f"step: {name!r} is not one of the steps: {known}")
+    raise ArgumentError(f"step: name one of the steps: {known}")
+
+
+def _ended(step: Step) -> str:
+    return f"{step.name} (exit code {step.terminated.exitCode})" if step.terminated else step.name
+
+
 def open_konflux(
-    url: str, archive_url: str, token: str, ca_file: str, tenants: Mapping[str, Tenant]
+    url: str,
+    archive_url: str,
+    token: str,
+    ca_file: str,
+    tenants: Mapping[str, Tenant],
+    ui_url: str = "",
 ) -> tuple[SourceDef[Any], ...]:
     """The rows, none without `url` and `tenants`. Raises ConfigError for a bad `ca_file`."""
     if not url or not tenants:
@@ -204,7 +234,7 @@ def open_konflux(
         for name, where in named.items()
         if where
     ]
-    return Konflux(places, tenants).rows()
+    return Konflux(places, tenants, ui_url).rows()
 
 
 def _selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
@@ -285,10 +315,13 @@ def _list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
 def _pod_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
     return SourceDef(
         name="konflux_get_pod_log",
-        description="The log of a Konflux TaskRun, all steps or one, from the pod or the archive.",
+        description=(
+            "The log of one step of a Konflux TaskRun, from the pod or the archive. Line numbers "
+            "are those of the file, so that grep -n gives numbers you can quote."
+        ),
         args=OfTaskRun,
         fetch=konflux.pod_log,
-        note="the log of a Konflux task; tell of it in prose, only GitLab job logs are quoted",
+        note="the log of a step; quote it as `konflux TASKRUN STEP line N` (grep -n)",
         applies=konflux.applies,
         timeout=120.0,
     )

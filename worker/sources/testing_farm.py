@@ -5,23 +5,34 @@ shown only if what it tested is a repository that the operator lists for the ses
 """
 
 import fnmatch
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from worker.arguments import Arguments
 from worker.core.context import Subject
 from worker.core.hostile import one_line
-from worker.errors import SourceError
+from worker.core.places import RequestFile
+from worker.errors import ArgumentError, SourceError
 from worker.sources.base import RawDocument, SourceDef, present
-from worker.sources.client import NotFound
+from worker.sources.client import NotFound, keep_ends
 from worker.sources.reader import Reader
-from worker.sources.web import WebReader, origin
-from worker.sources.xunit import MAX_CASES, Report
+from worker.sources.web import WebReader, clean_ends, origin
+from worker.sources.xunit import MAX_CASES, Case, Report
 
 MAX_XML = 64 * 1024 * 1024
+MAX_LOG = 8 * 1024 * 1024
+"""Bytes of one file that are kept: its two ends."""
+
+MAX_READ = 128 * 1024 * 1024
+"""Bytes of one file that are read at most."""
+
+ENDED = frozenset({"complete", "error", "canceled"})
 _ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_FILE = r"^[^/?#%\\\x00-\x20][^?#%\\\x00-\x1f]*$"
 
 
 class _Wire(BaseModel):
@@ -83,6 +94,17 @@ class OfRequest(Arguments):
     request_id: str = Field(pattern=_ID, description="The request's UUID, from a job's log.")
 
 
+class OfFile(OfRequest):
+    """Which file of a request."""
+
+    file: str = Field(
+        pattern=_FILE,
+        max_length=500,
+        description="Its path below the request's artifacts, from testing_farm_get_results; "
+        "`pipeline.log` tells of the whole run.",
+    )
+
+
 class Farm:
     """Answers about requests for the sessions of configured projects.
 
@@ -130,7 +152,7 @@ class Farm:
             artifacts=found.run.artifacts if found.run else None,
             has_results=bool(result.xunit or result.xunit_url),
         )
-        return RawDocument(told, final=found.state in ("complete", "error", "canceled"))
+        return RawDocument(told, final=found.state in ENDED)
 
     def test_results(self, args: OfRequest, reader: Reader) -> RawDocument:
         """Counts, and the tests that failed or ended in an error, as JSON."""
@@ -138,9 +160,42 @@ class Farm:
         what = f"the results of request {found.id}"
         report = Report().read(self._xml(found, what), what)
         bad = report.counts["failed"] + report.counts["error"]
-        told = {"counts": report.counts, "failed": [case.facts() for case in report.bad]}
+        base = self._artifacts(found)
+        failed = [case.facts() | present(logs=_files(case, base)) for case in report.bad]
+        told = {"counts": report.counts, "failed": failed}
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
         return RawDocument(told, missing)
+
+    def log(self, args: OfFile, reader: Reader) -> RawDocument:
+        """A file that the request has left, as a log."""
+        found = self._found(args.request_id, reader.subject)
+        what = f"the file {args.file} of request {found.id}"
+        if ".." in args.file.split("/"):
+            raise ArgumentError(f"file: {args.file!r} is not the plain path of a file")
+        base = self._artifacts(found)
+        if not base:
+            raise SourceError(f"{what}: the request has left no files (it is {found.state})")
+        path = f"{base}/{quote(args.file)}"
+        read = self._downloaded(path.removeprefix(self._results_url), what, MAX_READ)
+        log, missing = clean_ends(keep_ends(read, MAX_LOG), what)
+        return RawDocument(
+            log,
+            missing,
+            final=found.state in ENDED,
+            is_log=True,
+            place=RequestFile(args.request_id, args.file),
+            url=path,
+        )
+
+    def _artifacts(self, found: TestRequest) -> str:
+        """Where the files of a request are, "" if there are none where the operator allows."""
+        url = (found.run.artifacts if found.run else None) or ""
+        return url.rstrip("/") if self._is_allowed(url) else ""
+
+    def _is_allowed(self, url: str) -> bool:
+        """Whether it lies where results are, and says so without a detour."""
+        same = origin(url) == origin(self._results_url) and url.startswith(f"{self._results_url}/")
+        return same and not re.search(r"[?#%\\\s]|/\.\.?(?:/|$)", url)
 
     def _found(self, request_id: str, subject: Subject) -> TestRequest:
         what = f"request {request_id}"
@@ -158,13 +213,13 @@ class Farm:
         url = result.xunit_url or ""
         if not url:
             raise SourceError(f"{what}: none yet (the request is {found.state})")
-        if origin(url) != origin(self._results_url) or not url.startswith(self._results_url):
+        if not self._is_allowed(url):
             raise SourceError(f"{what}: they lie at {url[:200]!r}, not where the operator allows")
-        return self._downloaded(url.removeprefix(self._results_url), what)
+        return self._downloaded(url.removeprefix(self._results_url), what, MAX_XML)
 
-    def _downloaded(self, path: str, what: str) -> Iterator[bytes]:
+    def _downloaded(self, path: str, what: str, cap: int) -> Iterator[bytes]:
         try:
-            yield from self._results.chunks(path, what, MAX_XML)
+            yield from self._results.chunks(path, what, cap)
         except NotFound as error:
             raise SourceError(f"{error}: results are kept for some months only") from error
 
@@ -178,6 +233,14 @@ def open_testing_farm(
     api = WebReader(url, "Testing Farm", token=token, variable="TESTING_FARM_API_TOKEN")
     results = WebReader(results_url, "Testing Farm's results")
     return Farm(api, results, results_url, repositories).rows()
+
+
+def _files(case: Case, base: str) -> list[str]:
+    """The paths below `base` of the files that a test has left."""
+    found = (href.removeprefix("./").removeprefix(f"{base}/") for href in case.logs)
+    # What has no ending is a folder.
+    paths = (path for path in found if re.match(_FILE, path) and "://" not in path)
+    return [path for path in paths if "." in path.rpartition("/")[2]] if base else []
 
 
 def _environment(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +263,19 @@ def _rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
         description="The results of a Testing Farm request: counts, and each failed test.",
         args=OfRequest,
         fetch=farm.test_results,
-        note="the failed tests of such a request; tell of them in prose",
+        note="the failed tests of such a request, and the files that they have left",
         applies=farm.applies,
     )
-    return request, results
+    log = SourceDef(
+        name="testing_farm_get_log",
+        description=(
+            "A file that a Testing Farm request has left, such as a test's output. Line numbers "
+            "are those of the file, so that grep -n gives numbers you can quote."
+        ),
+        args=OfFile,
+        fetch=farm.log,
+        note="such a file; quote it as `testing farm REQUEST FILE line N` (grep -n)",
+        applies=farm.applies,
+        timeout=120.0,
+    )
+    return request, results, log

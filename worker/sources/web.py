@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from worker.core import logs
 from worker.errors import ConfigError, SourceError
-from worker.sources.client import NotFound
+from worker.sources.client import Blob, NotFound
 
 TIMEOUT = httpx.Timeout(20.0, connect=5.0)
 DEADLINE = 60.0
@@ -124,6 +125,18 @@ def _trust(ca_file: str, name: str) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"{name}: the CA file {ca_file} cannot be read: {error}") from error
+
+
+def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
+    """A log as its lines, and what is missing of it; where it was cut stands a line that says so.
+
+    `what` names it in words.
+    """
+    if not log.dropped:
+        return logs.clean(log.head), ""
+    mark = f"[... {log.dropped} bytes of this log are left out here ...]\n".encode()
+    missing = f"{log.dropped} bytes of {what}, cut from its middle"
+    return logs.clean(log.head) + mark + logs.clean(log.tail), missing
 
 
 def origin(url: str) -> str:

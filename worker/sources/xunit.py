@@ -1,4 +1,8 @@
-"""JUnit/xUnit XML, hostile: the failed tests and the counts, read as it comes, without a DTD."""
+"""JUnit/xUnit XML, hostile: the failed tests and the counts, read as it comes, without a DTD.
+
+Testing Farm's own dialect too: there the outcome is the attribute `result` of a test or a suite,
+and `<logs>` name the files that each has left.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,6 +14,9 @@ from worker.sources.base import present
 
 MAX_CASES = 200
 MAX_TEXT = 4000
+MAX_LOGS = 12
+"""Files that are named of one test or suite."""
+
 MAX_DEPTH = 50
 MAX_ELEMENTS = 1_000_000
 MAX_MARKUP = 512 * 1024
@@ -23,6 +30,14 @@ ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1", "iso-8859-15", "window
 
 _PIECE = 64 * 1024
 _OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+_RESULTS = {
+    "failed": "failed",
+    "fail": "failed",
+    "error": "error",
+    "undefined": "error",
+    "skipped": "skipped",
+    "skip": "skipped",
+}
 
 
 class _Forbidden(Exception):
@@ -31,17 +46,21 @@ class _Forbidden(Exception):
 
 @dataclass(slots=True)
 class Case:
-    """One test that did not pass."""
+    """One test that did not pass, or a suite (its `name` is "") whose tests did not even run.
+
+    `logs` are the addresses of the files that it has left.
+    """
 
     suite: str
     name: str
-    classname: str
+    classname: str = ""
     status: str = "passed"
     message: str = ""
     text: list[str] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, object]:
-        """For the model."""
+        """For the model, without the files."""
         return present(
             suite=self.suite,
             name=self.name,
@@ -58,7 +77,7 @@ class Report:
     def __init__(self) -> None:
         self.counts = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
         self.bad: list[Case] = []
-        self._suites: list[str] = []
+        self._suites: list[tuple[Case, int]] = []
         self._path: list[str] = []
         self._case: Case | None = None
         self._kept = 0
@@ -92,29 +111,45 @@ class Report:
             raise _Forbidden(f"more than {MAX_ELEMENTS} elements")
         if len(self._path) > MAX_DEPTH:
             raise _Forbidden(f"deeper than {MAX_DEPTH} elements")
+        status = _RESULTS.get(attributes.get("result", "").lower(), "passed")
         if name == "testsuite":
-            self._suites.append(attributes.get("name", "")[:500])
+            suite = Case(attributes.get("name", "")[:500], "", status=status)
+            self._suites.append((suite, len(self.bad)))
         elif name == "testcase":
-            suite = self._suites[-1] if self._suites else ""
+            within = self._suites[-1][0].suite if self._suites else ""
             name, of = attributes.get("name", ""), attributes.get("classname", "")
-            self._case = Case(suite, name[:500], of[:500])
+            self._case = Case(within, name[:500], of[:500], status)
             self._kept = 0
-        elif self._case and name in _OUTCOMES and self._case.status == "passed":
-            self._case.status = _OUTCOMES[name]
-            self._case.message = attributes.get("message", "")[:MAX_TEXT]
+        elif name == "log":
+            self._add_log(attributes.get("href", ""))
+        elif self._case and name in _OUTCOMES:
+            if self._case.status == "passed":
+                self._case.status = _OUTCOMES[name]
+            self._case.message = self._case.message or attributes.get("message", "")[:MAX_TEXT]
+
+    def _add_log(self, address: str) -> None:
+        owner = self._case or (self._suites[-1][0] if self._suites else None)
+        if owner and address and len(owner.logs) < MAX_LOGS:
+            owner.logs.append(address[:1000])
 
     def _end(self, name: str) -> None:
         self._path.pop()
         if name == "testsuite":
-            self._suites.pop()
+            suite, bad_before = self._suites.pop()
+            if len(self.bad) == bad_before:  # it has failed before its tests
+                self._add(suite)
         elif name == "testcase" and self._case:
             self.counts[self._case.status] += 1
-            if self._case.status in ("failed", "error") and len(self.bad) < MAX_CASES:
-                self.bad.append(self._case)
+            self._add(self._case)
             self._case = None
 
+    def _add(self, case: Case) -> None:
+        if case.status in ("failed", "error") and len(self.bad) < MAX_CASES:
+            self.bad.append(case)
+
     def _characters(self, data: str) -> None:
-        if self._case and self._path[-1] in ("failure", "error") and self._kept < MAX_TEXT:
+        said = self._path[-1] in ("failure", "error", "note")
+        if self._case and said and self._kept < MAX_TEXT:
             self._case.text.append(data[: MAX_TEXT - self._kept])
             self._kept += len(data)
 

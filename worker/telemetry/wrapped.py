@@ -1,7 +1,7 @@
 """The parts of a job as they are, but timed and counted. Each satisfies its part's Protocol."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -160,6 +160,12 @@ class CountedKit:
     def captures(self) -> Captures:
         """See Kit."""
         return self._kit.captures
+
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        """See Kit."""
+        self._kit.keep_evidence(read, write)
 
     def failures(self) -> tuple[FailedJob, ...]:
         """See Kit."""

@@ -45,7 +45,8 @@ def deps(
     client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
     models = guarded(settings, watched)
     pages = published(settings)
-    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), pages.hosts, redact)
+    hosts = pages.hosts | settings.sources.link_places()
+    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts, redact)
     kit = kits(settings, client, redactor, partial(_own, writer))
     kept = store(settings)
     kept = Store(watched.objects(kept.records)) if watched else kept
@@ -63,7 +64,7 @@ def deps(
         clock=clock,
         redact=redact,
         gitlab_url=gitlab.url,
-        hosts=pages.hosts,
+        hosts=hosts,
         owner=f"{socket.gethostname()}:{os.getpid()}",
         leases=held,
         journal=Journal(kept.records, held, clock),

@@ -54,6 +54,12 @@ class _Kit:
         """What the sources give, to prove quotes by."""
         return Captured(self.reader, self.sources)
 
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        """Where the reader keeps its evidence."""
+        self.reader.evidence.attach(read, write)
+
     def failures(self) -> tuple[FailedJob, ...]:
         """The failed jobs and what their logs show."""
         return failed_jobs(self.reader)
@@ -95,7 +101,10 @@ def sources(settings: Settings) -> Rows:
         for project, each in cluster.projects.items()
     }
     return joined(
-        open_konflux(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
+        open_konflux(
+            *(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
+            cluster.ui_url,
+        ),
         open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
         installed(),
     )

@@ -1,16 +1,19 @@
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.clusters import JSON, Cluster
 from worker.core.context import Subject
+from worker.core.places import TaskStep
 from worker.core.ports import Document, DocumentKind, Source
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources import konflux
+from worker.sources.captured import Captured
 from worker.sources.client import ReadClient
+from worker.sources.evidence import Evidence
 from worker.sources.konflux import Tenant, open_konflux
 from worker.sources.reader import Reader
 from worker.sources.table import bind, joined, notes
@@ -46,11 +49,16 @@ def sources(
     repository: str = "app",
     subject: Subject = SUBJECT,
     token: str = "sa-token-1",
+    reader: Reader | None = None,
+    ui_url: str = "",
 ) -> dict[str, Source]:
     tenants = {"team/app": Tenant("team-tenant", repository)}
-    rows = open_konflux(cluster.url, archive.url if archive else "", token, "", tenants)
-    reader = Reader.open(ReadClient("http://127.0.0.1:9", "t"), subject, bytes)
-    return bind(reader, rows)
+    rows = open_konflux(cluster.url, archive.url if archive else "", token, "", tenants, ui_url)
+    return bind(reader or open_reader(subject=subject), rows)
+
+
+def open_reader(redact: Callable[[bytes], bytes] = bytes, subject: Subject = SUBJECT) -> Reader:
+    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), subject, redact)
 
 
 def fetch(bound: dict[str, Source], name: str, **arguments: Any) -> Document:
@@ -167,28 +175,64 @@ def with_pod(where: Cluster) -> None:
     where.logs["p-1", "step-scan"] = b"timeout\n"
 
 
-def test_the_log_of_a_task_has_its_steps_in_order(cluster: Cluster) -> None:
+def test_the_log_of_a_step_is_that_of_the_one_that_failed_or_is_named(cluster: Cluster) -> None:
     with_pod(cluster)
     document = fetch(sources(cluster), "get_pod_log", task_run="scan")
-    assert (document.kind, document.missing) == (DocumentKind.LOG, "")
-    assert document.data.decode().splitlines() == [
-        "=== step fetch (exit code 0) ===",
-        "fetched",
-        "=== step scan (exit code 3) ===",
-        "timeout",
-    ]
-    one = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
-    assert one.data.endswith(b"===\ntimeout\n")
-    with pytest.raises(ArgumentError, match="'push' is not one of the steps: fetch, scan"):
+    assert (document.kind, document.missing, document.final) == (DocumentKind.LOG, "", True)
+    assert document.data == b"timeout\n"
+    one = fetch(sources(cluster), "get_pod_log", task_run="scan", step="fetch")
+    assert one.data == b"fetched\n"
+    with pytest.raises(
+        ArgumentError, match=r"'push' is not one of the steps: fetch \(exit code 0\)"
+    ):
         fetch(sources(cluster), "get_pod_log", task_run="scan", step="push")
 
 
-def test_a_step_whose_log_is_gone_is_said_beside_the_others(cluster: Cluster) -> None:
+def test_a_step_has_to_be_named_where_several_could_be_meant(cluster: Cluster) -> None:
+    steps = [
+        {"name": "fetch", "container": "step-fetch", "terminated": {"exitCode": 0}},
+        {"name": "scan", "container": "step-scan"},
+    ]
+    cluster.add("taskruns", "scan", OURS | TASK, steps=steps, podName="p-1")
+    cluster.logs["p-1", "step-scan"] = b"so far\n"
+    with pytest.raises(ArgumentError, match=r"name one of the steps: fetch \(exit code 0\), scan$"):
+        fetch(sources(cluster), "get_pod_log", task_run="scan")
+    assert not fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan").final
+
+
+def test_a_step_whose_log_is_gone_is_said_to_be(cluster: Cluster) -> None:
     with_pod(cluster)
-    del cluster.logs["p-1", "step-fetch"]
-    document = fetch(sources(cluster), "get_pod_log", task_run="scan")
-    assert b"timeout" in bytes(document.data)
-    assert document.missing == "the log of step-fetch: Konflux does not have it (any more)"
+    del cluster.logs["p-1", "step-scan"]
+    with pytest.raises(SourceError, match=r"the log of step-scan: Konflux does not have it"):
+        fetch(sources(cluster), "get_pod_log", task_run="scan")
+
+
+def test_what_was_read_of_a_pod_is_quoted_after_it_is_gone(cluster: Cluster) -> None:
+    with_pod(cluster)
+    reader = open_reader()
+    bound = sources(cluster, reader=reader, ui_url="https://ui.example/")
+    place, found = TaskStep("scan", "scan"), Captured(reader, bound)
+    with pytest.raises(SourceError, match="it was not fetched in this session"):
+        found.lines(place)
+    fetch(bound, "get_pod_log", task_run="scan")
+    cluster.objects["taskruns"].clear()
+    cluster.logs.clear()
+    assert found.lines(place) == ["timeout"]
+    page = "https://ui.example/ns/team-tenant/pipelinerun/build-1/logs/clair-scan"
+    assert found.url(place, 1, 1) == page
+    with pytest.raises(SourceError, match="not fetched"):
+        found.lines(TaskStep("scan", "fetch"))
+
+
+def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
+    with_pod(cluster)
+    written: list[bytes] = []
+    reader = open_reader(lambda data: data.replace(b"timeout", b"***"))
+    reader.evidence.attach(lambda: None, written.append)
+    fetch(sources(cluster, reader=reader), "get_pod_log", task_run="scan")
+    again = Evidence()
+    again.attach(lambda: written[-1], lambda record: None)
+    assert again.lines(TaskStep("scan", "scan")) == ["***"]
 
 
 def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:

@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -6,9 +7,11 @@ import pytest
 
 from tests.clusters import TestingFarm
 from worker.core.context import Subject
-from worker.core.ports import Document, Source
+from worker.core.places import RequestFile
+from worker.core.ports import Document, DocumentKind, Source
 from worker.errors import ArgumentError, SourceError
-from worker.sources import xunit
+from worker.sources import testing_farm, xunit
+from worker.sources.captured import Captured
 from worker.sources.client import ReadClient
 from worker.sources.reader import Reader
 from worker.sources.table import bind
@@ -45,7 +48,7 @@ def store() -> Iterator[TestingFarm]:
 
 
 @pytest.fixture
-def bound(farm: TestingFarm, store: TestingFarm) -> dict[str, Source]:
+def bound(farm: TestingFarm, store: TestingFarm, reader: Reader) -> dict[str, Source]:
     request = {
         "id": ID,
         "state": "complete",
@@ -59,12 +62,16 @@ def bound(farm: TestingFarm, store: TestingFarm) -> dict[str, Source]:
     store.files[f"/results/{ID}/results.xml"] = XML
     repositories = {"team/app": ["https://gitlab.example/team/*"]}
     rows = open_testing_farm(farm.url, f"{store.url}/results", "tf-token-1", repositories)
-    reader = Reader.open(ReadClient("http://127.0.0.1:9", "t"), SUBJECT, bytes)
     return bind(reader, rows)
 
 
-def fetch(bound: dict[str, Source], name: str, request_id: str = ID) -> Document:
-    return bound[f"testing_farm_get_{name}"].fetch(json.dumps({"request_id": request_id}))
+@pytest.fixture
+def reader() -> Reader:
+    return Reader.open(ReadClient("http://127.0.0.1:9", "t"), SUBJECT, bytes)
+
+
+def fetch(bound: dict[str, Source], name: str, request_id: str = ID, **more: str) -> Document:
+    return bound[f"testing_farm_get_{name}"].fetch(json.dumps({"request_id": request_id} | more))
 
 
 def told(document: Document) -> dict[str, Any]:
@@ -180,3 +187,103 @@ def test_a_long_report_is_capped() -> None:
     assert len(report.bad) == xunit.MAX_CASES
     facts = report.bad[0].facts()
     assert len(str(facts["message"])) == len(str(facts["output"])) == xunit.MAX_TEXT
+
+
+OWN = b"""<testsuites overall-result="failed">
+<properties><property name="baseosci.overall-result" value="failed"/></properties>
+<testsuite name="/plans/all" result="failed" tests="2">
+<logs><log href="BASE/work-all" name="workdir"/></logs>
+<testcase name="/smoke" result="passed"/>
+<testcase name="/install" result="failed"><note>check 'dmesg' failed</note><logs>
+<log href="BASE/work-all/plans/all/execute/data/install" name="log_dir"/>
+<log href="BASE/work-all/plans/all/execute/data/install/output.txt" name="testout.log"/>
+<log href="./work-all/checks/dmesg.txt"/><log href="https://elsewhere.example/x.txt"/>
+<log href="/etc/passwd.txt"/></logs>
+</testcase></testsuite>
+<testsuite name="/plans/broken" result="error" tests="0">
+<logs><log href="BASE/work-broken/tmt-run.log" name="tmt-log"/></logs></testsuite>
+</testsuites>"""
+OUTPUT = "work-all/plans/all/execute/data/install/output.txt"
+
+
+def test_its_own_kind_of_results_is_read_with_the_files_of_what_failed(
+    store: TestingFarm, bound: dict[str, Source]
+) -> None:
+    base = f"{store.url}/results/{ID}"
+    store.files[f"/results/{ID}/results.xml"] = OWN.replace(b"BASE", base.encode())
+    found = told(fetch(bound, "results"))
+    assert found["counts"] == {"passed": 1, "failed": 1, "error": 0, "skipped": 0}
+    assert found["failed"] == [
+        {
+            "suite": "/plans/all",
+            "name": "/install",
+            "status": "failed",
+            "output": "check 'dmesg' failed",
+            "logs": [OUTPUT, "work-all/checks/dmesg.txt"],
+        },
+        {"suite": "/plans/broken", "status": "error", "logs": ["work-broken/tmt-run.log"]},
+    ]
+
+
+def test_a_file_of_a_request_is_read_and_quoted_also_when_it_is_gone(
+    store: TestingFarm, bound: dict[str, Source], reader: Reader
+) -> None:
+    store.files[f"/results/{ID}/{OUTPUT}"] = b"\x1b[1msetup\x1b[0m\nE: timed out\n"
+    document = fetch(bound, "log", file=OUTPUT)
+    assert (document.kind, document.data) == (DocumentKind.LOG, b"setup\nE: timed out\n")
+    store.files.clear()
+    place, found = RequestFile(ID, OUTPUT), Captured(reader, bound)
+    assert found.lines(place) == ["setup", "E: timed out"]
+    assert found.url(place, 2, 2) == f"{store.url}/results/{ID}/{OUTPUT}"
+    with pytest.raises(SourceError, match="not fetched"):
+        found.lines(RequestFile(ID, "pipeline.log"))
+    with pytest.raises(SourceError, match="kept for some months only"):
+        fetch(bound, "log", file="pipeline.log")
+
+
+def test_a_long_file_keeps_both_ends(store: TestingFarm, bound: dict[str, Source]) -> None:
+    size = testing_farm.MAX_LOG + 1_000_000
+    store.files[f"/results/{ID}/pipeline.log"] = b"first\n" + b"y\n" * (size // 2) + b"last\n"
+    document = fetch(bound, "log", file="pipeline.log")
+    assert document.data.startswith(b"first\n")
+    assert document.data.endswith(b"last\n")
+    assert "cut from its middle" in document.missing
+
+
+@pytest.mark.parametrize(
+    "file", ["../x", "a/../../x", "/etc/passwd", "", "http://evil/x?", "a\nb", "a#b", "x" * 501]
+)
+def test_a_file_cannot_lie_elsewhere(
+    store: TestingFarm, bound: dict[str, Source], file: str
+) -> None:
+    with pytest.raises(ArgumentError, match="file"):
+        fetch(bound, "log", file=file)
+    assert store.asked == []
+
+
+@pytest.mark.parametrize("where", ["https://elsewhere.example/results/x", "BASE/../x", None])
+def test_files_are_read_only_where_the_operator_allows(
+    farm: TestingFarm, store: TestingFarm, bound: dict[str, Source], where: str | None
+) -> None:
+    base = f"{store.url}/results"
+    farm.requests[ID]["run"] = {"artifacts": where and where.replace("BASE", base)}
+    with pytest.raises(SourceError, match="has left no files"):
+        fetch(bound, "log", file=OUTPUT)
+    assert store.asked == []
+
+
+def test_a_file_of_somebody_elses_request_cannot_be_named(
+    farm: TestingFarm, store: TestingFarm, bound: dict[str, Source]
+) -> None:
+    farm.requests[ID]["test"]["fmf"]["url"] = "https://gitlab.example/others/app"
+    with pytest.raises(SourceError, match="a repository this session may not look at"):
+        fetch(bound, "log", file=OUTPUT)
+    assert store.asked == []
+
+
+def test_many_suites_are_read_in_time() -> None:
+    bad = b"<testsuite result='error'><testcase result='failed' name='a'/></testsuite>"
+    begun = time.process_time()
+    report = Report().read([b"<testsuites>" + bad * 100_000 + b"</testsuites>"], "it")
+    assert len(report.bad) == xunit.MAX_CASES
+    assert time.process_time() - begun < 5.0

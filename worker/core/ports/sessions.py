@@ -51,6 +51,14 @@ class SessionStore(Protocol):
         """Store `sandbox.tar.gz` from a stream, before the turn is committed. Returns its bytes."""
         ...
 
+    def write_evidence(self, key: SessionKey, turn: int, record: bytes) -> None:
+        """Keep what quotes are proven by, until the turn is committed. Raises TurnTaken after."""
+        ...
+
+    def read_evidence(self, key: SessionKey, turn: int) -> bytes | None:
+        """What `write_evidence` has kept last in this turn or one before, or None."""
+        ...
+
     def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
         """Write `context.json` if the turn has none. Raises TurnTaken if it has (law 10)."""
         ...

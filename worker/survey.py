@@ -361,5 +361,5 @@ def _line(group: Group) -> str:
 
 def _linked(job: Failing) -> str:
     name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
-    label = f"{job.job_id} {name.replace('[', '(').replace(']', ')')}".strip()
+    label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
     return f"[{label}]({job.url})" if job.url else label

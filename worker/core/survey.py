@@ -31,11 +31,12 @@ class Failing:
     """A job that failed the pipeline.
 
     `family` is the name that the jobs of one matrix share, `of` how many jobs of the pipeline have
-    it. `reason` is GitLab's failure_reason. `read` says that its log was read; `began` that, by
-    its log, its script had begun. `green` is the job whose log is saved beside this one's, as that
-    of its last run that passed; 0 if there is none. While a survey is made, `end` holds its last
-    lines with their numbers, for the rules, and `told` what its whole log says of the failure, for
-    the signature.
+    it. `reason` is GitLab's failure_reason. `external`: it is no job, but what another system has
+    reported on the commit; `excerpt` is what that said, `url` its page. `read` says that its log
+    was read; `began` that, by its log, its script had begun. `green` is the job whose log is saved
+    beside this one's, as that of its last run that passed; 0 if there is none. While a survey is
+    made, `end` holds its last lines with their numbers, for the rules, and `told` what its whole
+    log says of the failure, for the signature.
     """
 
     job_id: int
@@ -49,6 +50,7 @@ class Failing:
     read: bool = False
     began: bool = True
     green: int = 0
+    external: bool = False
     end: tuple[tuple[int, str], ...] = ()
     told: str = ""
 
@@ -125,6 +127,11 @@ class Group:
         return str(self.ruling.hard or "") if self.ruling else ""
 
     @property
+    def external(self) -> bool:
+        """Whether another system has reported it: GitLab has no job, log or history of it."""
+        return bool(self.jobs) and self.jobs[0].external
+
+    @property
     def failed(self) -> str:
         """The jobs in a few words: `unit-tests (12 of 12 variants)`."""
         return ", ".join(_families(self.jobs)) or "the pipeline's configuration"
@@ -183,6 +190,9 @@ def grouped(
     piles: dict[str, _Pile] = {}
     unread: list[Failing] = []
     for job in jobs:
+        if job.external:  # a few words of another system tell no two errors apart
+            piles[f"external {job.name}"] = _Pile(Signature(text=job.excerpt), None, [job])
+            continue
         ruled = recognise(job)
         if not job.read and not ruled:
             unread.append(job)
@@ -196,7 +206,9 @@ def grouped(
         Group(pile.signature.key, pile.signature.text, tuple(pile.jobs), pile.ruled)
         for pile in piles.values()
     ]
-    return tuple(sorted(made, key=lambda group: (-len(group.jobs), group.jobs[0].job_id)))
+    return tuple(
+        sorted(made, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
+    )
 
 
 def _pile(job: Failing, found: Signature, ruled: Ruled | None) -> str:

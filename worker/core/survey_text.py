@@ -79,6 +79,9 @@ def _jobs(jobs: Sequence[Failing]) -> list[str]:
     if not jobs:
         return []
     first, *others = jobs
+    if first.external:
+        page = one_line(first.url, _TEXT)
+        return [f"reported on the commit by another system{page and ': '}{page}"]
     reason = f", failure_reason {first.reason}" if first.reason else ""
     lines = [f"representative: {_called(first)}, stage {first.stage or '?'}{reason}"]
     if first.green:
@@ -124,7 +127,7 @@ def _is_contradicted(verdict: str, group: Group) -> bool:
 
 
 def _excerpt(group: Group) -> str:
-    if not group.jobs or not group.jobs[0].excerpt:
+    if not group.jobs or not group.jobs[0].excerpt or group.external:
         return ""
     indented = "\n".join(f"    {line}" for line in group.jobs[0].excerpt.split("\n"))
     return f"excerpt of job {group.jobs[0].job_id}:\n{indented}"
@@ -138,7 +141,8 @@ def _named(jobs: Sequence[Failing]) -> str:
 
 
 def _called(job: Failing) -> str:
-    number = f"job {job.job_id}" if job.job_id else "trigger job"
+    kind = "status" if job.external else "trigger job"
+    number = f"job {job.job_id}" if job.job_id else kind
     return f"{number} ({one_line(job.name, _SHORT)})"
 
 

@@ -208,7 +208,8 @@ def _cut(text: str) -> str:
 
 
 def job_line(job: FailedJob, hosts: Hosts) -> str:
-    name = f"job {job.job_id}"
-    linked = f"[{name}]({job.url})" if allowed(job.url, hosts) else name
+    name = f"job {job.job_id}" if job.job_id else "its page"
+    linked = f"[{name}]({job.url})" if allowed(job.url, hosts) else name if job.job_id else ""
     why = f": {code_line(one_line(without_tokens(job.reason), MAX_REASON))}" if job.reason else ""
-    return f"{code_line(one_line(without_tokens(job.name), MAX_NAME))} ({linked}){why}"
+    where = f" ({linked})" if linked else ""
+    return f"{code_line(one_line(without_tokens(job.name), MAX_NAME))}{where}{why}"

@@ -44,7 +44,7 @@ def with_facts(
 
     return tuple(
         replace(group, ruling=_ruling(made))
-        if group.jobs and (made := next(found, None))
+        if _is_recorded(group) and (made := next(found, None))
         else group
         for group in groups
     )
@@ -62,8 +62,8 @@ def facts(
     seconds: float = SECONDS,
     grace: float = GRACE,
 ) -> list[Facts]:
-    """What is known of each group that has jobs. Raises nothing."""
-    failing = [group for group in groups if group.jobs]
+    """What is known of each group of GitLab's jobs. Raises nothing."""
+    failing = [group for group in groups if _is_recorded(group)]
     if not failing:
         return []
     bounded = reader.until(time.monotonic() + seconds)
@@ -76,6 +76,11 @@ def facts(
     finally:
         # A request that hangs is left behind: it has a time-out of its own.
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_recorded(group: Group) -> bool:
+    """Whether GitLab knows more of it than that it failed."""
+    return bool(group.jobs) and not group.external
 
 
 def _unread(group: Group) -> Facts:

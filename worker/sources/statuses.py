@@ -1,5 +1,6 @@
 """`gitlab_list_commit_statuses`: what jobs and outside systems have reported on a commit."""
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
@@ -32,6 +33,30 @@ def fetch(args: Statuses, reader: Reader) -> RawDocument:
     ordered = sorted(found.items, key=lambda each: each.status != "failed")
     missing = f"statuses after the first {len(found.items)}" if found.more else ""
     return RawDocument({"sha": sha, "statuses": list(map(_facts, ordered))}, missing)
+
+
+def failed_outside(
+    reader: Reader, ids: Collection[int], names: Collection[str]
+) -> tuple[list[wire.Status], str]:
+    """What other systems report as failed of the pipeline's commit, and what is missing of that.
+
+    GitLab lists the jobs of all of the commit's pipelines among it: `ids` and `names` are those
+    of the pipeline's own. Raises SourceError.
+    """
+    subject = reader.subject
+    path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"
+    found = reader.client.many(path, wire.Status, "the commit's statuses", pages=PAGES)
+    failed = [
+        each
+        for each in found.items
+        if each.status == "failed"
+        and not each.allow_failure
+        and each.pipeline_id in (None, subject.pipeline_id)
+        and each.id not in ids
+        and each.name not in names
+        and "/-/jobs/" not in (each.target_url or "")
+    ]
+    return failed, f"commit statuses after the first {len(found.items)}" if found.more else ""
 
 
 def _facts(status: wire.Status) -> dict[str, Any]:

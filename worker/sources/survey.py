@@ -17,6 +17,7 @@ from worker.core.survey import EXCERPT, TOLD, Failing, Group, Ruled, Survey, beg
 from worker.errors import SourceError
 from worker.sources import wire
 from worker.sources.ci_config import DEFAULT_PATH
+from worker.sources.client import NotFound
 from worker.sources.downstream import Descent
 from worker.sources.fact_collection import Diff
 from worker.sources.facts import read_diff, with_facts
@@ -25,6 +26,7 @@ from worker.sources.matrix import dimensions
 from worker.sources.other_jobs import tell_allowed, tell_other_jobs
 from worker.sources.pipeline_jobs import all_jobs, retried_ids
 from worker.sources.reader import Reader
+from worker.sources.statuses import failed_outside
 
 MOST_LOGS = 12
 """Logs that are read: those of other families first, then more of the same."""
@@ -83,9 +85,10 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     changed = _paths(found)
     scene = Scene(subject.project, subject.sha, changed)
     groups = grouped(found.jobs, lambda job: _ruled(job, scene, found.unexplained))
-    broken = _broken(found, scene, reader) if not found.jobs else None
+    inside = any(not job.external for job in found.jobs)
+    broken = None if inside else _broken(found, scene, reader)
     if broken:
-        groups = (Group("", one_line(found.errors, 300), (), broken),)
+        groups = (Group("", one_line(found.errors, 300), (), broken), *groups)
     bare = tuple(
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
@@ -135,7 +138,8 @@ def _pipeline(reader: Reader, found: _Found) -> None:
     ]
     if not newest:
         found.errors = _errors(path, number, reader, found)
-    _below(path, number, reader, found)
+    triggers = set(_below(path, number, reader, found))
+    _outside(listed.items, triggers, reader, found)
     if len(found.jobs) > MOST_JOBS:
         more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
         found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
@@ -166,10 +170,12 @@ def _errors(path: str, number: int, reader: Reader, found: _Found) -> str:
     return _clean(pipeline.yaml_errors or "", reader)
 
 
-def _below(path: str, number: int, reader: Reader, found: _Found) -> None:
-    """The failing jobs of the pipelines that this one has started."""
+def _below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
+    """Find the failing jobs of the pipelines that this one has started; gives the names of the
+    trigger jobs."""
     descent = Descent(reader)
     for told in descent.below(path, number):
+        yield str(told.get("started_by", ""))
         if told.get("allow_failure"):
             continue
         if "not_read" in told and told.get("status") != "success":
@@ -180,6 +186,35 @@ def _below(path: str, number: int, reader: Reader, found: _Found) -> None:
         found.others += tell_allowed(told.get("failed_jobs", ()))
     for missing in descent.missing:
         found.lacks(missing)
+
+
+def _outside(
+    jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, found: _Found
+) -> None:
+    """Find what other systems report as failed."""
+    names = {job.name for job in jobs} | set(triggers)
+    try:
+        failed, missing = failed_outside(reader, {job.id for job in jobs}, names)
+    except NotFound:
+        return
+    except SourceError as error:
+        found.missing.append(str(error))
+        return
+    found.missing += [missing] if missing else []
+    found.jobs += [_external(status, reader) for status in failed]
+
+
+def _external(status: wire.Status, reader: Reader) -> Failing:
+    name, page = _clean(status.name, reader), _clean(status.target_url or "", reader)
+    return Failing(
+        job_id=0,
+        name=name,
+        url=page if page.startswith(("https://", "http://")) else "",
+        family=name,
+        excerpt=_clean(status.description or "", reader),
+        read=True,
+        external=True,
+    )
 
 
 def _hard(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

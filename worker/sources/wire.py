@@ -263,6 +263,7 @@ class Lint(_Wire):
 class Status(_Wire):
     """What a job or an outside system has reported on a commit."""
 
+    id: int = 0
     name: str = ""
     status: str = ""
     description: str | None = None

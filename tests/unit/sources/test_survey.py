@@ -3,7 +3,9 @@
 import time
 
 from tests.unit.sources.conftest import subject_of
-from worker.demo.gitlab import GitLabSim, Scene
+from worker.core.survey import load, out
+from worker.core.survey_text import tell_survey
+from worker.demo.gitlab import GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.client import ReadClient
 from worker.sources.reader import Reader
@@ -126,6 +128,41 @@ def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> N
     pipeline.bridges += [Bridge(1, "start", "failed", child), Bridge(2, "other", "failed")]
     made = survey(opened(sim, scene, pipeline))
     assert {group.failed for group in made.groups} == {"deep", "other"}
+
+
+def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    job = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
+    pipeline.bridges += [Bridge(1, "start", "failed")]
+    at, page = "2026-11-20T09:00:00Z", "https://ui.example/ns/t/pipelinerun/app-x7k2p"
+    scene.project.statuses[pipeline.sha] = [
+        Status("lint", "failed", at, target_url=job.web_url),
+        Status("start", "failed", at),
+        Status("of another pipeline", "failed", at, target_url=f"{sim.url}/g/p/-/jobs/9"),
+        Status("konflux/app", "failed", at, "runner_system_failure", page),
+        Status("konflux/e2e", "failed", at, "1 of 9\ntasks failed", "javascript:alert(1)"),
+        Status("coverage", "failed", at, allow_failure=True),
+        Status("scanner", "success", at),
+    ]
+    made = survey(opened(sim, scene, pipeline))
+    assert [(each.failed, each.external) for each in made.groups] == [
+        ("start", False), ("lint", False), ("konflux/app", True), ("konflux/e2e", True)
+    ]  # fmt: skip
+    app, e2e = made.groups[2:]
+    assert (app.text, app.key, app.ruled, app.ruling) == ("runner_system_failure", "", None, None)
+    assert (app.jobs[0].url, e2e.jobs[0].url) == (page, "")
+    assert made.whole
+    text = tell_survey(made)
+    assert f"Group 3: konflux/app\nreported on the commit by another system: {page}\n" in text
+    assert "reported on the commit by another system\nerror: 1 of 9 tasks failed" in text
+    assert load(out(made)) == made
+
+
+def test_a_pipeline_of_outside_reports_alone_has_groups(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    scene.project.statuses[pipeline.sha] = [Status("konflux/app", "failed", "", "x", "")]
+    (group,) = survey(opened(sim, scene, pipeline)).groups
+    assert (group.failed, group.external) == ("konflux/app", True)
 
 
 def test_a_pipeline_without_jobs_tells_what_is_wrong_with_its_configuration(

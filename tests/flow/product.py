@@ -41,7 +41,10 @@ class ModelSim(Protocol):
 
 @dataclass
 class Product:
-    """The world of one flow test: both simulators and the environment that names them."""
+    """The world of one flow test: both simulators and the environment that names them.
+
+    `outside` are the lines of pages beside GitLab that notes may quote, by their addresses.
+    """
 
     gitlab: GitLabSim
     model: ModelSim
@@ -49,6 +52,7 @@ class Product:
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
     url: str = ""
+    outside: dict[str, list[str]] = field(default_factory=dict)
 
     def run(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
         """One command to its end."""
@@ -142,7 +146,7 @@ def product(
         made.env = _environment(made, broker)
         yield made
         for note in made.notes():
-            quotes.check(gitlab, note.body)
+            quotes.check(gitlab, note.body, made.outside)
 
 
 def containers(session: str) -> list[str]:

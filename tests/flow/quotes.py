@@ -7,7 +7,7 @@ simulator's records.
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -59,14 +59,20 @@ def _block(tokens: Sequence[Token], inline: Token) -> list[str]:
     return fence.content.rstrip("\n").split("\n") if fence else []
 
 
-def check(world: World, body: str) -> list[Posted]:
-    """The quotes of a note, each found true. Raises AssertionError for one that is not."""
+def check(
+    world: World, body: str, outside: Mapping[str, Sequence[str]] | None = None
+) -> list[Posted]:
+    """The quotes of a note, each found true. Raises AssertionError for one that is not.
+
+    `outside` are the lines of pages that are not GitLab's, by their addresses.
+    """
     quotes = list(posted(body))
     for quote in quotes:
         found = _LABEL.fullmatch(quote.label)
         assert found is not None
         assert quote.texts, f"a place without a quote: {quote}"
-        there = truth(world, urlsplit(quote.url).path)
+        away = (outside or {}).get(quote.url)
+        there = truth(world, urlsplit(quote.url).path) if away is None else away
         first = int(found["first"] or 0)
         assert int(found["last"] or first) - first in (0, len(quote.texts) - 1), quote
         span = there[first - 1 : first - 1 + len(quote.texts)] if first else there

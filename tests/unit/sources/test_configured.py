@@ -43,6 +43,7 @@ def test_what_is_configured_stands_after_gitlab(tmp_path: Path) -> None:
         "konflux_get_pod_log",
         "testing_farm_get_request",
         "testing_farm_get_results",
+        "testing_farm_get_log",
     ]
     assert settings.sources.also_read == ("shared/*",)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
 from worker import salvage
@@ -11,6 +12,8 @@ from worker.core.limits import Spent
 from worker.core.messages import User
 from worker.core.ports import SessionKey
 from worker.core.redacted_values import redact_values
+from worker.core.saved_files import find_saved_files
+from worker.core.survey_text import tell_time
 from worker.core.triggers import Replied
 from worker.deps import Deps
 from worker.playbook import Workflow
@@ -90,13 +93,15 @@ def resumed(
     deps: Deps,
     *,
     first_look: bool,
+    asker: str = "",
 ) -> Context:
     """The turn after `stored`, in which `text` is asked, by the comment `reply` if by one.
 
-    `first_look` says that no model has looked into the failure yet, and now one shall.
+    `asker` says who asks, and where. `first_look` says that no model has looked into the failure
+    yet, and now one shall.
     """
     before = _looked_into(stored, first_look)
-    said = _continuation(key, before, text, deps)
+    said = _continuation(key, before, text, asker, deps)
     context = replace(
         before,
         turn=before.turn + 1,
@@ -120,12 +125,14 @@ def _looked_into(stored: Context, first_look: bool) -> Context:
     return replace(stored, found_by="") if stored.found_by == ASKED else stored
 
 
-def _continuation(key: SessionKey, stored: Context, text: str, deps: Deps) -> str:
+def _continuation(key: SessionKey, stored: Context, text: str, asker: str, deps: Deps) -> str:
+    files = _has_files(key, stored.turn, deps)
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     return prompts.continuation(
         text,
         first_look=stored.found_by == ASKED,
-        files=_has_files(key, stored.turn, deps),
+        files=files,
+        about=list(_about(stored, asker, deps, files=files)),
         seconds=deps.clock.now() - stored.spent.started_at,
         changes=[
             *deleted,
@@ -133,6 +140,17 @@ def _continuation(key: SessionKey, stored: Context, text: str, deps: Deps) -> st
             *(deps.redact(line) for line in deps.desk.since(stored.subject)),
         ],
     )
+
+
+def _about(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:
+    """The time, who asks, which files are back, and the sandbox's tools if they were not told."""
+    yield tell_time(deps.clock.now())
+    yield deps.redact(asker or prompts.tell_asker("", ours=False))
+    if files and (saved := find_saved_files(stored.messages)):
+        yield deps.redact(prompts.tell_saved_files(saved))
+    told = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
+    if not any(told) and (tools := deps.tools()):
+        yield prompts.tell_tools(tools)
 
 
 def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:

@@ -138,9 +138,11 @@ def answer(
     *,
     first_look: bool = False,
     internal: bool = False,
+    asker: str = "",
 ) -> Ended:
     """The next turn of a stored session: somebody asks back, in an `internal` note or in public.
 
+    `asker` says who, and in which thread; without it an operator does, at the terminal.
     `first_look` says that no model has looked into the failure yet, and now one shall. Where not
     all who read the question may read the logs, the answer is an internal note of its own.
     """
@@ -162,7 +164,7 @@ def answer(
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = beginnings.begun(key, latest + 1, reply, deps)
         context = unfinished or beginnings.resumed(
-            key, stored, text, reply, deps, first_look=first_look
+            key, stored, text, reply, deps, first_look=first_look, asker=asker
         )
         watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)

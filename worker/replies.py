@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from worker import beginnings, conversation, survey
 from worker.conversation import Ended, Skipped
-from worker.core import commands, history
+from worker.core import commands, history, prompts
 from worker.core.commands import Asked, Command
 from worker.core.context import Context, Status, Subject
 from worker.core.gitlab import ThreadNote
@@ -52,13 +52,15 @@ class Told:
 class _Heard:
     """A note that is for us, by somebody who may ask.
 
-    `session` is that of the newest of our own notes in its thread, if there is one.
+    `session` is that of the newest of our own notes in its thread, if there is one. `begins` is the
+    first note of a thread that other people began.
     """
 
     trigger: Replied
     note: ThreadNote
     asked: Asked | None
     session: str
+    begins: str = ""
 
 
 def handle(trigger: Replied, deps: Deps, watch: Watcher) -> Ended | Told:
@@ -92,7 +94,9 @@ def _hear(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> _Heard 
         return f"user {said.author_id} is a bot"
     if not deps.desk.may_command(trigger.project_id, said.author_id):
         return f"user {said.author_id} is below the access level that may ask"
-    return _Heard(trigger, said, asked, _session(thread, me))
+    first = thread[0]
+    begins = first.body if first.author_id != me and first.note_id != said.note_id else ""
+    return _Heard(trigger, said, asked, _session(thread, me), begins)
 
 
 def _session(thread: Sequence[ThreadNote], me: int) -> str:
@@ -161,10 +165,20 @@ def _answer(
         heard.trigger,
         first_look=first_look,
         internal=heard.note.internal,
+        asker=_asker(heard),
     )
     if isinstance(ended, Skipped) and ended.reason == conversation.BEGAN_IN_PUBLIC:
         return _say(heard, ended.reason, deps)
     return ended
+
+
+def _asker(heard: _Heard) -> str:
+    """Who asks, and where, for the model."""
+    note = heard.note
+    user = note.author or f"user {note.author_id}"
+    return prompts.tell_asker(
+        user, ours=bool(heard.session), internal=note.internal, begins=heard.begins
+    )
 
 
 def _current(heard: _Heard, deps: Deps) -> SessionKey | str:

@@ -197,3 +197,24 @@ def test_the_survey_says_what_there_is_and_nothing_that_is_saved_is_overwritten(
     assert log["also_saved"][green].startswith(f"the log of job {passed}, which passed on main")
     assert "is there already" in refused["error"]
     assert command["stdout"] == "$ pytest -q\nall passed\n"
+
+
+def test_a_replys_opening_says_who_asks_where_and_which_files_are_back(
+    tmp_path: Path, sandbox_image: str
+) -> None:
+    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
+    model = Model([fetch_unit_log])
+    with product(tmp_path, model, "memory://") as told:
+        pipeline = surveyed(told)
+        with told.serve() as serve:
+            told.gitlab.send(told.gitlab.pipeline_event(pipeline))
+            serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+            (note,) = told.notes()
+            author = told.scene.author
+            told.gitlab.comment(told.scene.mr, author, "Is it mine?", note.discussion_id)
+            serve.until(lambda: len(told.objects("context.json")) == 2, "no answer was stored")
+    said = model.asked[-1].human
+    assert f"\n@{author.username} asks in the thread of your note.\n" in said
+    assert f"\nAmong the files that are back: {UNIT}, {UNIT}.green.\n" in said
+    assert re.search(r"\nIt is \S+ \S+ UTC now\.\n", said)
+    assert said.rstrip().endswith("Is it mine?")

@@ -11,7 +11,8 @@ from worker.core.triggers import PipelineFailed, PipelinePassed
 
 @dataclass(frozen=True, slots=True)
 class ThreadNote:
-    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds."""
+    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds; `author` is the
+    name of the user `author_id`."""
 
     note_id: int
     author_id: int
@@ -19,6 +20,7 @@ class ThreadNote:
     system: bool = False
     internal: bool = False
     at: float = 0.0
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ class GitLabDesk:
                 system=note.system,
                 internal=note.internal,
                 at=_epoch(note.created_at),
+                author=note.author.username,
             )
             for note in thread.notes
         ]

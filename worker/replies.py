@@ -21,7 +21,7 @@ from worker.core.ports import SessionKey
 from worker.core.progress import Watcher
 from worker.core.triggers import Replied, trigger_id
 from worker.deps import Deps
-from worker.errors import ForgeError, SandpiperError
+from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.neutralise import neutralise
 from worker.maintenance import retention
 
@@ -117,6 +117,15 @@ def _turns(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
 
 
 def _obey(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
+    """Do what is asked for, or say which of the operator's settings stands against it."""
+    try:
+        return _run_command(heard, deps, watch)
+    except ConfigError as error:
+        log.error("note %d is not answered: %s", heard.note.note_id, error)
+        return _say(heard, f"Not possible as Sandpiper is set up here: {error}.", deps)
+
+
+def _run_command(heard: _Heard, deps: Deps, watch: Watcher) -> Ended | Told:
     match heard.asked:
         case Command("status"):
             return _say(heard, _status(heard, deps), deps)

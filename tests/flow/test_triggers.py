@@ -62,6 +62,34 @@ def test_a_command_is_acknowledged_and_a_question_by_mention_answered(told: Prod
     assert "[Window(start=1380, end=1500)]" in answer.body
 
 
+EXPLAIN = """\
+---
+name: explain
+description: say it simply
+triggers: [command:explain]
+---
+Explain it to somebody who is new.
+"""
+
+
+def test_the_command_of_any_workflow_is_given_in_a_comment(told: Product) -> None:
+    folder = told.folder / "workflows"
+    folder.mkdir()
+    (folder / "explain.md").write_text(EXPLAIN)
+    (told.folder / "sandpiper.yaml").write_text("workflows: workflows\n")
+    with told.serve() as serve:
+        told.gitlab.comment(told.scene.mr, told.scene.author, "/sandpiper explain")
+        serve.until(lambda: told.objects("context.json"), "the workflow was not run")
+        for count, text in enumerate(("/sandpiper help", "/sandpiper analyze"), 2):
+            told.gitlab.comment(told.scene.mr, told.scene.author, text)
+            serve.until(lambda count=count: len(told.notes()) == count, f"no answer to {text}")  # type: ignore[misc]
+    assert "Explain it to somebody who is new." in str(told.model.requests[0]["system"])
+    explained, listed, refused = told.notes()
+    assert "Caused by this change" in explained.body
+    assert "`/sandpiper explain`: say it simply" in listed.body
+    assert "no workflow has 'command:analyze' among its triggers" in refused.body
+
+
 def test_a_running_analysis_is_stopped_by_a_comment(tmp_path: Path) -> None:
     def look(asked: Asked) -> Call:
         return Call([("sandbox_exec", {"command": "sleep 0.2"})], "So far: nothing.")

@@ -5,6 +5,7 @@ import logging
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from sandbox.base import Sandbox, SandboxError
@@ -83,7 +84,9 @@ def _find_applied(
     found: dict[Change, Trial] = {}
     for change, at in alone.items():
         since = together if at is None else at
-        if since is not None and (runs := trials.find_runs(context, since)):
+        runs = trials.find_runs(context, since) if since is not None else ()
+        if runs:
+            runs = tuple(replace(run, command=deps.redact(run.command)) for run in runs)
             others = several or (at is None and len(changes) > 1)
             found[change] = Trial(runs, alone=not others, touched=True)
     return found

@@ -113,6 +113,21 @@ def test_a_change_is_said_to_have_run_where_it_did(
     assert "**Further details**\n\nNothing more." in folded
 
 
+RETURN = "    return [*merged]"
+SECOND = f"```suggestion ferrytimes/windows.py:45\n{RETURN}\n```"
+EDIT_BOTH = f"{EDIT}; sed -i '45s/.*/{RETURN}/' ferrytimes/windows.py"
+
+
+def test_changes_that_ran_together_are_not_said_to_have_run_alone(tmp_path: Path) -> None:
+    advice = finding(f"Both help.\n\n{FIX}\n{SECOND}", QUOTE)
+    with played(tmp_path, FETCH, command(EDIT_BOTH), command(RUN), advice) as made:
+        notes = on_the_diff(made)
+    assert len(notes) == 2
+    for note in notes:
+        assert ". With this and the other changes of the analysis in place " in note.body
+        assert f"- `cd /tmp/data/src {RUN}`: exit status 0\n" in note.body
+
+
 IMPORT = "from collections.abc import Iterable, Sequence"
 NEEDED = "def merge(windows: Sequence[Window]) -> list[Window]:"
 TOGETHER = (
@@ -121,7 +136,7 @@ TOGETHER = (
 )
 ELSEWHERE = (
     "```suggestion ferrytimes/timetable.py:6 B\nfrom functools import cache\n```\n"
-    "```suggestion ferrytimes/windows.py:46 B\n    return [*merged]\n```"
+    "```suggestion ferrytimes/windows.py:45 B\n    return [*merged]\n```"
 )
 ALONE = "\n".join(
     f"```suggestion ferrytimes/timetable.py:{number}\n{text}\n```"

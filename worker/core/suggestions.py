@@ -174,12 +174,12 @@ def placed(fix: Suggestion, changes: Changes) -> Position | str:
         return f"the replacement has {len(fix.text)} characters"
     file = next((each for each in changes.files if each.new_path == fix.path), None)
     if file is None:
-        return f"{fix.path} is not in the diff"
+        return "the diff does not show this file"
     shown = dict(_new_side(file))
     lines = [shown.get(number) for number in range(fix.first, fix.last + 1)]
     there = [line for line in lines if line]
     if len(there) < len(lines) or len({line.hunk for line in there}) > 1:
-        return f"{_lines_of(fix)} of {fix.path} are not all in one piece of the diff"
+        return f"the diff does not show {'it' if fix.first == fix.last else 'them in one piece'}"
     if "\n".join(line.text for line in there) == fix.text:
         return "it changes nothing"
     return Position(

@@ -11,6 +11,7 @@ from itertools import pairwise, takewhile
 
 from worker.core.context import Context
 from worker.core.messages import Assistant, Message, ToolResult
+from worker.core.spelling import meant
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
@@ -76,8 +77,8 @@ def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, int | None]]:
     results = takewhile(lambda message: isinstance(message, ToolResult), after)
     given = {result.call_id: result.content for result in results if isinstance(result, ToolResult)}
     for call in answer.calls if isinstance(answer, Assistant) else ():
-        run = _read_run(call.arguments, given.get(call.id, "")) if call.name == TOOL else None
-        if run:
+        named = call.name == TOOL or meant(call.name, [TOOL])
+        if named and (run := _read_run(call.arguments, given.get(call.id, ""))):
             yield run
 
 

@@ -86,11 +86,11 @@ def test_lines_of_one_piece_of_the_diff_have_a_place(
 @pytest.mark.parametrize(
     ("fix", "reason"),
     [
-        (Suggestion("b.py", 1, 1, "x"), "not in the diff"),
-        (Suggestion("old/a.py", 1, 1, "x"), "not in the diff"),
-        (Suggestion("a.py", 6, 6, "x"), "not all in one piece"),
-        (Suggestion("a.py", 5, 21, "x"), "not all in one piece"),
-        (Suggestion("a.py", 22, 23, "x"), "not all in one piece"),
+        (Suggestion("b.py", 1, 1, "x"), "this file"),
+        (Suggestion("old/a.py", 1, 1, "x"), "this file"),
+        (Suggestion("a.py", 6, 6, "x"), "does not show it"),
+        (Suggestion("a.py", 5, 21, "x"), "in one piece"),
+        (Suggestion("a.py", 22, 23, "x"), "in one piece"),
         (Suggestion("a.py", 0, 1, "x"), "cannot be replaced"),
         (Suggestion("a.py", 2, 1, "x"), "cannot be replaced"),
         (Suggestion("a.py", 1, 102, "x"), "cannot be replaced"),
@@ -161,7 +161,7 @@ def test_a_change_goes_to_the_last_of_its_places_that_the_diff_shows() -> None:
     where = place(_change((8, 8, "x"), (2, 2, "y"), (12, 12, "z")), CHANGES)
     assert isinstance(where, Position)
     assert where.new_line == 2
-    assert "not all in one piece" in str(place(_change((8, 8, "x"), (12, 12, "z")), CHANGES))
+    assert "does not show it" in str(place(_change((8, 8, "x"), (12, 12, "z")), CHANGES))
 
 
 @pytest.mark.parametrize(

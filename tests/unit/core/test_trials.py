@@ -74,6 +74,17 @@ def test_what_did_not_run_is_not_told(name: str, arguments: object, result: obje
     assert find_runs(replace(turn, messages=turn.messages[:1]), 5.0) == ()
 
 
+def test_a_misspelt_call_that_ran_counts() -> None:
+    (answer,) = (
+        each for each in TURN.messages if isinstance(each, Assistant) and len(each.calls) > 1
+    )
+    misspelt = replace(
+        answer, calls=tuple(replace(each, name="sandbox.exec") for each in answer.calls)
+    )
+    messages = tuple(misspelt if each is answer else each for each in TURN.messages)
+    assert find_runs(replace(TURN, messages=messages), 29.0) == find_runs(TURN, 29.0) != ()
+
+
 def test_another_turns_commands_are_none_of_this_one() -> None:
     assert find_runs(replace(TURN, turn=1), 5.0) == ()
     assert is_named(TURN, {"edi"})

@@ -90,7 +90,7 @@ class EchoKit:
     def redactions(self) -> Mapping[str, int]:
         return self.redacted
 
-    def open(self, sandbox: Sandbox) -> Toolbox:
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         return self.toolbox
 
 

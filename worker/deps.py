@@ -67,8 +67,12 @@ class Kit(Protocol):
         """How many secrets of each kind were taken out of what was read so far."""
         ...
 
-    def open(self, sandbox: Sandbox) -> Toolbox:
-        """The toolbox over a running sandbox."""
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+        """The toolbox over a running sandbox.
+
+        `errors` is what is known of the failure before a log is read: files and diffs are shown
+        where it points.
+        """
         ...
 
 

@@ -299,6 +299,12 @@ def _without(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
     return known.dump(left) if left else None
 
 
+def error_text(context: Context) -> str:
+    """What the survey has kept of the failing jobs' logs."""
+    groups = context.survey.groups if context.survey else ()
+    return "\n".join(group.jobs[0].excerpt for group in groups if group.jobs)
+
+
 # ----------------------------------------------------------------------------------- in the note
 
 

@@ -332,7 +332,7 @@ def _workspace(turn: Turn, deps: Deps, watch: Watcher) -> Workspace:
 def _driven(last: _Last, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:
     model = deps.model()
     first = model.name
-    toolbox = kit.open(work.sandbox)
+    toolbox = kit.open(work.sandbox, survey.error_text(last.context))
     last.context = replace(last.context, model=first)
     if last.begun:
         last.resumed(toolbox.repeatable)

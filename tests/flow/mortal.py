@@ -88,8 +88,8 @@ class Model(Around):
 class Kit(Around):
     """Tools that are killed after a command has run, before its result is kept."""
 
-    def open(self, sandbox: Sandbox) -> Any:
-        return Toolbox(self._part.open(sandbox), self._death)
+    def open(self, sandbox: Sandbox, errors: str) -> Any:
+        return Toolbox(self._part.open(sandbox, errors), self._death)
 
 
 class Toolbox(Around):

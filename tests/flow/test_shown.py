@@ -34,15 +34,17 @@ FINDING = "## Verdict\nunknown\n\n## Failed\nunit\n\n## Cause\nNot clear.\n\n## 
 
 @dataclass
 class Model:
-    """Makes the calls, one request after the other, then answers."""
+    """Makes the calls, one request after the other, then answers; in a reply `more` of them."""
 
     calls: list[Callable[[Asked], Call]]
+    more: list[Callable[[Asked], Call]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         self.asked.append(asked)
         done = len(asked.results)
-        return self.calls[done](asked) if done < len(self.calls) else Say(FINDING)
+        calls = [*self.calls, *(self.more if asked.turn else ())]
+        return calls[done](asked) if done < len(calls) else Say(FINDING)
 
     @property
     def first(self) -> str:
@@ -83,6 +85,26 @@ def tables(told: Product) -> Pipeline:
     pipeline = told.gitlab.run_pipeline(mr)
     told.gitlab.add_job(pipeline, "unit", status="failed", trace=LOG)
     return pipeline
+
+
+def test_a_reply_is_shown_a_file_where_the_failure_of_before_points(
+    tmp_path: Path, sandbox_image: str
+) -> None:
+    (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
+    model = Model([], [call("gitlab_get_file", path="ferrytimes/tables.py")])
+    with product(tmp_path, model, "memory://") as told:
+        answer_a_question(told, tables(told))
+    assert "700: value_700 = 700" in model.results[0]["preview"]
+
+
+def answer_a_question(told: Product, pipeline: Pipeline) -> None:
+    """Both turns of the product on the pipeline's failure."""
+    with told.serve() as serve:
+        told.gitlab.send(told.gitlab.pipeline_event(pipeline))
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        (note,) = told.notes()
+        told.gitlab.comment(told.scene.mr, told.scene.author, "Is it mine?", note.discussion_id)
+        serve.until(lambda: len(told.objects("context.json")) == 2, "no answer was stored")
 
 
 def save(source: str, target: str, **arguments: Any) -> Callable[[Asked], Call]:
@@ -205,16 +227,9 @@ def test_a_replys_opening_says_who_asks_where_and_which_files_are_back(
     (tmp_path / "sandpiper.yaml").write_text(f"sandbox: {{image: '{sandbox_image}'}}\n")
     model = Model([fetch_unit_log])
     with product(tmp_path, model, "memory://") as told:
-        pipeline = surveyed(told)
-        with told.serve() as serve:
-            told.gitlab.send(told.gitlab.pipeline_event(pipeline))
-            serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
-            (note,) = told.notes()
-            author = told.scene.author
-            told.gitlab.comment(told.scene.mr, author, "Is it mine?", note.discussion_id)
-            serve.until(lambda: len(told.objects("context.json")) == 2, "no answer was stored")
+        answer_a_question(told, surveyed(told))
     said = model.asked[-1].human
-    assert f"\n@{author.username} asks in the thread of your note.\n" in said
+    assert f"\n@{told.scene.author.username} asks in the thread of your note.\n" in said
     assert f"\nAmong the files that are back: {UNIT}, {UNIT}.green.\n" in said
     assert re.search(r"\nIt is \S+ \S+ UTC now\.\n", said)
     assert said.rstrip().endswith("Is it mine?")

@@ -88,7 +88,7 @@ class World:
 class _Kit(EchoKit):
     toolbox: Any = None
 
-    def open(self, sandbox: Sandbox) -> Toolbox:
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         made: Toolbox = self.toolbox
         return made
 

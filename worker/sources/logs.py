@@ -79,6 +79,7 @@ class JobLogs:
         self._reading: dict[int, threading.Lock] = {}
         self._passed = LastGreen(client, subject)
         self._greens = 0
+        self.known_errors = ""
 
     def adopt(self, job_id: int, project_id: int) -> None:
         """Let a job be read that an own pipeline has started, or that has the name of such a job.
@@ -93,10 +94,13 @@ class JobLogs:
         return self.log(job_id).document()
 
     def error_text(self) -> str:
-        """What the logs say that were read so far of the failures of their jobs."""
+        """What the logs that were read so far say of the failures of their jobs.
+
+        Before any was read, as in a reply, what is known from before.
+        """
         with self._lock:
             failed = [log for log in self._kept.values() if log.failed][-MAX_ERRORS:]
-        return "\n".join(log.preview(ERROR) for log in failed)
+        return "\n".join(log.preview(ERROR) for log in failed) or self.known_errors
 
     def url(self, job_id: int, number: int) -> str:
         """A link to the line, or to the job if its page does not show the line."""

@@ -179,9 +179,9 @@ class CountedKit:
         """See Kit."""
         return self._kit.redactions()
 
-    def open(self, sandbox: Sandbox) -> Toolbox:
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """See Kit."""
-        return self._kit.open(CountedSandbox(sandbox, self._metrics))
+        return self._kit.open(CountedSandbox(sandbox, self._metrics), errors)
 
 
 class CountedObjects:

@@ -72,8 +72,9 @@ class _Kit:
         """What the reader has taken out."""
         return self.reader.redact.counts
 
-    def open(self, sandbox: Sandbox) -> Toolbox:
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """The toolbox over a running sandbox."""
+        self.reader.logs.known_errors = errors
         bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes)
         return WorkflowToolbox(bench, self.workflow.allows)
 

@@ -1,30 +1,29 @@
 """Labelled worlds as YAML: what GitLab's record shows of a failed job, and which verdict it proves.
 
-A world is built in the simulated GitLab and judged as the product does. Its fields:
+`build` makes one in the simulated GitLab; `labelled_notes` has the product judge it. Its fields:
 
 - `failed`: `job`, `attempts` in the order of time (the last one is judged), `kind` of its pipeline
   (merge_request, branch, merged_result, train, child), `siblings` of a matrix, `fork`.
-- `target`: `branch`, `runs`, `denied` (its jobs may not be read), `picks` (a commit of it that
+- `target`: `branch`, `runs`, `denied` (none of its jobs may be read), `picks` (a commit of it that
   carries the same change).
 - `others`: runs in other merge requests; `merge_base`; `rebased`; `diff` (changed paths).
 - of an attempt or run: `ago`, `status`, `error` (one or several), `reason`, `pipeline`, `commit`,
-  `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `allow_failure`, `times` and
-  `every`.
-- `expect`: `settled` (flaky, preexisting, infrastructure, change, none), `allowed`, `never`.
+  `source`, `kind`, `job`, `took`, `queued`, `ran`, `log: erased`, `denied`, `allow_failure`,
+  `project: fork`, `lines`, `times` and `every`.
+- `expect`: `settled` (flaky, preexisting, infrastructure, change, none), `allowed`, `never`;
+  `told`, `untold`: what the note says and does not say.
 """
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from worker.core.context import Subject
-from worker.core.verdict import ORDER, Verdict
 from worker.demo.gitlab import (
     Access,
     Bridge,
@@ -36,22 +35,9 @@ from worker.demo.gitlab import (
     Scene,
     failing_merge_request,
 )
-from worker.demo.gitlab.state import Commit
-from worker.sources.client import ReadClient
-from worker.sources.facts import read_diff, with_facts
-from worker.sources.reader import Reader
-from worker.sources.survey import survey
+from worker.demo.gitlab.state import Commit, Job
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-
-LABELS = {
-    Verdict.FLAKY: "flaky",
-    Verdict.TARGET: "preexisting",
-    Verdict.INFRASTRUCTURE: "infrastructure",
-    Verdict.CHANGE: "change",
-    Verdict.UNKNOWN: "none",
-    Verdict.ABSTAIN: "none",
-}
 
 RIGHT, OPEN, WRONG, NEVER = "right", "open", "wrong", "never"
 
@@ -80,19 +66,18 @@ def read_worlds(path: Path) -> list[World]:
     return [World(each["id"], each["title"], each) for each in found]
 
 
-def settled_verdict(world: World) -> str:
-    """What the product settles in this world, as a label; "none" where it leaves it open."""
-    with GitLabSim() as sim:
-        reader = _Builder(sim, world.fields).build()
-        groups = survey(reader).groups
-        certain = [group.ruled.verdict for group in groups if group.ruled and group.ruled.certain]
-        if len(certain) == len(groups) > 0:
-            return LABELS[min(map(Verdict, certain), key=ORDER.index)]
-        if not all(group.ruling for group in groups):
-            groups = with_facts(groups, reader, read_diff(reader))
-        hard = [group.ruling.hard or Verdict.UNKNOWN for group in groups if group.ruling]
-        assert sim.unexpected == []
-        return LABELS[min(hard, key=ORDER.index)] if hard else "none"
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A world in a simulated GitLab: its merge request, and the pipeline and job to judge."""
+
+    scene: Scene
+    pipeline: Pipeline
+    job: Job
+
+
+def build(world: World, sim: GitLabSim) -> Built:
+    """The world, in a fresh simulator."""
+    return _Builder(sim, world.fields).build()
 
 
 # ------------------------------------------------------------------------------------ the building
@@ -108,7 +93,9 @@ def _minutes(text: str) -> float:
 
 
 def _moment(minutes: float) -> str:
-    return (NOW - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    """So long before now, in one of three zones: an instant is the same in all."""
+    zone = timezone(timedelta(hours=int(minutes) % 3))
+    return (NOW - timedelta(minutes=minutes)).astimezone(zone).isoformat(timespec="milliseconds")
 
 
 def _sha(name: str) -> str:
@@ -124,6 +111,7 @@ class _Run:
     pipeline: str
     ago: float
     made: float
+    at: int
 
 
 class _Builder:
@@ -136,8 +124,9 @@ class _Builder:
         self._branch = fields["target"]["branch"]
         self._pipelines: dict[str, Pipeline] = {}
         self._children: dict[str, Pipeline] = {}
+        self._jobs: dict[tuple[str, int], Job] = {}
 
-    def build(self) -> Reader:
+    def build(self) -> Built:
         scene = failing_merge_request(self._sim, log=b"", diffs=self._diffs())
         self._scene, self._mr = scene, scene.mr
         self._project: Project = scene.project
@@ -152,9 +141,8 @@ class _Builder:
         own = self._pipelines[self._judged().pipeline]
         self._mr.head_pipeline = own
         self._add_siblings(own)
-        self._deny()
-        client = ReadClient(self._sim.url, scene.read_token, timeout=(5.0, 5.0))
-        return Reader.open(client, self._subject(own), bytes)
+        self._deny(runs)
+        return Built(scene, own, self._jobs[self._judged().where, self._judged().at])
 
     def _forget(self, scene: Scene) -> None:
         self._sim.pipelines.clear()
@@ -174,10 +162,23 @@ class _Builder:
             Commit(_sha("G"), "Earlier work", mr.author, _moment(9000)),
             Commit(_sha("H"), "Greet by name", mr.author, _moment(300)),
         ]
+        self._fork = self._project
+        self._tell_history()
         if self._failed.get("fork"):
-            fork = self._sim.add_project("mara/service", parent=self._project)
-            self._sim.add_member(fork, self._scene.bot, Access.REPORTER)
-            mr.source_project = fork
+            self._fork = self._sim.add_project("mara/service", parent=self._project)
+            self._sim.add_member(self._fork, self._scene.bot, Access.REPORTER)
+            mr.source_project = self._fork
+
+    def _tell_history(self) -> None:
+        """The target's commits by their letters; the one that is picked has our title."""
+        picked = self._fields["target"].get("picks")
+        self._project.history += [
+            Commit(
+                _sha(name), "Greet by name" if name == picked else f"Work on {name}",
+                self._mr.author, _moment(8000 - 10 * at),
+            )
+            for at, name in enumerate("ABCDEF")
+        ]  # fmt: skip
 
     def _runs(self) -> Iterator[_Run]:
         for at, each in enumerate(self._failed["attempts"]):
@@ -188,13 +189,14 @@ class _Builder:
             times, every = each.get("times", 1), _minutes(each.get("every", "0m"))
             for number in range(times):
                 back = first.ago - number * every
-                yield _Run(each, "target", f"{name} {number}", back, back + first.made - first.ago)
+                made = back + first.made - first.ago
+                yield _Run(each, "target", f"{name} {number}", back, made, at)
         for at, each in enumerate(self._fields.get("others", ())):
             yield self._run(each, "other", f"other {at}", at)
 
     def _run(self, fields: Mapping[str, Any], where: str, pipeline: str, at: int) -> _Run:
         ago = _minutes(fields["ago"])
-        return _Run(fields, where, pipeline, ago, ago + _minutes(fields.get("queued", "0m")))
+        return _Run(fields, where, pipeline, ago, ago + _minutes(fields.get("queued", "0m")), at)
 
     def _judged(self) -> _Run:
         return [run for run in self._runs() if run.where == "attempt"][-1]
@@ -212,14 +214,16 @@ class _Builder:
             self._children[run.pipeline] = self._add_child(made)
         return made
 
+    def _place(self, run: _Run) -> Project:
+        return self._fork if run.fields.get("project") == "fork" else self._project
+
     def _kind(self, run: _Run) -> str:
         return str(run.fields.get("kind", self._failed.get("kind", "merge_request")))
 
     def _add_own_pipeline(self, run: _Run) -> Pipeline:
         kind = self._kind(run)
         commit = run.fields.get("commit", "H")
-        forked = run.fields.get("project") == "fork"
-        where = self._mr.source_project if forked else self._project
+        where = self._place(run)
         made = self._sim.run_pipeline(self._mr, kind=_KINDS.get(kind, "head"), project=where)
         onto = run.fields.get("onto")
         made.sha = _sha(f"{commit} into {onto}") if onto else _sha(commit)
@@ -234,14 +238,16 @@ class _Builder:
         )
         branch = fields.get("branch", self._branch)
         return self._add_branch_pipeline(
-            branch, _sha(fields["commit"]), fields.get("source", "push"),
+            self._place(run), branch, _sha(fields["commit"]), fields.get("source", "push"),
             fields.get("pipeline_status", usual),
         )  # fmt: skip
 
-    def _add_branch_pipeline(self, ref: str, sha: str, source: str, status: str) -> Pipeline:
+    def _add_branch_pipeline(
+        self, project: Project, ref: str, sha: str, source: str, status: str
+    ) -> Pipeline:
         made = Pipeline(
             id=self._sim.next_id("pipeline"), iid=len(self._sim.pipelines) + 1,
-            project=self._project, ref=ref, sha=sha, source=source, status=status,
+            project=project, ref=ref, sha=sha, source=source, status=status,
             user=self._mr.author, created_at=_moment(0),
         )  # fmt: skip
         self._sim.pipelines[made.id] = made
@@ -266,7 +272,9 @@ class _Builder:
         return made
 
     def _add_child(self, parent: Pipeline) -> Pipeline:
-        made = self._add_branch_pipeline(parent.ref, parent.sha, "parent_pipeline", parent.status)
+        made = self._add_branch_pipeline(
+            parent.project, parent.ref, parent.sha, "parent_pipeline", parent.status
+        )
         made.created_at = parent.created_at
         parent.bridges.append(Bridge(len(parent.bridges) + 1, "backend", parent.status, made))
         return made
@@ -289,41 +297,35 @@ class _Builder:
         job.erased = fields.get("log") == "erased"
         if fields.get("ran") is False or status in ("skipped", "manual", "created"):
             job.started_at, job.trace = None, None
+        self._jobs[run.where, run.at] = job
 
     def _log(self, run: _Run) -> bytes:
-        fields = run.fields
-        errors = fields.get("error", [])
-        lines = ["$ run-tests", *fields.get("lines", ())]
-        if run.where == "attempt" and run.fields is self._failed["attempts"][-1]:
-            lines += self._fields.get("log_lines", [])
-        for error in [errors] if isinstance(errors, str) else errors:
-            lines += _told(error)
-        lines += _ending(fields)
-        return ("\n".join(lines) + "\n").encode()
+        judged = run.where == "attempt" and run.fields is self._failed["attempts"][-1]
+        return _trace(run.fields, self._fields.get("log_lines", ()) if judged else ())
 
     def _add_siblings(self, own: Pipeline) -> None:
         pipeline = self._children.get(self._judged().pipeline, own)
         for each in self._failed.get("siblings", ()):
-            self._sim.add_job(pipeline, each["job"], status=each["status"], trace=b"ok\n")
+            self._sim.add_job(
+                pipeline, each["job"], status=each["status"], trace=_trace(each, ()),
+                failure_reason=each.get("reason"), allow_failure=each.get("allow_failure", False),
+            )  # fmt: skip
 
-    def _deny(self) -> None:
-        if self._fields["target"].get("denied"):
-            for name, pipeline in self._pipelines.items():
-                if name.startswith("target"):
-                    self._sim.fail_next("GET", f"/pipelines/{pipeline.id}/jobs", 403, times=100)
+    def _deny(self, runs: Iterable[_Run]) -> None:
+        """The jobs of these pipelines may not be read, and so not their logs either."""
+        everything = self._fields["target"].get("denied")
+        for run in runs:
+            if run.fields.get("denied") or (everything and run.where == "target"):
+                denied = self._pipelines[run.pipeline]
+                self._sim.fail_next("GET", f"/pipelines/{denied.id}/jobs", 403, times=100)
 
-    def _subject(self, own: Pipeline) -> Subject:
-        mr = self._mr
-        return Subject(
-            gitlab_url=self._sim.url,
-            project_id=mr.project.id,
-            project=mr.project.path,
-            mr_iid=mr.iid,
-            pipeline_project_id=own.project.id,
-            pipeline_id=own.id,
-            sha=own.sha,
-            web_url=mr.web_url,
-        )
+
+def _trace(fields: Mapping[str, Any], more: Sequence[str]) -> bytes:
+    errors = fields.get("error", [])
+    lines = ["$ run-tests", *fields.get("lines", ()), *more]
+    for error in [errors] if isinstance(errors, str) else errors:
+        lines += _told(error)
+    return ("\n".join([*lines, *_ending(fields)]) + "\n").encode()
 
 
 def _told(error: str) -> list[str]:

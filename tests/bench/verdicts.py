@@ -1,6 +1,8 @@
-"""`WORLDS=FILE python -m tests.bench verdicts`: labelled worlds, and what the record settles there.
+"""`WORLDS=FILE python -m tests.bench verdicts`: labelled worlds, and the headline that is posted.
 
-Without WORLDS the ones of tests/unit/sources are judged. Exits with 1 if a verdict is wrong.
+Each goes from the webhook to the note, with a model that cannot tell, so that the headline is what
+the product settles, and with one that is plainly wrong. Without WORLDS those of tests/unit/sources
+are judged. NOTES=FOLDER keeps the notes. Exits with 1 if a verdict is wrong.
 """
 
 import os
@@ -8,7 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.labelled_worlds import NEVER, OPEN, RIGHT, WRONG, read_worlds, settled_verdict
+from tests.labelled_notes import misled, unhelpful, wrong_label
+from tests.labelled_worlds import NEVER, OPEN, RIGHT, WRONG, World, read_worlds
 
 OWN = Path(__file__).parents[1] / "unit" / "sources" / "worlds.yaml"
 
@@ -17,9 +20,14 @@ def main() -> None:
     """Judge every world; print those that are not right, and the figures."""
     grades: Counter[str] = Counter()
     provable: Counter[str] = Counter()
+    followed = 0
     for world in read_worlds(Path(os.environ.get("WORLDS", OWN))):
-        settled = settled_verdict(world)
+        settled, headline = _headlines(world)
         grade = world.grade(settled)
+        if settled not in ("none", headline):
+            grade = WRONG
+            print(f"{world.id}: {settled} by itself, {headline} with a model that is wrong")
+        followed += settled == "none" and headline == wrong_label(world)
         grades[grade] += 1
         wanted = world.fields["expect"]["settled"]
         if wanted != "none":
@@ -31,5 +39,17 @@ def main() -> None:
         f"wrong {grades[WRONG]}, plainly wrong {grades[NEVER]}"
     )
     print(f"of {sum(provable.values())} provable ones {provable[RIGHT]} settled")
+    print(
+        f"where it is open, a model that is wrong is followed in {followed} and held up otherwise"
+    )
     if grades[WRONG] or grades[NEVER]:
         sys.exit(1)
+
+
+def _headlines(world: World) -> tuple[str, str]:
+    """With a model that cannot tell, and with one that is wrong."""
+    alone, with_wrong = unhelpful(world), misled(world)
+    if folder := os.environ.get("NOTES"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / f"{world.id}.md").write_text(f"{alone.body}\n\n=====\n\n{with_wrong.body}")
+    return alone.headline, with_wrong.headline

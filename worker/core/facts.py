@@ -71,10 +71,13 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
 @dataclass(frozen=True, slots=True)
 class Target:
     """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest pipeline
-    first; of one pipeline the newest attempt first.
+    first; of one pipeline the newest attempt first. `gap` says that the oldest of these do not
+    follow on the others.
 
     None of them ran with the change. `base` is the commit that the failing pipeline is built on,
-    "" if it is not known. `moved` says that the branch has gone on since.
+    "" if it is not known. `moved` says that the branch has gone on since. `unread` pipelines among
+    them could not be read. `hidden` says that a newer run may be in one of those, or in one that
+    was not looked at.
     """
 
     branch: str
@@ -82,6 +85,9 @@ class Target:
     looked_at: int
     base: str = ""
     moved: bool = False
+    gap: bool = False
+    unread: int = 0
+    hidden: bool = False
 
     @property
     def finished(self) -> list[Run]:
@@ -89,16 +95,21 @@ class Target:
         return [each for each in self.runs if each.status in ("success", "failed")]
 
     @property
-    def at_newest_commit(self) -> list[Run]:
-        """The finished runs at the newest commit that has any, the newest first.
+    def by_commit(self) -> list[list[Run]]:
+        """The finished runs of each commit, those of the newest commit and the newest runs first.
 
         Which commit is newest is told by its first pipeline: a late retry makes no commit newer.
         """
-        first: dict[str, int] = {}
+        found: dict[str, list[Run]] = {}
         for each in self.finished:
-            first[each.sha] = min(first.get(each.sha, each.pipeline_id), each.pipeline_id)
-        newest = max(first, key=lambda sha: first[sha], default="")
-        return newest_first(each for each in self.finished if each.sha == newest)
+            found.setdefault(each.sha, []).append(each)
+        newest = sorted(found.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
+        return list(map(newest_first, newest))
+
+    @property
+    def at_newest_commit(self) -> list[Run]:
+        """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
+        return self.by_commit[0] if self.by_commit and not self.hidden else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +149,7 @@ class Facts:
     in other merge requests and branches. `siblings` are the newest runs of the other jobs of its
     matrix. `recovered` are pairs of runs of another job of this pipeline: one with the same error,
     and one after it that passed. `errors` counts what the failing job fails with. `cut` says what
-    of its log is not there.
+    of its log is not there. `rest` are the same facts of each of the `others`.
     """
 
     name: str
@@ -155,6 +166,7 @@ class Facts:
     last_pass: LastPass | None = None
     errors: int = 0
     cut: str = ""
+    rest: "tuple[Facts, ...]" = ()
 
     @property
     def jobs(self) -> tuple[Run, ...]:

@@ -50,6 +50,11 @@ def is_dependency(path: str) -> bool:
     return name in _MANIFESTS or _REQUIREMENTS.search(path[-200:]) is not None
 
 
+def is_image(path: str) -> bool:
+    """Whether an image is built by a file."""
+    return "dockerfile" in path.lower() or "containerfile" in path.lower()
+
+
 def changes_dependency(path: str, diff: str) -> bool:
     """Whether a change to a file is one of what is installed.
 

@@ -1,6 +1,7 @@
 """The facts of failing jobs as sentences: what the model is told, and the note shows. Pure."""
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from worker.core.facts import Change, Facts, Run, Target, Unknown
 from worker.core.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
@@ -22,6 +23,7 @@ def recorded(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
     yield from _here(facts)
     yield from _before(facts)
     yield from _there(facts, settled)
+    yield from _others_there(facts)
     yield from _elsewhere(facts)
     yield from _installed(facts)
     yield from _change(facts)
@@ -68,7 +70,8 @@ def _siblings(facts: Facts) -> Iterator[Remark]:
 
 def _before(facts: Facts) -> Iterator[Remark]:
     if isinstance(facts.earlier, tuple) and facts.earlier:
-        yield remark("on earlier commits of this change: ", *_outcomes(facts, facts.earlier))
+        words = "in earlier pipelines of this merge request on other commits: "
+        yield remark(words, *_outcomes(facts, facts.earlier))
 
 
 def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
@@ -79,17 +82,15 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         yield remark(name(target.branch), " has no pipeline to compare with")
         return
     newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
-    where = remark("on ", name(target.branch), f", {newest}: ")
+    looked = f"{target.looked_at} of its pipelines" if target.gap else newest
+    where = remark("on ", name(target.branch), f", {looked}: ")
     if not target.runs:
         yield remark(*where, "this job did not run")
         return
     yield remark(*where, *_outcomes(facts, target.runs))
-    since = _since(facts, target, settled)
-    if since:
-        ago = apart(since.at, facts.run.at)
-        yield remark(
-            "it fails there in the same way since ", pipeline(since), f", {ago}" if ago else ""
-        )
+    if target.unread:
+        yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
+    yield from _steady(facts, target, settled)
     base = [each for each in target.runs if each.sha and each.sha == target.base]
     if base:
         yield remark("on the commit this change is built on: ", *_outcomes(facts, base))
@@ -97,19 +98,32 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         yield remark(name(target.branch), " has new commits since")
 
 
-def _since(facts: Facts, target: Target, settled: Verdict | None) -> Run | None:
-    """The first of the failures in the same way that no pass has ended.
+def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
+    """Since when it fails there in the same way, as far as was looked back.
 
-    None where the newest commit does not fail so, or where the job is known to come and go.
+    Nothing where newer runs may be hidden, or where the job is known to come and go.
     """
-    first, newest = None, target.at_newest_commit
-    if not newest or not facts.same(newest[0]) or settled is Verdict.FLAKY:
-        return None
-    for run in target.runs:
-        if not facts.same(run):
-            break
-        first = run
-    return first
+    known = not target.hidden and settled is not Verdict.FLAKY
+    runs = [run for runs in target.by_commit for run in runs] if known else []
+    failed = list(takewhile(facts.same, runs))
+    if failed:
+        ago = apart(failed[-1].at, facts.run.at)
+        since = "at least since" if len(failed) == len(runs) else "since"
+        yield remark(
+            f"it fails there in the same way {since} ", pipeline(failed[-1]),
+            f", {ago}" if ago else "",
+        )  # fmt: skip
+
+
+def _others_there(facts: Facts) -> Iterator[Remark]:
+    """What the branch shows of the other jobs with this error, where that is something else."""
+    if isinstance(facts.target, Target):
+        own = [run.status for run in facts.target.runs]
+        for each in facts.rest[:SHOWN]:
+            runs = each.target.runs if isinstance(each.target, Target) else ()
+            if runs and [run.status for run in runs] != own:
+                where = remark(name(each.name), " on ", name(facts.target.branch), ": ")
+                yield remark(*where, *_outcomes(each, runs))
 
 
 def _elsewhere(facts: Facts) -> Iterator[Remark]:
@@ -173,7 +187,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("passed", [each for each in runs if each.status == "success"]),
         *_partly(facts, runs),
         ("failed in another way", [each for each in runs if _differs(facts, each)]),
-        ("failed, it is not known how", [each for each in runs if _unread(facts, each)]),
+        ("failed, it is not known whether so", [each for each in runs if _unread(facts, each)]),
     ):
         if found:
             shown = listed(job(each) for each in found[:SHOWN])

@@ -58,6 +58,43 @@ def errors(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
 
 
+def exact_errors(lines: Sequence[str]) -> frozenset[str]:
+    """The errors as they stand, but for what differs between two runs of one and the same failure.
+
+    Stricter than `errors`: the values of an assertion and the parameters of a test are part of it.
+    """
+    texts = [_stripped(line) for line in lines]
+    kept = errors(lines)
+    return frozenset(_exact(text) for text in texts if normalised(text) in kept)
+
+
+def last_words(lines: Sequence[str]) -> frozenset[str]:
+    """The last lines of a script that was ended by its time limit: where it hung, or was slow.
+
+    Nothing where it had said nothing but its own commands.
+    """
+    end = next((at for at, line in enumerate(lines) if _RUNNERS.match(line)), len(lines))
+    said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
+    if all(line.startswith("$ ") for line in said):
+        return frozenset()
+    return frozenset(f"at the end: {_exact(line)}" for line in said)
+
+
+_LAST = 3
+"""Lines that say where a script has hung."""
+
+_RUNNERS = re.compile(
+    r"WARNING: (?:step_script|after_script|script) could not run|Running after_script"
+    r"|Uploading artifacts for failed job|Saving cache for failed job"
+    r"|Cleaning up project directory|(?:ERROR|FATAL): Job failed"
+)
+"""What the runner writes after the script."""
+
+
+def _exact(text: str) -> str:
+    return _with_placeholders(text, _PLACES)
+
+
 def _text(lines: Sequence[str]) -> str:
     """The first failed test by name and what it says, else the most telling line, as it stands."""
     kept = _kept(_telling(lines))
@@ -98,8 +135,12 @@ def _kept(telling: Sequence["_Telling"]) -> list["_Telling"]:
 
 def normalised(line: str) -> str:
     """`line` with what differs from run to run replaced by placeholders, blanks collapsed."""
+    return _with_placeholders(line, _NUMBERS)
+
+
+def _with_placeholders(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
     text = line[:LONGEST]
-    for pattern, placeholder in _VARIABLE:
+    for pattern, placeholder in (*_VARIABLE, *more):
         text = pattern.sub(placeholder, text)
     return " ".join(text.split())
 
@@ -143,13 +184,35 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
         (r"\btmp[-_.]?(?=\w{0,40}[\dA-Z_])\w{4,40}\b", "<tmp>"),
         (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
+    )
+)  # fmt: skip
+"""Bounded and without nested repeats, for lines are hostile."""
+
+_NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
         (r"\b(?P<said>(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?|code:?|error:?) )(?=[45]\d\d\b)"
          r"4(?=\d\d\b)", r"\g<said>&4"),
         (rf"(?<![\w&])[-+]?\d[\d.,_]*(?:[eE][-+]?\d{{1,4}})?{_UNITS}(?![A-Za-z\d])", "<n>"),
         (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
     )
 )  # fmt: skip
-"""Bounded and without nested repeats, for lines are hostile."""
+"""Any number: two failures with the same text but for these have one signature."""
+
+_PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
+         r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
+        (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"
+         r"(?![A-Za-z\d])", "<n>"),
+        (r"\b\d{1,9}(?= (?:passed|failed|failures?|errors?|warnings?|tests?|total|skipped|todo"
+         r"|examples|snapshots|problems?|deselected|xfailed|xpassed|ignored|measured|filtered)\b)"
+         r"|(?<=: )\d{1,9}(?=, [A-Z]|$)|(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)"
+         r"|(?<=\[gw)\d+(?=\])", "<n>"),
+    )
+)  # fmt: skip
+"""Places, times and counts of tests: what one failure has otherwise in another run."""
 
 # --------------------------------------------------------------------------- what tells something
 

@@ -50,12 +50,21 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
     """
     changed = tuple(changed)
     text = _SCHEME.sub(" ", text[:MAX_TEXT])
+    text = "\n".join(line for line in text.split("\n") if not _ASIDE.match(line))
     words = _by_part(_words(text, project))
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
     lines = named_lines(text)
     told = (replace(touch, line=_added_line(touch, changed, lines)) for touch in found)
     return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
+
+
+_ASIDE = re.compile(
+    r"(?:\d{1,9}: ?)?(?:\d{1,6}\.\d{1,3}s (?:call|setup|teardown) "
+    r"|\S{1,200}\.\w{1,8} +\d{1,7} +\d{1,7} .{0,60}\d%| *\S{1,200}\.\w{1,8} +\| +[\d.]{1,6} +\|"
+    r"|\S{0,200} ?\w{0,40}Warning: |\S{1,300} PASSED\b)"
+)
+"""A line beside the error that names files all the same: how long tests took, what they covered."""
 
 
 def added_lines(diff: str) -> frozenset[int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from worker.core import remarks
 from worker.core.facts import Change, Facts, Run, Target, instant, newest_first
+from worker.core.kinds import is_image
 from worker.core.remarks import Remark, apart, job, name, pipeline, plain, remark
 
 
@@ -95,10 +96,12 @@ def final(rulings: Sequence[Ruling], model: Verdict) -> Final:
 
 
 def ruled(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
-    """What the facts prove and contradict."""
-    proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
-    hard, because = next(((verdict, told) for verdict, told in proofs if told), (None, ()))
-    against = [(verdict, told) for verdict, rule in CONTRADICTIONS if (told := rule(facts))]
+    """What the facts prove and contradict: of several jobs, what is proven of each of them."""
+    hard, because = _proven(facts)
+    if any(_proven(each)[0] is not hard for each in facts.rest):
+        hard, because = None, ()
+    told = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
+    against = [(verdict, why) for verdict, why in told if why]
     return Ruling(
         name=facts.name,
         jobs=tuple(each.job_id for each in facts.jobs),
@@ -109,16 +112,20 @@ def ruled(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     )
 
 
+def _proven(facts: Facts) -> tuple[Verdict | None, Remark]:
+    proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
+    return next(((verdict, told) for verdict, told in proofs if told), (None, ()))
+
+
+def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
+    return next(filter(None, map(rule, (facts, *facts.rest))), ())
+
+
 # --------------------------------------------------------------------------------- infrastructure
 
 NEVER_THE_CHANGE = frozenset(
-    {
-        "api_failure",
-        "ci_quota_exceeded",
-        "data_integrity_failure",
-        "scheduler_failure",
-        "stale_schedule",
-    }
+    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
+    | {"scheduler_failure", "stale_schedule"}
 )
 """Failure reasons (wire-gitlab 3.7) that no commit can bring about."""
 
@@ -141,12 +148,22 @@ def _outside(facts: Facts) -> Remark | None:
     reasons = {each.reason for each in facts.jobs}
     if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
         return None
-    untouched = isinstance(facts.change, Change) and facts.change.whole and not facts.change.ci
-    if not reasons <= NEVER_THE_CHANGE and (not untouched or _always_dies(facts)):
+    if not reasons <= NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
         return None
     if _waited_in_vain(facts) is False or _unexplained(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
+
+
+def _is_configured(facts: Facts) -> bool:
+    """Whether the change may have made the job one that no runner can run: it may touch the
+    configuration or an image, and the job has not passed on this commit either."""
+    change = facts.change
+    if any(map(_is_green, _attempts(facts))):
+        return False
+    if not isinstance(change, Change) or not change.whole:
+        return True
+    return bool(change.ci) or any(map(is_image, change.dependencies))
 
 
 def _always_dies(facts: Facts) -> bool:
@@ -163,15 +180,13 @@ def _waited_in_vain(facts: Facts) -> bool | None:
     return not any(each.started for each in stuck) if stuck else None
 
 
-def _unexplained(facts: Facts) -> bool:
-    """Whether the script failed on this commit before and has not passed since: what the runner
-    did later does not explain that."""
-    failed = [
-        each
-        for each in _attempts(facts)
-        if each.status == "failed" and each.reason == "script_failure"
-    ]
-    return any(not _passed_after(each, _attempts(facts)) for each in failed)
+def _unexplained(facts: Facts) -> Run | None:
+    """A run on this commit in which the job failed by itself, and has not passed since: what the
+    runner did later does not explain that."""
+    attempts = _attempts(facts)
+    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
+    failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
+    return next((each for each in failed if not _passed_after(each, attempts)), None)
 
 
 # ------------------------------------------------------------------------------------------ flaky
@@ -203,7 +218,7 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
     newer commit of the branch fails with it: then `_fails_there` says what is known.
     """
     target = _target(facts)
-    if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts):
+    if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
         return None
     for failed in (each for each in target.runs if facts.same(each) and _is_recent(each, facts)):
         if green := _passed_after(failed, _alike(target.runs, failed)):
@@ -214,11 +229,9 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
     return None
 
 
-def _fails_at_a_newer_commit(facts: Facts) -> bool:
+def _fails_at_a_newer_commit(facts: Facts, target: Target) -> bool:
     """Whether the newest commit's runs all fail with this error, and an older commit has runs."""
-    newest = _at_newest_commit(facts)
-    older = [each for each in _finished(facts) if newest and each.sha != newest[0].sha]
-    return bool(older) and all(facts.same(each) for each in newest)
+    return len(target.by_commit) > 1 and all(map(facts.same, target.by_commit[0]))
 
 
 def _is_recent(run: Run, facts: Facts) -> bool:
@@ -242,25 +255,27 @@ def _passed_after(run: Run, runs: Iterable[Run]) -> Run | None:
 
 def _fails_there(facts: Facts) -> Remark | None:
     """The newest run at the newest commit, or every run of the commit the change is built on."""
-    target, newest = _target(facts), _at_newest_commit(facts)
-    if target is None or not newest:
+    target = _target(facts)
+    if target is None:
         return None
-    if facts.same(newest[0]) and not _broke_after_ours(facts):
-        return _same_failure(facts, target, newest[0])
+    if newest := _fails_at_the_newest_commit(facts, target):
+        return _same_failure(facts, target, newest)
     base = [each for each in target.finished if each.sha and each.sha == target.base]
     if base and all(facts.same(each) for each in base):
-        return _same_failure(facts, target, newest_first(base)[0], mended=_is_green(newest[0]))
+        mended = any(map(_is_green, target.at_newest_commit[:1]))
+        return _same_failure(facts, target, newest_first(base)[0], mended=mended)
     return None
 
 
-def _broke_after_ours(facts: Facts) -> bool:
-    """Whether the branch passed after this failure and broke only then: it may have got this very
-    change in the meantime."""
-    newest, *_ = _at_newest_commit(facts)
-    older = [each for each in _finished(facts) if each.sha != newest.sha]
-    return any(
-        _is_green(each) and each.is_after(facts.run) and newest.is_after(each) for each in older
-    )
+def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
+    """The newest run, if it failed so. A commit that was first run after this failure may carry
+    this very change: then the one before it counts too."""
+    for runs in () if target.hidden else target.by_commit:
+        if not facts.same(runs[0]):
+            return None
+        if runs[0].sha == target.base or not all(each.is_after(facts.run) for each in runs):
+            return runs[0]
+    return None
 
 
 def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
@@ -290,6 +305,16 @@ def _failed_again(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
+def _failed_before(facts: Facts) -> Remark | None:
+    """Against "infrastructure", of a job that the runner or GitLab failed in the end."""
+    if facts.run.reason in ("", "script_failure") or not (before := _unexplained(facts)):
+        return None
+    return remark(
+        name(facts.name), " failed by itself on this commit before, and has not passed since: ",
+        job(before),
+    )  # fmt: skip
+
+
 def _passes_there(facts: Facts) -> Remark | None:
     """Against "already failing": it passes there, and no failure of it there may be this one."""
     target, newest = _target(facts), _at_newest_commit(facts)
@@ -315,6 +340,7 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.FLAKY, _failed_again),
     (Verdict.TARGET, _passes_there),
+    (Verdict.INFRASTRUCTURE, _failed_before),
 )
 """A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
 the same."""
@@ -329,11 +355,6 @@ def _attempts(facts: Facts) -> tuple[Run, ...]:
 
 def _target(facts: Facts) -> Target | None:
     return facts.target if isinstance(facts.target, Target) else None
-
-
-def _finished(facts: Facts) -> list[Run]:
-    target = _target(facts)
-    return target.finished if target else []
 
 
 def _at_newest_commit(facts: Facts) -> list[Run]:

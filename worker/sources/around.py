@@ -8,9 +8,15 @@ from worker.core.facts import Unknown
 from worker.sources import wire
 
 BEFORE = 2
+AGAIN = 6
+ON_TARGET = 6
+BASED = 3
 ASIDE = 3
 ELSEWHERE = 4
 """Pipelines looked into: a request for each."""
+
+LISTED = 100
+"""Pipelines of the target branch that are listed, one after the other."""
 
 OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
 """The ref of a merge request's own pipeline: its number, and what it ran on."""
@@ -18,7 +24,10 @@ OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The pipelines whose jobs are compared with; each list newest first."""
+    """The pipelines whose jobs are compared with; each list newest first.
+
+    Of `target` the first `recent` are its newest; `older` are the next after those.
+    """
 
     own: wire.Pipeline
     attempts: Sequence[wire.Pipeline] | Unknown
@@ -28,6 +37,8 @@ class Around:
     elsewhere: Sequence[wire.Pipeline] | Unknown
     branch: str = ""
     base: str = ""
+    recent: int = 0
+    older: Sequence[wire.Pipeline] = ()
 
 
 def around(
@@ -42,16 +53,21 @@ def around(
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
     alike = [each for each in same if _kind(each) == _kind(own)]
     shas = {own.sha, *(each.sha for each in known)}
-    foreign = target if isinstance(target, Unknown) else _ran_without(target, shas)
+    without = [] if isinstance(target, Unknown) else _ran_without(target, shas)
+    base = _base(own, mr, without)
+    recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
+    based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
     return Around(
         own=own,
-        attempts=listed if isinstance(listed, Unknown) else [own, *alike[:ASIDE]],
+        attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
         aside=[each for each in same if each not in alike][:ASIDE],
         earlier=listed if isinstance(listed, Unknown) else _one_each(known, own)[:BEFORE],
-        target=foreign,
+        target=target if isinstance(target, Unknown) else [*recent, *based],
         elsewhere=failed if isinstance(failed, Unknown) else _others(failed, own, mr, shas),
         branch="" if isinstance(mr, Unknown) else mr.target_branch,
-        base=_base(own, mr, () if isinstance(foreign, Unknown) else foreign),
+        base=base,
+        recent=len(recent),
+        older=older,
     )
 
 

@@ -7,11 +7,8 @@ from typing import TypeVar
 from worker.core.facts import Unknown
 from worker.errors import SourceError
 from worker.sources import wire
-from worker.sources.around import Around, around
+from worker.sources.around import LISTED, Around, around
 from worker.sources.reader import Reader
-
-ON_TARGET = 6
-"""Of the target branch's pipelines, the newest that are looked into."""
 
 T = TypeVar("T")
 
@@ -59,16 +56,14 @@ def _of_the_merge_request(reader: Reader) -> Sequence[wire.Pipeline]:
 
 
 def _of_the_target(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
-    """The newest ones, and of those further back the ones of the merge base."""
-    found = _pipelines(reader, "the target branch's", ref=mr.target_branch)
+    """The newest ones, and then those of the merge base, if it is further back."""
+    found = _pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
-        older = _pipelines(reader, "the merge base's", ref=mr.target_branch, sha=base)
-        found = [*found[:ON_TARGET], *older]
-    shown = [each for at, each in enumerate(found) if at < ON_TARGET or each.sha == base]
-    return shown[: ON_TARGET + 1]
+        found += _pipelines(reader, "the merge base's", ref=mr.target_branch, sha=base)
+    return found
 
 
-def _pipelines(reader: Reader, which: str, **query: str) -> list[wire.Pipeline]:
+def _pipelines(reader: Reader, which: str, most: int = 30, **query: str) -> list[wire.Pipeline]:
     path = f"{reader.target_project}/pipelines"
-    return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, 30, query).items)
+    return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)

@@ -1,24 +1,20 @@
 """Collects what GitLab shows about failing jobs, within its bounds in requests and logs."""
 
-import hashlib
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
 from typing import TypeVar
 
-from worker.core import logs
 from worker.core.facts import Change, Facts, Run, Target, Unknown
 from worker.core.kinds import changes_dependency, is_ci, is_docs
-from worker.core.signature import errors
 from worker.core.survey import Failing, Group
 from worker.core.touches import MAX_TEXT, Changed, added_lines, definitions, touches
 from worker.sources import wire
 from worker.sources.around import OF_MR, Around
+from worker.sources.carriers import find_carriers
 from worker.sources.client import Listing
+from worker.sources.compared_logs import key_of, read_errors, read_own_errors
 from worker.sources.compared_pipelines import find_pipelines, known
-from worker.sources.log import Log
 from worker.sources.matrix import dimensions
 from worker.sources.pipeline_jobs import all_jobs
 from worker.sources.reader import Reader
@@ -27,18 +23,14 @@ from worker.sources.started import BEYOND, project_of, shown, started, trigger_o
 LOGS = 8
 """Logs of other runs that are read."""
 
-MAX_LOG = 8 * 1024 * 1024
-"""Bytes of a log that is compared; of a larger one the error is not known."""
-
 RETRIED = 2
 """Logs of other jobs of the pipeline that failed and then passed."""
 
 NAMED = 3
 """Errors that a comparison names."""
 
-COMPARED = 4096
-"""Bytes of a log's excerpt that errors are taken from. Of every log in the same way: a survey's
-excerpt is chosen with a green run beside it."""
+FAILED = 3
+"""Of the target branch's older pipelines, the newest failed ones that are looked into."""
 
 _NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
 
@@ -66,12 +58,63 @@ class Collection:
         for each in (near.attempts, near.target, near.earlier, near.elsewhere):
             wanted += () if isinstance(each, Unknown) else each
         pipelines = list({each.id: each for each in wanted}.values())
-        read = self._pool.map(lambda each: known(lambda: self._jobs_of(each)), pipelines)
-        self._jobs = {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+        self._read_jobs(pipelines)
         self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
         self._listed = {job.id: job for job in self._all(near.own)}
+        near = self._further_back(near)
         self._read_logs(near)
+        found = [self._told(each, near) for each in self._failing]
+        if not (broken := self._broken_since(found, near)):
+            return found
+        near = self._without_carriers(near, broken)
         return [self._told(each, near) for each in self._failing]
+
+    def _broken_since(self, found: Sequence[Facts], near: Around) -> str:
+        """The newest commit of the target that fails so and is not the one under the change."""
+        failed = (
+            run.sha
+            for made in found
+            if isinstance(made.target, Target)
+            for run in made.target.runs
+            if made.same(run) and run.sha != near.base
+        )
+        return next(failed, "")
+
+    def _without_carriers(self, near: Around, newest: str) -> Around:
+        """Without the target's pipelines that ran with the change, as far as that can be known."""
+        carriers = known(lambda: find_carriers(newest, near.base, self._reader))
+        if isinstance(carriers, Unknown) or not carriers:
+            return near
+        target = _items(near.target)
+        left = [each for each in target if each.sha not in carriers]
+        recent = [each for each in target[: near.recent] if each.sha not in carriers]
+        return replace(near, target=left, recent=len(recent))
+
+    def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        read = self._pool.map(lambda each: known(lambda: self._jobs_of(each)), pipelines)
+        self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+
+    def _further_back(self, near: Around) -> Around:
+        """With the target's pipelines back to the last in which a job failed that fails here and
+        did not run in the newest ones; as it is where there is no such one."""
+        recent = _items(near.target)[: near.recent]
+        ran = {job.name for each in recent for job in self._named(each) if _is_finished(job)}
+        names = {self._name(group) for group in self._failing} - ran
+        failed = [each for each in near.older if each.status == "failed"][:FAILED]
+        if not names or not failed:
+            return near
+        self._read_jobs([each for each in failed if each.id not in self._jobs])
+        found = [
+            each
+            for each in failed
+            if any(job.name in names and job.status == "failed" for job in self._named(each))
+        ]
+        between = [each for each in near.older if found and each.id >= found[0].id]
+        if not between:
+            return near
+        self._read_jobs([each for each in between if each.id not in self._jobs])
+        target = {each.id: each for each in (*recent, *between, *_items(near.target))}
+        return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
     def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
         """Add the jobs behind the trigger jobs, where one of them fails here."""
@@ -101,24 +144,37 @@ class Collection:
         target = _items(near.target)
         based = [each for each in target if each.sha == near.base]
         order = [*_items(near.attempts), *target[:1], *based, *target, *_items(near.elsewhere)]
-        retried = [failed for failed, _ in self._recovered(near.own)][:RETRIED]
+        order += _items(near.earlier)
         pipelines = list({each.id: each for each in order}.values())
-        ours = self._ours()
+        firsts, ours = set(map(self._name, self._failing)), self._ours()
         failed = {
-            job.id: job.pipeline or pipeline
+            job.id: (job, job.pipeline or pipeline)
             for pipeline in pipelines
             for job in self._named(pipeline)
             if job.status == "failed" and job.id not in ours
         }
-        failed |= {job.id: near.own for job in retried}
-        chosen = list(islice(failed.items(), LOGS + len(retried)))
-        read = self._pool.map(lambda each: known(lambda: self._errors_of(*each)), chosen)
-        firsts = [job.job_id for job in (group.jobs[0] for group in self._failing) if job.read]
-        own = self._pool.map(lambda each: known(lambda: self._own_errors(each)), firsts)
-        for number, found in zip(
-            [*(number for number, _ in chosen), *firsts], [*read, *own], strict=True
-        ):
-            self._errors[number] = frozenset() if isinstance(found, Unknown) else found
+        wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
+        retried = [(job, near.own) for job, _ in self._recovered(near.own)][:RETRIED]
+        listed = [
+            job for group in self._failing for job in group.jobs if job.job_id in self._listed
+        ]
+        read = [self._listed[job.job_id] for job in listed if job.read]
+        self._errors |= read_errors([*wanted, *retried], self._reader, self._pool)
+        self._errors |= read_own_errors(read, self._reader, self._pool)
+        self._assume_alike([near.own, *pipelines])
+
+    def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        """Of jobs with one error that fail together elsewhere too, not every log is read: what was
+        not counts as what the first of them failed with there."""
+        for group in self._failing:
+            names = list(dict.fromkeys(map(self._name_of, group.jobs)))
+            for pipeline in pipelines if len(names) > 1 else ():
+                runs = {job.name: job for job in sorted(self._all(pipeline), key=_by_id)}
+                first = runs.get(names[0])
+                for name in names[1:] if first else ():
+                    job = runs.get(name)
+                    if first and job and job.status == first.status == "failed":
+                        self._errors.setdefault(job.id, self._errors.get(first.id, frozenset()))
 
     def _recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Of each other job of the pipeline that passed in the end, the last failure before."""
@@ -130,25 +186,9 @@ class Collection:
             if passed.status == "success" and name in failed and name not in names:
                 yield failed[name], passed
 
-    def _own_errors(self, job_id: int) -> frozenset[str]:
-        """What a job fails with here; its log was read for the survey."""
-        if job_id not in self._listed:
-            return frozenset()
-        spool = self._reader.logs.log(job_id).spool
-        if spool.size > MAX_LOG or spool.dropped:
-            return frozenset()
-        return errors(logs.preview(b"".join(spool.chunks()), COMPARED).split("\n"))
-
-    def _errors_of(self, job_id: int, pipeline: wire.Pipeline) -> frozenset[str]:
-        path = f"/projects/{project_of(pipeline, self._reader)}/jobs/{job_id}/trace"
-        raw = self._reader.client.stream(path, f"the log of job {job_id}", MAX_LOG)
-        text = logs.preview_of(raw, COMPARED)
-        clean = self._reader.redact(text.encode()).decode(errors="replace")
-        return errors(clean.split("\n"))
-
     def _named(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
         """The pipeline's runs of jobs that fail here, newest first."""
-        names = set(map(self._name, self._failing))
+        names = {self._name_of(job) for group in self._failing for job in group.jobs}
         jobs = sorted(self._all(pipeline), key=lambda job: -job.id)
         return (job for job in jobs if job.name in names)
 
@@ -158,26 +198,32 @@ class Collection:
         return [job for jobs in read for job in _items(jobs)]
 
     def _name(self, group: Group) -> str:
+        return self._name_of(group.jobs[0])
+
+    def _name_of(self, job: Failing) -> str:
         """The job's name as GitLab has it: a survey's is cleaned."""
-        job = group.jobs[0]
         return self._listed[job.job_id].name if job.job_id in self._listed else job.name
 
     # -------------------------------------------------------------------------------------- facts
 
     def _told(self, group: Group, near: Around) -> Facts:
         own = self._listed
-        key = _key(self._errors.get(group.jobs[0].job_id, frozenset()))
-        runs = [_failing(job, key, own.get(job.job_id), near.own) for job in group.jobs]
+        runs = [
+            _failing(job, self._key(job.job_id), own.get(job.job_id), near.own)
+            for job in group.jobs
+        ]
         made = Facts(self._name(group), runs[0], tuple(runs[1:]))
-        if group.jobs[0].job_id in own:
-            made = self._compared(made, near)
-        else:
-            jobs = self._jobs[near.own.id]
-            why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
-            made = replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
         diff = self._diff
         change = diff if isinstance(diff, Unknown) else self._change(group, diff)
-        return replace(self._looked_into(made, group, near), name=shown(made.name), change=change)
+        rest = tuple(
+            replace(self._compared(Facts(name, run), near), name=shown(name), change=change)
+            for name, run in zip(map(self._name_of, group.jobs[1:]), runs[1:], strict=True)
+        )
+        made = self._looked_into(self._compared(made, near), group, near)
+        return replace(made, name=shown(made.name), change=change, rest=rest)
+
+    def _key(self, job_id: int) -> str:
+        return key_of(self._errors.get(job_id, frozenset()))
 
     def _looked_into(self, made: Facts, group: Group, near: Around) -> Facts:
         """What the pipeline itself and the job's own log tell."""
@@ -196,7 +242,9 @@ class Collection:
         if not first.read or first.job_id not in self._listed:
             return made
         log = self._reader.logs.log(first.job_id)
-        return replace(made, last_pass=log.last_pass(), cut=_cut(log, self._listed[first.job_id]))
+        return replace(
+            made, last_pass=log.last_pass(), cut=log.told_cut(self._listed[first.job_id].duration)
+        )
 
     def _siblings(self, made: Facts, own: wire.Pipeline) -> Iterator[Run]:
         """The newest runs of the other jobs of the same matrix, by their names."""
@@ -207,6 +255,10 @@ class Collection:
                 yield replace(self._run(job, own, made.run), place=name)
 
     def _compared(self, made: Facts, near: Around) -> Facts:
+        if made.run.job_id not in self._listed:
+            jobs = self._jobs[near.own.id]
+            why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
+            return replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in made.jobs}
         attempts = self._runs(made, near.attempts)
         aside = self._runs(made, near.aside)
@@ -228,9 +280,21 @@ class Collection:
         runs = self._runs(made, near.target)
         if isinstance(runs, Unknown):
             return runs
-        target = _items(near.target)
-        moved = bool(target and near.base and target[0].sha != near.base)
-        return Target(near.branch, runs, len(target), near.base, moved)
+        target, read = _items(near.target), self._read_of(made.name)
+        unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
+        moved = near.base in {each.sha for each in target} and target[0].sha != near.base
+        gap = len(target) > near.recent
+        found = Target(near.branch, runs, len(target), near.base, moved, gap, len(unread))
+        newest = found.at_newest_commit
+        first = min((each.pipeline_id for each in newest), default=0)
+        recent = {each.id for each in target[: near.recent]}
+        hidden = any(each.id > first or each.sha == newest[0].sha for each in unread if newest)
+        seen = not newest or any(each.pipeline_id in recent for each in newest)
+        return replace(found, hidden=hidden or not seen)
+
+    def _read_of(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
+        """The jobs of pipelines among which a job of this name is."""
+        return self._behind if BEYOND in name else self._jobs
 
     def _runs(
         self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
@@ -239,7 +303,7 @@ class Collection:
         and not all was."""
         if isinstance(pipelines, Unknown):
             return pipelines
-        read = self._behind if BEYOND in made.name else self._jobs
+        read = self._read_of(made.name)
         unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
         runs = tuple(
             self._run(job, each, made.run)
@@ -277,7 +341,7 @@ class Collection:
         """
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job_id, frozenset())
-        return ours.error if wanted and wanted <= found else _key(found)
+        return ours.error if wanted and wanted <= found else key_of(found)
 
     def _change(self, group: Group, diff: Listing[wire.DiffFile]) -> Change:
         files, whole = diff.items, not diff.more
@@ -305,26 +369,6 @@ class Collection:
         return f"{group.text}\n{self._reader.logs.log(first.job_id).preview(MAX_TEXT)}"
 
 
-_LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
-
-
-def _cut(log: Log, job: wire.Job) -> str:
-    """That the runner stopped keeping the log, and when, in words; or ""."""
-    lines = log.lines
-    ends = (lines[at] for at in range(max(0, len(lines) - 10), len(lines)))
-    found = next(filter(None, map(_LIMIT.match, ends)), None)
-    if found is None:
-        return ""
-    kept = f" after {log.seconds:,} s" if log.seconds else ""
-    whole = f" of the job's {job.duration:,.0f} s" if job.duration else ""
-    return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
-
-
-def _key(found: frozenset[str]) -> str:
-    joined = "\n".join(sorted(found)).encode()
-    return hashlib.sha256(joined).hexdigest()[:16] if found else ""
-
-
 def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
     """A failing job as a run; of one that its pipeline does not list, less is known."""
     return Run(
@@ -339,6 +383,14 @@ def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.P
         source=pipeline.source,
         started=listed is None or listed.started_at is not None,
     )
+
+
+def _by_id(job: wire.Job) -> int:
+    return job.id
+
+
+def _is_finished(job: wire.Job) -> bool:
+    return job.status in ("success", "failed")
 
 
 def _items(found: Sequence[T] | Unknown) -> Sequence[T]:

@@ -1,5 +1,6 @@
 """One captured job log: its lines, its preview, and what goes into the sandbox with it."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -13,6 +14,8 @@ from worker.core.ports import GREEN, INSTALLED, OUTLINE, Beside, Document, Docum
 from worker.core.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 from worker.sources.spool import Lines, Spool
+
+_LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
 
 HELD = 1 << 20
 """Bytes of a log up to which its document holds it; a longer one is a stream."""
@@ -107,6 +110,20 @@ class Log:
                 self._installed = tuple(map(str, find_differences(*found)))
         run = Run(green.job_id, 0, "success", sha=green.sha, url=green.url)
         return LastPass(run, self._installed)
+
+    def told_cut(self, duration: float | None) -> str:
+        """That the runner stopped keeping the log, and when, in words; or "".
+
+        `duration` is how long the job ran.
+        """
+        lines = self.lines
+        ends = (lines[at] for at in range(max(0, len(lines) - 10), len(lines)))
+        found = next(filter(None, map(_LIMIT.match, ends)), None)
+        if found is None:
+            return ""
+        kept = f" after {self.seconds:,} s" if self.seconds else ""
+        whole = f" of the job's {duration:,.0f} s" if duration else ""
+        return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
 
     def document(self) -> Document:
         """The log as a source returns it."""

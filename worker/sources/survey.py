@@ -54,8 +54,6 @@ class _Found:
     missing: list[str] = field(default_factory=list)
     whole: bool = True
     others: tuple[str, ...] = ()
-    unexplained: frozenset[str] = frozenset()
-    """Jobs whose script failed in an attempt before, and that have not passed since."""
 
     def lacks(self, what: str) -> None:
         """Something that may hide a failing job could not be read."""
@@ -84,7 +82,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
     changed = _paths(found)
     scene = Scene(subject.project, subject.sha, changed)
-    groups = grouped(found.jobs, lambda job: _ruled(job, scene, found.unexplained))
+    groups = grouped(found.jobs, lambda job: rules.recognise(job, scene))
     inside = any(not job.external for job in found.jobs)
     broken = None if inside else _broken(found, scene, reader)
     if broken:
@@ -92,16 +90,18 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     bare = tuple(
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
-    if not all(group.ruled and group.ruled.certain for group in groups):
-        bare = with_facts(bare, reader, found.diff, max(LEAST, deadline - time.monotonic()))
-    whole = found.whole and _seen(groups)
+    left = max(LEAST, deadline - time.monotonic())
+    bare = tuple(map(_doubted, with_facts(bare, reader, found.diff, left)))
+    whole = found.whole and _seen(bare)
     return Survey(bare, tuple(found.missing), changed, whole, found.others)
 
 
-def _ruled(job: Failing, scene: Scene, unexplained: Collection[str]) -> Ruled | None:
-    """What a rule says of a job: not certain where an earlier failure of its script stands."""
-    ruled = rules.recognise(job, scene)
-    return replace(ruled, certain=False) if ruled and job.name in unexplained else ruled
+def _doubted(group: Group) -> Group:
+    """The group, whose rule is not certain of what GitLab's record speaks against."""
+    if not group.ruled or not group.ruling:
+        return group
+    against = any(verdict == group.ruled.verdict for verdict, _ in group.ruling.against)
+    return replace(group, ruled=replace(group.ruled, certain=False)) if against else group
 
 
 def _seen(groups: Sequence[Group]) -> bool:
@@ -131,7 +131,6 @@ def _pipeline(reader: Reader, found: _Found) -> None:
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
     found.others = tell_other_jobs(listed.items)
-    found.unexplained = frozenset(_clean(name, reader) for name in _unexplained(listed.items))
     variants = _variants(job.name for job in newest)
     found.jobs += [
         _failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
@@ -144,21 +143,6 @@ def _pipeline(reader: Reader, found: _Found) -> None:
         more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
         found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
         found.jobs = found.jobs[:MOST_JOBS]
-
-
-def _unexplained(jobs: Iterable[wire.Job]) -> Iterator[str]:
-    """Names of jobs of which an attempt before the newest failed by its script, unless a later one
-    passed."""
-    failed: dict[str, bool] = {}
-    newest: dict[str, wire.Job] = {}
-    for job in sorted(jobs, key=lambda job: job.id):
-        before = newest.get(job.name)
-        if before and before.status == "failed" and before.failure_reason == "script_failure":
-            failed[job.name] = True
-        if job.status == "success":
-            failed[job.name] = False
-        newest[job.name] = job
-    return (name for name, stands in failed.items() if stands)
 
 
 def _errors(path: str, number: int, reader: Reader, found: _Found) -> str:

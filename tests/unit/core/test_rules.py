@@ -120,23 +120,6 @@ RECOGNISED = [
         ),
     ),
     (
-        "disk-full-in-script",
-        job(
-            f"{STEP}cp: error writing '/builds/g/app/dist/all.tar': No space left on device\n"
-            f"{AFTER}"
-        ),
-    ),
-    (
-        "disk-full-in-script",
-        job(
-            f"{STEP}/tmp/ccA1b2.s: Assembler messages:\n"
-            "fatal error: error writing to /tmp/ccA1b2.s: No space left on device\n"
-            f"compilation terminated.\nmake: *** [Makefile:10: foo.o] Error 1\n{AFTER}".replace(
-                "/tmp/ccA1b2.s: Assembler messages:\n", ""
-            )
-        ),
-    ),
-    (
         "registry-rate-limit-in-script",
         job(
             f"{STEP}#2 [internal] load metadata for docker.io/library/alpine:3.20\n"
@@ -174,6 +157,33 @@ LEADS = [
         ),
     ),
 ]
+
+FULL_DISKS = [
+    (
+        "disk-full-in-script",
+        job(
+            f"{STEP}cp: error writing '/builds/g/app/dist/all.tar': No space left on device\n"
+            f"{AFTER}"
+        ),
+    ),
+    (
+        "disk-full-in-script",
+        job(
+            f"{STEP}/tmp/ccA1b2.s: Assembler messages:\n"
+            "fatal error: error writing to /tmp/ccA1b2.s: No space left on device\n"
+            f"compilation terminated.\nmake: *** [Makefile:10: foo.o] Error 1\n{AFTER}".replace(
+                "/tmp/ccA1b2.s: Assembler messages:\n", ""
+            )
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "failing"), FULL_DISKS)
+def test_a_script_may_have_filled_the_disk_itself(rule: str, failing: Failing) -> None:
+    ruled = recognise(failing, CLEAN)
+    assert ruled is not None
+    assert (ruled.rule, ruled.verdict, ruled.certain) == (rule, "infrastructure", False)
 
 
 @pytest.mark.parametrize(("rule", "failing"), RECOGNISED)
@@ -231,7 +241,10 @@ def test_the_line_of_the_configuration_is_found(errors: str, line: int) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    named = {rule for rule, _ in [*RECOGNISED, *LEADS]} | {"api", "runner-not-provided"}
+    named = {rule for rule, _ in [*RECOGNISED, *LEADS, *FULL_DISKS]} | {
+        "api",
+        "runner-not-provided",
+    }
     assert {rule.name for rule in RULES} == named
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.signature import normalised, signature
+from worker.core.signature import exact_errors, last_words, normalised, signature
 
 PYTEST = """\
 …
@@ -99,3 +99,34 @@ def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
 def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:
     for line in ("/a" * 50_000, "a1" * 50_000, "error: " + "0:" * 50_000, "/tmp/" * 20_000):
         assert len(normalised(line)) <= 800
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "instead", "same"),
+    [
+        ("E   assert 211 == 213", "211", "209", False),
+        ("FAILED tests/test_a.py::test_x[3] - assert 0", "[3]", "[5]", False),
+        ("src/tax.c:41:5: error: unknown type name 'money'", "41:5", "38:7", True),
+        ("--- FAIL: TestSum (0.35s)", "0.35s", "1.20s", True),
+        ("E   TimeoutError: no answer in 30.2 s", "30.2", "31", True),
+        ("E   OSError: /tmp/tmpa1b2c3/out is gone", "tmpa1b2c3", "tmpx9y8z7", True),
+        ("src/app.ts(12,5): error TS2345: Argument of type 'A'", "12", "14", True),
+        ("src/app.ts(12,5): error TS2345: Argument of type 'A'", "2345", "2322", False),
+        ("E   KeyError: 'a' at 2026-11-20 10:00:00", "20 10:00", "21 11:30", True),
+    ],
+)
+def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, same: bool) -> None:
+    found = exact_errors([line])
+    assert found
+    assert (found == exact_errors([line.replace(part, instead)])) is same
+
+
+def test_the_last_words_of_a_script_say_where_it_hung() -> None:
+    runners = ["WARNING: step_script could not run to completion because the timeout was exceeded",
+               "ERROR: Job failed: execution took longer than 1h0m0s seconds"]  # fmt: skip
+    said = ["$ pytest", "tests/test_a.py::test_sync", "waiting for the lock after 3000 s"]
+    again = ["$ pytest", "tests/test_a.py::test_sync", "waiting for the lock after 2990 s"]
+    other = ["$ pytest", "tests/test_a.py::test_mail", "waiting for the lock after 3000 s"]
+    assert last_words([*said, *runners]) == last_words([*again, "", *runners])
+    assert last_words([*said, *runners]) != last_words([*other, *runners])
+    assert last_words(["$ make", "$ pytest", *runners]) == last_words(runners) == frozenset()

@@ -149,3 +149,19 @@ def test_a_named_line_is_known_as_one_that_the_change_adds(text: str, line: int)
 
 def test_added_lines_are_numbered_as_in_the_new_file() -> None:
     assert added_lines(HUNK + "@@ -9 +20,2 @@\n+a\n b\n") == {2, 3, 20}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1717: 0.04s call     app/sum.py::test_total",
+        "app/sum.py          25      0      6      0   100%",
+        " sum.py   |   85.71 |       50 |   33.33 |   85.71 | 12",
+        "/builds/team/service/app/sum.py:49: DeprecationWarning: 'fare' is ignored",
+        "app/sum.py::test_total PASSED [ 12%]",
+    ],
+)
+def test_what_stands_beside_an_error_names_nothing(line: str) -> None:
+    assert (
+        touches(f"FAILED tests/test_a.py::test_b\n{line}", [Changed("app/sum.py")], PROJECT) == ()
+    )

@@ -233,6 +233,17 @@ def commit(call: Call) -> Answer:
     return Answer(200, {"id": sha, "short_id": sha[:8], "title": "", "created_at": None})
 
 
+def commits(call: Call) -> Answer:
+    """The commits of the default branch, or those up to one of them, newest first."""
+    owner = call.project(Access.REPORTER)
+    name = call.one("ref_name", owner.default_branch)
+    shas = [each.sha for each in owner.history]
+    if name not in (owner.default_branch, *shas):
+        not_found("Commit")
+    end = shas.index(name) + 1 if name in shas else len(shas)
+    return paged(call, [views.commit(each) for each in reversed(owner.history[:end])])
+
+
 def statuses(call: Call) -> Answer:
     """What was reported on a commit from outside."""
     owner = call.project(Access.REPORTER)
@@ -263,6 +274,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_REPOSITORY}/tree", tree, PAGING | {"ref", "path", "recursive"}),
     Route("GET", f"{_REPOSITORY}/archive.tar.gz", source_archive, frozenset({"sha", "path"})),
     Route("GET", f"{_REPOSITORY}/compare", compare, frozenset({"from", "to", "straight"})),
+    Route("GET", f"{_REPOSITORY}/commits", commits, PAGING | {"ref_name"}),
     Route("GET", f"{_REPOSITORY}/commits/:sha", commit),
     Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", statuses, PAGING),
     Route("GET", "projects/:id/search", search, PAGING | {"scope", "search", "ref"}),

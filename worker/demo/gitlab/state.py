@@ -41,7 +41,10 @@ class Token:
 
 @dataclass(slots=True)
 class Project:
-    """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha."""
+    """A project; `commits` maps a sha to its whole tree, `refs` a branch to its sha.
+
+    `history` holds the commits of its default branch as they are listed, oldest first.
+    """
 
     id: int
     path: str
@@ -55,6 +58,7 @@ class Project:
     merge_requests: dict[int, "MergeRequest"] = field(default_factory=dict)
     statuses: dict[str, list["Status"]] = field(default_factory=dict)
     ci_errors: list[str] = field(default_factory=list)
+    history: list["Commit"] = field(default_factory=list)
     public_jobs: bool = True
     builds_access: str = "enabled"
 

@@ -1,0 +1,112 @@
+"""The note that the product posts in a labelled world, from the pipeline's webhook on."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.fakes import ScriptedModel, says
+from tests.jobs import MemoryDriver
+from tests.labelled_worlds import Built, World, build
+from worker import job, wiring
+from worker.core.ports import Reply
+from worker.core.triggers import PipelineFailed
+from worker.core.verdict import Verdict
+from worker.demo.gitlab import GitLabSim
+from worker.deps import Deps
+from worker.forge.note import HEADLINES
+from worker.settings.loading import load
+
+LABELS = {
+    Verdict.FLAKY: "flaky",
+    Verdict.TARGET: "preexisting",
+    Verdict.INFRASTRUCTURE: "infrastructure",
+    Verdict.CHANGE: "change",
+    Verdict.UNKNOWN: "none",
+    Verdict.ABSTAIN: "none",
+}
+VERDICTS = {
+    "flaky": Verdict.FLAKY,
+    "preexisting": Verdict.TARGET,
+    "infrastructure": Verdict.INFRASTRUCTURE,
+    "change": Verdict.CHANGE,
+    "none": Verdict.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A posted note: the label that its headline stands for, and its body."""
+
+    headline: str
+    body: str
+
+
+def unhelpful(world: World) -> Posted:
+    """The note where the model cannot tell: its headline is what the product settles by itself."""
+    return post_note(world, "none")
+
+
+def misled(world: World) -> Posted:
+    """The note where the model is wrong, and quotes the log for it."""
+    return post_note(world, wrong_label(world))
+
+
+def wrong_label(world: World) -> str:
+    """A verdict that is plainly wrong in a world."""
+    return str([*world.fields["expect"].get("never", ()), "change"][0])
+
+
+def post_note(world: World, label: str) -> Posted:
+    """The note where the model's verdict is this one."""
+    with GitLabSim() as sim, TemporaryDirectory() as folder:
+        built = build(world, sim)
+        model = ScriptedModel([_answer(built, VERDICTS[label])] * 3)
+        parts = replace(
+            _parts(sim, built, Path(folder)),
+            model=lambda: model,
+            sandboxes=MemoryDriver(),
+            tools=lambda: "",
+        )
+        job.run(_trigger(built), parts)
+        assert sim.unexpected == []
+        (note,) = [each for each in built.scene.mr.notes() if each.author is built.scene.bot]
+        return Posted(_headline(note.body), note.body)
+
+
+def _parts(sim: GitLabSim, built: Built, folder: Path) -> Deps:
+    environment = {
+        "GITLAB_URL": sim.url,
+        "GITLAB_READ_TOKEN": built.scene.read_token,
+        "GITLAB_WRITE_TOKEN": built.scene.write_token,
+        "GITLAB_WEBHOOK_SECRET": "labelled-worlds-secret-0123456789",
+        "ANTHROPIC_API_KEY": "sk-ant-nobodys-key",
+        "SANDPIPER_BROKER": "memory://",
+        "SANDPIPER_STORE": f"file://{folder}/store",
+    }
+    return wiring.deps(load(None, environment))
+
+
+def _trigger(built: Built) -> PipelineFailed:
+    """What the door makes of the pipeline's webhook."""
+    mr, failed = built.scene.mr, built.pipeline
+    return PipelineFailed(
+        failed.project.id, failed.id, failed.sha, mr.source_branch, mr.iid, mr.project.id
+    )
+
+
+def _answer(built: Built, verdict: Verdict) -> Reply:
+    """A whole answer whose quote is the first line of the log."""
+    first = (built.job.trace or b"").decode().partition("\n")[0]
+    quote = f"- job {built.job.id} line 1: {first}\n" if first else ""
+    return says(
+        f"## Verdict\n{verdict}\n\n## Failed\n{built.job.name}\n\n"
+        f"## Cause\nThe tests ran and did not pass.\n\n## Evidence\n{quote}\n"
+        "## What to do\nLook at the log once more.\n"
+    )
+
+
+def _headline(body: str) -> str:
+    found = re.search(r"^\*\*(.+)\*\*$", body, re.MULTILINE)
+    assert found, body
+    return next(LABELS[verdict] for verdict, words in HEADLINES.items() if words == found[1])

@@ -3,12 +3,15 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock bench image clean
+.PHONY: help demo test test-fast check types laws format lock bench image clean
 ARGS ?=
 BASE ?= $(SANDPIPER_BASE)
+CORES := $(shell nproc)
+# The tests of the whole product wait more than they work.
+PROCESSES ?= $(shell echo $$(($(CORES) + 1)))
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  More arguments: make test ARGS="-k note", make demo ARGS="--model anthropic/claude-sonnet-5-5"'
 	@echo '  A pinned base:  make image BASE=debian:bookworm-slim@sha256:…'
@@ -19,13 +22,23 @@ demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
 
 test: ## Every test, on real containers, real brokers and a real S3 server
 	@.ci/venv dev
-	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest $(ARGS)
+	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest -n $(PROCESSES) $(ARGS)
+
+test-fast: ## The inner loop: what needs no services and is not slow, with fewer random inputs
+	@.ci/venv dev
+	.venv/bin/pytest -q -n $(CORES) --without-services --attack-inputs 100 -m 'not slow' \
+	  --ignore tests/unit/demo --ignore tests/unit/simulators tests/unit tests/wire $(ARGS)
 
 check: ## Format, lint, types and the structure of the house; needs no services
 	@.ci/venv dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types laws
+
+types:
 	.venv/bin/mypy
+
+laws:
 	.venv/bin/pytest -q tests/law
 
 format: ## Format the code, mend what ruff can mend, make what is made from the settings

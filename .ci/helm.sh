@@ -1,8 +1,9 @@
 # Helm for the chart's tests. Sourced by with-services.
 #
 # The one that is installed is used. Where there is a Go toolchain instead, one is built, once for
-# this machine: behind the command, since it takes some minutes of both of two cores. The tests that
-# need it run last and wait for it. Without either they are skipped.
+# this machine: behind the command, and nearly only while nothing else wants the cores, since it takes
+# some minutes of two. The tests that need it run last, wait for it, and let it have its share of the
+# cores by then: FILE.building holds its process group. Without either they are skipped.
 
 HELM_VERSION=v3.19.0
 
@@ -35,9 +36,11 @@ use_helm() {
 build_helm() {
   local folder=$1 minor=k8s.io/client-go status=0
   local version=helm.sh/helm/v3/pkg/chartutil
-  GOPATH=$folder/go GOCACHE=$folder/cache GOBIN=$folder/bin GOFLAGS=-modcacherw nice -n 19 \
-    go install -trimpath -ldflags "-s -w -X $version.k8sVersionMajor=1 -X $version.k8sVersionMinor=34" \
-    "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" || status=$?
+  GOPATH=$folder/go GOCACHE=$folder/cache GOBIN=$folder/bin GOFLAGS=-modcacherw \
+    setsid nice -n 19 go install -trimpath -ldflags "-s -w -X $version.k8sVersionMajor=1 -X $version.k8sVersionMinor=34" \
+    "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" &
+  echo $! >"$folder/helm.building"
+  wait $! || status=$?
   [[ $status -ne 0 ]] || mv "$folder/bin/helm" "$folder/helm"
   rm -rf "$folder/go" "$folder/cache" "$folder/bin" "$folder/helm.building"
   return "$status"
@@ -47,7 +50,7 @@ build_helm() {
 stop_helm() {
   [[ -n ${helm_pid:-} ]] || return 0
   if kill -0 "$helm_pid" 2>/dev/null; then
-    pkill -P "$helm_pid" 2>/dev/null || true
+    kill -- "-$(<"$SANDPIPER_TEST_HELM.building")" 2>/dev/null || true
     rm -f "$SANDPIPER_TEST_HELM.building"
   fi
   wait "$helm_pid" 2>/dev/null || true

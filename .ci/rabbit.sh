@@ -1,6 +1,7 @@
 # A RabbitMQ server for one command. Sourced by with-services.
 #
-# SANDPIPER_TEST_RABBIT names a server to use. Otherwise a private node is started: its own name,
+# SANDPIPER_TEST_RABBIT names a server to use; tests in several processes want its virtual hosts gw0,
+# gw1, … Otherwise a private node is started: its own name,
 # ports, cookie and data, all in a temporary directory; no epmd, no management, nothing that stays.
 
 use_rabbit() {
@@ -65,7 +66,9 @@ log.console = true
 log.console.level = error
 log.file = false
 disk_free_limit.absolute = 1MB
+load_definitions = $rabbit_dir/definitions.json
 END
+  rabbit_definitions "$((2 * $(nproc)))" >"$rabbit_dir/definitions.json"
   local env=(
     PATH="$PATH" LANG=C.UTF-8 HOME="$rabbit_dir"
     ERL_EPMD_PORT=$((port + 2)) ERL_EPMD_ADDRESS=127.0.0.1
@@ -88,6 +91,20 @@ END
   env -i "${env[@]}" setsid setpriv --pdeathsig TERM "$server" \
     >>"$rabbit_dir/log" 2>&1 </dev/null &
   rabbit_pid=$!
+}
+
+# rabbit_definitions COUNT: the usual user, and a virtual host for each process of the tests.
+rabbit_definitions() {
+  local hosts=(/) vhosts=() permissions=() host number
+  for ((number = 0; number < $1; number++)); do hosts+=("gw$number"); done
+  for host in "${hosts[@]}"; do
+    vhosts+=("{\"name\": \"$host\"}")
+    permissions+=("{\"user\": \"guest\", \"vhost\": \"$host\",
+      \"configure\": \".*\", \"write\": \".*\", \"read\": \".*\"}")
+  done
+  local IFS=,
+  printf '{"users": [{"name": "guest", "password": "guest", "tags": ["administrator"]}],
+    "vhosts": [%s], "permissions": [%s]}' "${vhosts[*]}" "${permissions[*]}"
 }
 
 stop_rabbit_processes() {

@@ -1,6 +1,7 @@
 # A Redis server for one command. Sourced by with-services.
 #
-# SANDPIPER_TEST_REDIS names a server to use. One that merely happens to run on this machine is not
+# SANDPIPER_TEST_REDIS names a server to use; each process of the tests has a database of its own,
+# from the one that is named upwards. One that merely happens to run on this machine is not
 # touched, since the tests empty the database they are given: a private one is started on a free
 # port instead, in memory only, and dies with this run.
 
@@ -31,7 +32,7 @@ start_redis() {
     if port_taken "$port"; then continue; fi
     # pdeathsig: it ends with this shell, however that ends.
     setsid setpriv --pdeathsig TERM redis-server --bind 127.0.0.1 --port "$port" --save '' \
-      --appendonly no --dir "$redis_dir" >"$redis_dir/log" 2>&1 </dev/null &
+      --databases 64 --appendonly no --dir "$redis_dir" >"$redis_dir/log" 2>&1 </dev/null &
     redis_pid=$!
     until port_taken "$port"; do
       kill -0 "$redis_pid" 2>/dev/null || continue 2

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import kombu
 import pytest
 import redis
+
+from tests.parallel import worker_number
 
 QUEUE = "celery"
 KEEPING = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
@@ -77,8 +80,10 @@ def running_redis(folder: Path, port: int, *options: str) -> Iterator[RedisServe
 
 @pytest.fixture
 def redis_url() -> Iterator[str]:
-    """An empty database of the Redis at SANDPIPER_TEST_REDIS."""
-    url = _named("SANDPIPER_TEST_REDIS")
+    """An empty database of the Redis at SANDPIPER_TEST_REDIS, another one for each test process."""
+    parts = urlsplit(_named("SANDPIPER_TEST_REDIS"))
+    first = int(parts.path.strip("/") or 0)
+    url = parts._replace(path=f"/{first + (worker_number() or 0)}").geturl()
     with redis.Redis.from_url(url) as client:
         client.flushdb()
         yield url
@@ -87,8 +92,13 @@ def redis_url() -> Iterator[str]:
 
 @pytest.fixture
 def rabbit_url() -> Iterator[str]:
-    """The RabbitMQ at SANDPIPER_TEST_RABBIT, without the worker's queue."""
-    url = _named("SANDPIPER_TEST_RABBIT")
+    """The RabbitMQ at SANDPIPER_TEST_RABBIT, without the worker's queue.
+
+    Each of several test processes has a virtual host of its own: gw0, gw1, …
+    """
+    url, number = _named("SANDPIPER_TEST_RABBIT"), worker_number()
+    if number is not None:
+        url = urlsplit(url)._replace(path=f"/gw{number}").geturl()
     _without_queue(url)
     yield url
     _without_queue(url)

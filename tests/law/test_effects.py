@@ -57,6 +57,7 @@ def effects(names: list[str], folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_importing_a_module_of_the_product_does_nothing() -> None:
     assert none(effects([module.name for module in product()], ROOT))
 

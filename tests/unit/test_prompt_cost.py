@@ -55,6 +55,7 @@ def session(seed: int) -> Session:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [True, False], ids=["claude api", "block by block"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_newest_living_entry_is_read_by_the_next_request(seed: int, runs: bool) -> None:

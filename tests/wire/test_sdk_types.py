@@ -60,6 +60,7 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", SDKS)
 @pytest.mark.parametrize("case", list(conversations("")))
 def test_every_golden_body_is_one_the_sdk_could_send(codec: str, case: str) -> None:

@@ -104,6 +104,7 @@ def test_what_the_list_of_turns_lacks_comes_last(tmp_path: Path) -> None:
     assert sessions(read_rows(store, find_sessions(store, store.recent))) == [3, 2, 1]
 
 
+@pytest.mark.slow
 def test_one_project_is_named_by_its_id_its_path_or_a_glob(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     keep(store, made(1, 7, "aviary/tern"))
@@ -122,6 +123,7 @@ def test_one_project_is_named_by_its_id_its_path_or_a_glob(tmp_path: Path) -> No
     assert found("aviary/none") == []
 
 
+@pytest.mark.slow
 def test_what_is_not_shown_is_said_with_the_way_to_it(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     for number in range(1, 53):
@@ -133,6 +135,7 @@ def test_what_is_not_shown_is_said_with_the_way_to_it(tmp_path: Path) -> None:
     assert (len(whole.stdout.splitlines()), whole.stderr) == (52, b"")
 
 
+@pytest.mark.slow
 def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     for number in range(len(DAMAGED) + 2):
@@ -151,12 +154,14 @@ def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Pat
     assert [row["status"] for row in rows] == ["done", *["damaged"] * len(DAMAGED), "done"]
 
 
+@pytest.mark.slow
 def test_what_a_stored_session_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
     keep(FolderStore(tmp_path), replace(made(1), model="\x1b[2J\nfake line"))
     (line,) = run(tmp_path, "list").stdout.splitlines()
     assert b"\x1b" not in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"{", b"\xff", b"[" * 200_000])
 def test_a_damaged_session_is_refused_in_one_line_and_its_bytes_can_be_had(
     tmp_path: Path, data: bytes

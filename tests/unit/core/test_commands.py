@@ -181,6 +181,7 @@ def test_nobody_mentions_a_bot_without_a_name() -> None:
     assert parse("/sandpiper stop", "") == STOP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

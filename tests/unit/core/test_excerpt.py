@@ -176,6 +176,7 @@ def test_a_trace_in_pieces_is_cleaned_as_a_whole_one(size: int) -> None:
     assert b"".join(logs.pieces(pieces(raw, size))) == logs.clean(raw)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_log() -> None:
     def peak(count: int) -> int:
         part = log(*calm(8_000), *FAILURES["go"])

@@ -91,6 +91,7 @@ def test_what_the_rules_advise_names_no_host() -> None:
         assert without_hosts(rule.to_do, ()) == rule.to_do
 
 
+@pytest.mark.slow
 @pytest.mark.attack("memory")
 def test_no_host_gets_through_among_other_text(
     attack_inputs: int, record_property: Callable[[str, object], None]

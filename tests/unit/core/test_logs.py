@@ -241,6 +241,7 @@ def test_gaps_are_marked_and_lines_stay_in_order() -> None:
             assert int(following.split(":")[0]) == int(line.split(":")[0]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [200, 1_000, 4_096])
 def test_a_preview_keeps_to_its_limit_whatever_the_log(limit: int) -> None:
     seeded = random.Random(limit)

@@ -76,6 +76,7 @@ def test_two_markers_far_apart_take_no_log_between_them() -> None:
     assert PLAIN.text(text) == text
 
 
+@pytest.mark.slow
 def test_hostile_keys_take_linear_time() -> None:
     begin, end = (line + "\n" for line in (KEYS["pkcs8"][0], KEYS["pkcs8"][-1]))
     body = made(BASE64, 64) + "\n"

@@ -147,6 +147,7 @@ SEEDS = (
 FILLERS = ("", " ", "a1B", "x1_", "aaaaaaaa.", "=", "@", "\\n")
 
 
+@pytest.mark.slow
 def test_every_shape_takes_linear_time_for_hostile_text(
     record_property: Callable[[str, object], None],
 ) -> None:

@@ -33,6 +33,7 @@ def test_a_diff_is_hunks_only_with_the_breaking_line_added(case: Case) -> None:
     assert "\n+        if merged and merged[-1].overlaps(window):\n" in diff
 
 
+@pytest.mark.slow
 def test_the_base_passes_and_the_head_fails(case: Case, tmp_path: Path) -> None:
     assert pytest_says(case.base_files, tmp_path / "base").startswith("1 passed")
     assert pytest_says(case.head_files, tmp_path / "head").startswith("1 failed")

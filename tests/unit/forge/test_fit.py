@@ -71,6 +71,7 @@ def _main_sentences(finding: Finding) -> tuple[str, str]:
     return split_sentences(finding.cause)[0], split_sentences(finding.to_do)[0]
 
 
+@pytest.mark.slow
 def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
     attack_inputs: int,
 ) -> None:

@@ -81,6 +81,7 @@ def test_every_note_passes(hostile: str) -> None:
         assert problems(body, HOSTS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_finding_is_short_whatever_is_in_it(hostile: str) -> None:
     for body in findings((hostile + " ") * 20 + " word" * 400):
@@ -178,6 +179,7 @@ def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
     assert forge.find(subject, MARKER, "") == NoteRef(1)
 
 
+@pytest.mark.slow
 def test_a_hostile_body_is_looked_at_in_time() -> None:
     for bit in ("[", "`", "*", "<", "> ", "- ", "![", "](", "&", "| a ", "\\", "_a", "<sub>"):
         body = marked(bit * (lint.MAX_SIZE // 2 // len(bit) - 100))

@@ -135,6 +135,7 @@ def test_nothing_survives_on_one_line(hostile: str) -> None:
     assert rendering.dangers(f"**Cause:** {body}", HOSTS) == []
 
 
+@pytest.mark.slow
 def test_nothing_survives_in_any_combination() -> None:
     seeded = random.Random(11)
     table = "| a | b |\n|---|---|\n| {} |"
@@ -246,6 +247,7 @@ def test_a_block_of_code_shows_its_text(text: str) -> None:
     assert rendering.dangers(block) == []
 
 
+@pytest.mark.slow
 def test_neutralising_takes_linear_time_for_hostile_text() -> None:
     bits = [
         "`",

@@ -225,6 +225,7 @@ def test_no_token_is_posted_whatever_the_model_does() -> None:
         assert "[redacted: gitlab-token" in body.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_a_body_is_capped() -> None:
     huge = "<b> & @all [x] " * 20_000
     finding = Finding(failed=huge, cause=huge, to_do=huge, details=huge)

@@ -169,6 +169,7 @@ def test_what_a_sandbox_never_packs_is_refused_soon(crafted: bytes) -> None:
     assert time.thread_time() - started < 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.attack("archives")
 def test_a_bomb_is_not_unpacked_to_its_end() -> None:
     packer, packed = zlib.compressobj(wbits=31), b""

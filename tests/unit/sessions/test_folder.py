@@ -57,6 +57,7 @@ def won_by_processes(mode: str, root: Path) -> dict[str, list[int]]:
     }
 
 
+@pytest.mark.slow
 def test_of_many_processes_exactly_one_takes_over_each_expired_claim(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     for turn in range(contender.TURNS):
@@ -70,6 +71,7 @@ def test_of_many_processes_exactly_one_takes_over_each_expired_claim(tmp_path: P
             assert held == Claim(name, "t", 100.0)
 
 
+@pytest.mark.slow
 def test_of_many_processes_exactly_one_commits_each_turn(tmp_path: Path) -> None:
     won = won_by_processes("commit", tmp_path)
     turns = sorted(turn for mine in won.values() for turn in mine)

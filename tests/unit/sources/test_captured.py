@@ -96,6 +96,7 @@ def test_nothing_of_another_project_is_read(sim: GitLabSim, scene: Scene, reader
             captured(reader).lines(RepoFile(path))
 
 
+@pytest.mark.slow
 def test_lines_after_a_cut_have_no_numbers_and_binary_files_no_lines(
     reader: Reader, scene: Scene
 ) -> None:

@@ -279,6 +279,7 @@ def test_an_answer_that_says_it_is_not_packed_is_taken(store: Store) -> None:
     assert WebReader(store.url, "Konflux").one("/x", Anything, "it") == Anything()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_what_gitlab_packs_is_unpacked_in_bounded_memory(store: Store, times: int) -> None:
     coding = ", ".join(["gzip"] * times)

@@ -235,6 +235,7 @@ def test_secrets_are_gone_from_what_is_kept(cluster: Cluster) -> None:
     assert again.lines(TaskStep("scan", "scan")) == ["***"]
 
 
+@pytest.mark.slow
 def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:
     with_pod(cluster)
     size = konflux.MAX_LOG + 1_000_000

@@ -231,6 +231,7 @@ def test_a_pipeline_without_failed_jobs_says_where_else_to_look(
     assert json.loads(document.data)["pipeline"]["yaml_errors"].startswith("jobs:a")
 
 
+@pytest.mark.slow
 def test_jobs_past_the_cap_are_said_to_be_missing(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:

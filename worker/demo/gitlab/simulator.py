@@ -82,7 +82,8 @@ class GitLabSim(World):
         self._faults: list[_Fault] = []
         self._outage: _Fault | None = None
         self._outbox: queue.Queue[Event | None] = queue.Queue()
-        self._http = httpx.Client(timeout=10.0, trust_env=False)
+        # Hooks go to this machine, in plain HTTP: no certificates are read for them.
+        self._http = httpx.Client(timeout=10.0, trust_env=False, verify=False)
         self._server = Loopback("gitlab-sim", self._endpoint)
         self._postman = threading.Thread(target=self._deliver, name="gitlab-sim-hooks", daemon=True)
         self.note_listeners.append(self._on_note)

@@ -1,0 +1,84 @@
+"""How the suite is spread over processes, by pytest-xdist: `pytest -n 3`.
+
+A group of tests runs in one process, one test after the other. Each file is a group, but of
+`tests/flow` each test, since they last seconds and share nothing; and some files share what there
+is only once. What lasts long begins first, so that no process is left with it at the end.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent
+GROUPS = {
+    "deploy/test_image.py": "engine",
+    "flow/test_faults_sandbox.py": "engine",
+    "flow/test_doctor.py": "doctor",
+    "unit/doctor/test_parts.py": "doctor",
+}
+"""Builds and restarts keep the machine busy enough one by one; doctors' sandboxes have one name."""
+WHOLE = {"law": "law"}
+"""Folders whose files share what takes long to make: the syntax trees of the house."""
+ORDER = ("flow", "contract", "deploy", "unit", "wire", "law", "attacks")
+SERVICES = frozenset({"sandbox_image", "redis_url", "rabbit_url"})
+"""Fixtures that need what `.ci/with-services` starts."""
+
+
+def worker_number() -> int | None:
+    """Which of several test processes this is, from 0; None if it is the only one."""
+    name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    return int(name.removeprefix("gw")) if name else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--without-services`: leave out what `.ci/with-services` is needed for."""
+    parser.addoption(
+        "--without-services", action="store_true", help="leave out tests that need services"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests into the order in which they begin."""
+    if config.getoption("--without-services"):
+        left_out = [item for item in items if needs_services(item)]
+        items[:] = [item for item in items if not needs_services(item)]
+        config.hook.pytest_deselected(items=left_out)
+    items.sort(key=lambda item: rank(item.path.relative_to(ROOT).as_posix()))
+
+
+def needs_services(item: pytest.Item) -> bool:
+    """Whether a test asks for a fixture that needs a service."""
+    return not SERVICES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def rank(path: str) -> int:
+    """When a file begins. The chart's is the last: Helm may still be built while others run."""
+    folder = path.partition("/")[0]
+    if path.startswith("deploy/test_chart"):
+        return len(ORDER)
+    if GROUPS.get(path) == "engine":
+        return -1
+    return ORDER.index(folder)
+
+
+def group_of(nodeid: str) -> str:
+    """The group of the test `tests/FOLDER/FILE::NAME`."""
+    path = nodeid.partition("::")[0].removeprefix("tests/")
+    folder = path.partition("/")[0]
+    alone = nodeid if folder == "flow" else path
+    return GROUPS.get(path) or WHOLE.get(folder) or alone
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out group after group."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)

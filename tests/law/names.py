@@ -1,0 +1,124 @@
+"""Names and citations that the house does without: `python -m tests.law.names` lists them."""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+from tests.law.house import Function, Module, product
+
+_PREPOSITIONS = """
+about above after against along among around as at before behind below beside between beyond by down
+during except for from in inside into near of off on onto out outside over past per since through to
+toward under until up upon via with within without
+"""
+_PARTICIPLES = """
+been begun bent bound bought broken brought built caught chosen dealt done drawn driven fallen fed
+felt forgotten fought found frozen given gone grown heard held hidden kept known laid led left lost
+made meant met paid proven risen said seen sent shaken shown slept sold spent spoken sprung stolen
+struck stuck sworn taken taught thrown told torn understood withdrawn withheld woken won worn
+written
+"""
+_OTHERS = """
+bed binding bring building ceiling embed exceed feed finding hardening heading king listing meaning
+need padding ping pricing proceed reasoning red ring seed setting shed shred sibling sighting sled
+something speed spring string succeed swing thing thinking timing warning wing
+"""
+PREPOSITIONS = frozenset(_PREPOSITIONS.split())
+PARTICIPLES = frozenset(_PARTICIPLES.split())
+"""Irregular ones; the others are known by their endings."""
+NOT_PARTICIPLES = frozenset(_OTHERS.split())
+"""Verbs and nouns that end like one."""
+ALLOWED = {
+    "DiffFile.collapsed": "GitLab's field",
+    "Discussion.resolved": "GitLab's field",
+    "Note.resolved": "GitLab's field",
+    "Job.erased": "GitLab's word for a log that was deleted",
+    "TestRequest.created": "Testing Farm's field",
+    "TestRequest.updated": "Testing Farm's field",
+    "Step.terminated": "Tekton's field",
+    "MetricsSettings.enabled": "a key of the configuration file",
+    "TierSettings.above": "a key of the configuration file",
+    "TierSettings.since": "a key of the configuration file",
+    "Settings.known": "a key of the configuration file",
+}
+"""Names that stay, with the reason."""
+CITATION = re.compile(
+    r"wire-(?:gitlab|misc|models)\b|\blaws? \d+\b|\bseeds? \d{3}\b|\bfields? \d+\.\d+",
+    re.IGNORECASE,
+)
+
+
+def is_bare(name: str) -> bool:
+    """Whether a name is nothing but a participle or a preposition."""
+    if name in NOT_PARTICIPLES:
+        return False
+    return (
+        name in PREPOSITIONS
+        or name in PARTICIPLES
+        or re.fullmatch(r"[a-z]+(ed|ing)", name) is not None
+    )
+
+
+def bare_names(module: Module) -> Iterator[str]:
+    """Where a module defines a public function, method or attribute with such a name."""
+    seen = set()
+    for line, name in _public(module.tree.body, ""):
+        if name not in seen and name not in ALLOWED and is_bare(name.rpartition(".")[2]):
+            seen.add(name)
+            yield f"{module.path}:{line}: {name}"
+
+
+def _public(body: Iterable[ast.stmt], owner: str) -> Iterator[tuple[int, str]]:
+    for node in body:
+        if isinstance(node, Function):
+            yield node.lineno, owner + node.name
+            if owner:
+                yield from _attributes(node, owner)
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from _public(node.body, f"{node.name}.")
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and owner:
+            yield node.lineno, owner + node.target.id
+
+
+def _attributes(method: Function, owner: str) -> Iterator[tuple[int, str]]:
+    """Attributes that a method sets on its object."""
+    for node in ast.walk(method):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        ):
+            yield node.lineno, owner + node.attr
+
+
+def citations(module: Module) -> Iterator[str]:
+    """Where a module cites a document that its reader does not have."""
+    for number, line in enumerate(module.source.splitlines(), 1):
+        for found in CITATION.finditer(line):
+            yield f"{module.path}:{number}: {found[0]}"
+
+
+def room_of(place: str) -> str:
+    """`worker/core/ports/x.py:7: …` stands in `worker/core`, `worker/app.py` in `worker`."""
+    return "/".join(place.partition(":")[0].split("/")[:-1][:2])
+
+
+def by_room(rule: Callable[[Module], Iterator[str]]) -> dict[str, list[str]]:
+    """What a rule finds in the product, room by room."""
+    found = sorted((place for module in product() for place in rule(module)), key=room_of)
+    return {room: list(places) for room, places in groupby(found, room_of)}
+
+
+def main() -> None:
+    """Print what is found, room by room, with the figures for the tables of `test_names.py`."""
+    for title, rule in (("Bare names", bare_names), ("Citations", citations)):
+        found = by_room(rule)
+        for places in found.values():
+            print(*places, sep="\n")
+        print(f"{title}:", {room: len(places) for room, places in found.items()})
+
+
+if __name__ == "__main__":
+    main()

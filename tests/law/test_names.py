@@ -18,7 +18,7 @@ BARE_NAMES: dict[str, int] = {
     "sandbox": 9,
     "sandbox/image": 17,
     "worker": 27,
-    "worker/core": 126,
+    "worker/core": 127,
     "worker/demo": 20,
     "worker/doctor": 9,
     "worker/forge": 12,

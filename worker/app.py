@@ -14,6 +14,7 @@ from worker.core.triggers import Trigger, from_message, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
 from worker.queue.consumer import Shift
+from worker.queue.journal import Journal
 from worker.queue.process import Sandpiper, WorkerStep
 from worker.queue.publisher import QUEUED_AT, Publisher
 from worker.settings import Settings
@@ -21,23 +22,25 @@ from worker.settings import Settings
 log = logging.getLogger("sandpiper.queue")
 
 TASK = "sandpiper.run"
-TRANSPORTS = {
-    "memory": "worker.queue.memory_transport:Transport",
-    "redis": "worker.redis_queue:Transport",
-    "rediss": "worker.redis_queue:Transport",
-}
-"""Where kombu's own way of a broker loses or delays messages."""
+MEMORY = "worker.queue.memory_transport:Transport"
+"""kombu's own polls for messages twice a second."""
 
 AGAIN = 3
 """Seconds until a message is taken again whose trigger the store could not keep."""
 
 
-def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatched) -> Sandpiper:
-    """The Celery app. `deps` is called once, when the worker starts or a job needs it."""
+def build(
+    settings: Settings,
+    deps: Callable[[], Deps],
+    watch: Watcher = unwatched,
+    journal: Callable[[], Journal] | None = None,
+) -> Sandpiper:
+    """The Celery app. `deps` is called once, when the worker starts or a job needs it; `journal`
+    where a trigger is accepted by a process that runs no jobs."""
     alone = settings.broker.startswith("memory://")
     app = Sandpiper("sandpiper", broker=_address(settings.broker), set_as_current=False)
     app.conf.update(
-        broker_transport=TRANSPORTS.get(settings.broker.partition("://")[0]),
+        broker_transport=MEMORY if alone else None,
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
@@ -47,6 +50,8 @@ def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatch
         # which read RabbitMQ's answers from under the main one: all of them wait for ever
         # (celery/worker/consumer/consumer.py, _restore_prefetch_count_after_connection_restart).
         worker_enable_prefetch_count_reduction=False,
+        # A Redis that has no memory left refuses; the worker waits until it has some again.
+        broker_channel_error_retry=True,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
@@ -55,7 +60,9 @@ def build(settings: Settings, deps: Callable[[], Deps], watch: Watcher = unwatch
     )
     setup_logging.connect(_keep_our_logging, weak=False)
     patience = settings.worker.lease * 4 / 3
-    app.shift = Shift(deps, Publisher(app, TASK), watch, alone=alone, patience=patience)
+    app.shift = Shift(
+        *(deps, Publisher(app, TASK), watch), journal=journal, alone=alone, patience=patience
+    )
     app.steps["worker"].add(WorkerStep)
     _add_task(app)
     return app
@@ -79,15 +86,7 @@ def _transport(settings: Settings) -> dict[str, Any]:
         # A message counts as queued when the broker has it, not when it was sent.
         return {"confirm_publish": True}
     if scheme.startswith("redis"):
-        # Redis hands a message out again when it is older than the time-out, finished or not
-        # (wire-misc 2.2). What is begun is safe in the journal, and the copy is dropped; the short
-        # time is for the moment between taking a message and noting it.
         return {
-            "visibility_timeout": max(1, int(settings.worker.lease)),
-            "unacked_restore_interval": settings.worker.heartbeat,
-            "unacked_restore_throttle": 1,
-            # Who dies while handing out again must not keep others from it for five minutes.
-            "unacked_mutex_expire": max(1, int(settings.worker.lease)),
             "priority_steps": [0],
             "socket_connect_timeout": 5,
             "socket_timeout": 30,

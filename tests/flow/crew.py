@@ -9,15 +9,20 @@ import pytest
 
 from tests.flow.product import Process, Product, containers, product
 from worker import app
-from worker.core.triggers import PipelineFailed
+from worker.core.progress import unwatched
+from worker.core.triggers import PipelineFailed, Trigger
 from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
+from worker.deps import Deps
 from worker.errors import StoreError
-from worker.queue.journal import FOLDER
+from worker.queue.consumer import Shift
+from worker.queue.journal import FOLDER, Journal
+from worker.queue.leases import Leases
 from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.settings import Settings
+from worker.wiring.clock import SystemClock
 
 HASTE = """\
 worker: {heartbeat: 0.25, lease: 1, grace: 10}
@@ -59,18 +64,35 @@ def at_work(made: Product) -> Iterator[Process]:
         yield running
 
 
-def fails(made: Product, pipeline: Pipeline | None = None) -> PipelineFailed:
-    """A pipeline's failure is on the queue, as the door would put it there."""
+def failure(made: Product, pipeline: Pipeline | None = None) -> PipelineFailed:
+    """What the door makes of a pipeline's failure."""
     which = pipeline or made.scene.pipeline
     mr = which.mr or made.scene.mr
-    trigger = PipelineFailed(
+    return PipelineFailed(
         mr.project.id, which.id, which.sha, mr.source_branch, mr.iid, mr.project.id
     )
-    settings = Settings(broker=made.env["SANDPIPER_BROKER"])
-    celery = app.build(settings, lambda: pytest.fail("the test is no worker"))
+
+
+def fails(made: Product, pipeline: Pipeline | None = None, store: Store | None = None) -> None:
+    """A pipeline's failure is accepted."""
+    with accepting(made, store) as accept:
+        accept(failure(made, pipeline))
+
+
+@contextmanager
+def accepting(made: Product, store: Store | None = None) -> Iterator[Callable[[Trigger], None]]:
+    """What the door does with a trigger."""
+    kept, clock = store or folder_store(made), SystemClock()
+    journal = Journal(kept.records, Leases(kept, clock), clock)
+    celery = app.build(Settings(broker=made.env["SANDPIPER_BROKER"]), _no_deps)
     with closing(Publisher(celery, app.TASK)) as publish:
-        publish(trigger)
-    return trigger
+        yield Shift(
+            *(_no_deps, publish, unwatched), journal=lambda: journal, alone=False, patience=1.0
+        ).accept
+
+
+def _no_deps() -> Deps:
+    pytest.fail("the test is no worker")
 
 
 def another(made: Product, number: int, trace: bytes = b"it failed\n") -> Pipeline:

@@ -54,7 +54,7 @@ def test_a_bucket_that_goes_away_at_a_checkpoint_at_the_files_and_at_the_commit_
         store = in_a_bucket(made, s3, between)
         for place in PLACES:
             between.away_at(place, AWAY)
-        crew.fails(made)
+        crew.fails(made, store=store)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(store), "it did not end")
         assert between.struck == PLACES
@@ -71,7 +71,7 @@ def test_a_slow_bucket_is_waited_for_and_nobody_is_taken_for_dead(
     with crew.hasty(tmp_path, crew.script(), redis_url) as made:
         store = in_a_bucket(made, s3, between)
         between.delay = 0.03
-        crew.fails(made)
+        crew.fails(made, store=store)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(store), "it did not end")
         assert "dead" not in worker.log.read_text()
@@ -114,7 +114,7 @@ def test_a_full_disk_keeps_the_finding_until_there_is_room(
     with crew.hasty(tmp_path, crew.script(last=fill), redis_url) as made:
         made.env["SANDPIPER_STORE"] = f"file://{small}/store"
         store = FolderStore(small / "store")
-        crew.fails(made)
+        crew.fails(made, store=store)
         with crew.at_work(made) as worker:
             worker.until(lambda: len(made.model.answers) == 3, "the model was not asked")
             worker.until(lambda: "the disk is full" in worker.log.read_text(), "it was not full")

@@ -121,7 +121,6 @@ ROOMS = {
     "worker.job": Room(
         (*STORY, "worker.conversation", "worker.feedback", "worker.replies", "worker.living")
     ),
-    "worker.redis_queue": Room(outside=("kombu", "redis")),
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
     "worker.queue": Room((*PURE, "worker.deps", "worker.job", "worker.log"), ("celery", "kombu")),
     "worker.maintenance": Room((*STORY, "worker.conversation", "worker.queue.project_slots")),

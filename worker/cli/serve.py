@@ -46,7 +46,8 @@ def run(
     embedded = settings.broker.startswith("memory://")
     if embedded:
         wiring.require_worker(settings)
-    celery = app.build(settings, parts, watched.watch)
+    kept = None if embedded else wiring.journal(settings, watched)
+    celery = app.build(settings, parts, watched.watch, (lambda: kept) if kept else None)
     door = wiring.door(settings, app.enqueuer(celery), process.readiness(celery), watched)
     server = wiring.server(door, host, port)
     ending = _signalled(lambda: process.leave(celery))

@@ -10,6 +10,7 @@ from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import QueueError, StoreError
 from worker.queue import delivery
+from worker.queue.journal import Journal
 from worker.queue.project_slots import Gate
 from worker.queue.recovery import Rescuer
 
@@ -23,12 +24,16 @@ class Publisher(Protocol):
         """Raises QueueError."""
         ...
 
+    def count_waiting(self) -> int:
+        """How many messages no worker has taken yet. Raises QueueError."""
+        ...
+
 
 class Shift:
     """The parts of this process's jobs, made once, and its share in what others left lying.
 
-    `publish` puts a trigger on the queue. `alone` says that the queue is in this process's memory:
-    then it is the journal that a trigger is safe in.
+    `publish` puts a trigger on the queue. `journal` makes the journal of a process that has no
+    other parts of a job. `alone` says that the queue is in this process's memory.
     """
 
     def __init__(
@@ -37,10 +42,12 @@ class Shift:
         publish: Publisher,
         watch: Watcher,
         *,
+        journal: Callable[[], Journal] | None = None,
         alone: bool,
         patience: float,
     ) -> None:
         self._make, self._publish, self._watch = make, publish, watch
+        self._journal = journal or (lambda: self.deps().journal)
         self._alone, self._patience = alone, patience
         self._made: Deps | None = None
         self._rescuer: Rescuer | None = None
@@ -55,16 +62,15 @@ class Shift:
             return self._made
 
     def accept(self, trigger: Trigger) -> None:
-        """Queue a trigger so that it is safe from now on. Raises QueueError."""
-        self._publish(trigger)
-        if not self._alone:
-            return
+        """Write a trigger into the journal, then queue it. Raises QueueError.
+
+        Once it is in the journal it is safe: without a message recovery finds it there.
+        """
         try:
-            # After the message, so that nobody waits for the disk; a run that was faster than this
-            # has left a record of what is done already, which the next look finds out.
-            self.deps().journal.accept(trigger)
+            self._journal().accept(trigger)
         except StoreError as error:
             raise QueueError(f"the trigger cannot be kept: {error}", transient=True) from error
+        self._publish(trigger)
 
     def work(self, trigger: Trigger, queued_at: float | None = None) -> None:
         """Run a trigger from the queue, put there at `queued_at` (epoch seconds, if known).
@@ -84,6 +90,7 @@ class Shift:
         self._rescuer = Rescuer(
             *(deps.journal, deps.leases, self._publish, deps.clock, self._patience, self._watch),
             admit=gate.admit,
+            count_waiting=self._publish.count_waiting,
         )
         self._rescuer.start(alone=self._alone)
 

@@ -49,8 +49,10 @@ class Rescuer:
         patience: float = PATIENCE,
         watch: Watcher = unwatched,
         admit: Callable[[int], int] = lambda project: 0,
+        count_waiting: Callable[[], int] = lambda: 0,
     ) -> None:
         self._admit = admit
+        self._count_waiting = count_waiting
         self._watch = watch
         self._journal, self._leases, self._enqueue = journal, leases, enqueue
         self._clock, self._patience = clock, patience
@@ -89,7 +91,9 @@ class Rescuer:
         self._living = self._leases.living
         names = list(self._journal.names())
         self._sights = {name: self._sights[name] for name in names if name in self._sights}
-        queued = sum(self._consider(name, afresh=died, first=first) for name in names)
+        for name in names:
+            self._read(name, afresh=died)
+        queued = sum(self._revive(name) for name in self._left(first=first))
         queued += sum(self._admit(project) for project in self._held())
         self._report()
         return queued
@@ -106,34 +110,60 @@ class Rescuer:
         oldest = max(0.0, self._clock.now() - min(waiting)) if waiting else 0.0
         self._watch(Backlog(len(waiting), len(entries) - len(waiting), oldest))
 
-    def _consider(self, name: str, *, afresh: bool, first: bool) -> bool:
+    def _read(self, name: str, *, afresh: bool) -> None:
+        """Read an entry unless that was done not long ago."""
         now, sight = self._clock.monotonic(), self._sights.get(name)
-        if sight is None or afresh or now - sight.read >= self._patience:
-            noted = self._journal.read(name)
-            if noted is None:
-                return False
-            same = sight is not None and sight.noted.version == noted.version
-            sight = _Sight(noted, now, sight.since if sight and same else now)
-            self._sights[name] = sight
-        if not self._lies(sight, now, first=first) or not self._journal.revive(sight.noted):
-            return False
-        trigger = sight.noted.entry.trigger
-        del self._sights[name]
-        self._enqueue(trigger)
-        log.warning("trigger %s is queued again", trigger_id(trigger))
-        return True
+        if sight is not None and not afresh and now - sight.read < self._patience:
+            return
+        noted = self._journal.read(name)
+        if noted is None:
+            self._sights.pop(name, None)
+            return
+        same = sight is not None and sight.noted.version == noted.version
+        self._sights[name] = _Sight(noted, now, sight.since if sight and same else now)
 
-    def _lies(self, sight: _Sight, now: float, *, first: bool) -> bool:
-        """Whether nobody will do anything about an entry."""
-        entry = sight.noted.entry
-        if entry.state in (State.PARKED, State.HELD):
+    def _left(self, *, first: bool) -> list[str]:
+        """The entries that nobody will do anything about."""
+        begun, unbegun = [], []
+        for name, sight in self._sights.items():
+            entry = sight.noted.entry
+            if entry.state in (State.PARKED, State.HELD):
+                continue
+            if not entry.owner:
+                unbegun.append(name)
+            elif not self._lives(entry.owner):
+                begun.append(name)
+        return begun + (unbegun if first else self._overdue(unbegun))
+
+    def _lives(self, owner: str) -> bool:
+        return owner.partition("/")[0] in self._living or self._leases.alive(owner)
+
+    def _overdue(self, unbegun: list[str]) -> list[str]:
+        """Of the entries that nobody has begun, those whose message must have been lost.
+
+        As long as the broker has any messages, theirs may be among them.
+        """
+        now = self._clock.monotonic()
+        waited = {name: now - self._sights[name].since for name in unbegun}
+        overdue = [name for name in unbegun if waited[name] >= self._patience_with(name)]
+        if not overdue or self._count_waiting() == 0:
+            return overdue
+        longest = self._patience * (1 << LONGEST)
+        return [name for name in overdue if waited[name] >= longest]
+
+    def _patience_with(self, name: str) -> float:
+        """Seconds that an entry may be nobody's; twice as many each time it is queued again."""
+        return self._patience * (1 << min(self._sights[name].noted.entry.queued, LONGEST))
+
+    def _revive(self, name: str) -> bool:
+        """Queue an entry again; False if another worker was faster."""
+        noted = self._sights[name].noted
+        if not self._journal.revive(noted):
             return False
-        if entry.owner.partition("/")[0] in self._living:
-            return False
-        if entry.owner:
-            return not self._leases.alive(entry.owner)
-        patience = self._patience * 2 ** min(entry.queued, LONGEST)
-        return first or now - sight.since >= patience
+        del self._sights[name]
+        self._enqueue(noted.entry.trigger)
+        log.warning("trigger %s is queued again", trigger_id(noted.entry.trigger))
+        return True
 
     def _run(self) -> None:
         first = self._alone

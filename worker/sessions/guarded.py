@@ -1,8 +1,8 @@
 """Objects in a store that ignores conditional writes, made safe by the broker's Redis.
 
 What is only compared and swapped (claims, heartbeats, the journal) lies in Redis altogether; any
-other conditional write is made under a lock there. Redis needs persistence and no eviction, as for
-the queue (wire-misc 2.2).
+other conditional write is made under a lock there. Redis needs persistence and no eviction: what it
+forgets of the journal is lost, which no other store allows.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """The ASGI app: the only I/O of the door. It verifies, parses, routes, enqueues, and answers.
 
-Answering a webhook talks to nobody but the broker: GitLab gives up after 10 s (wire-gitlab 1.3).
+Answering a webhook talks to nobody but the store and the broker: GitLab gives up after 10 s.
 """
 
 import asyncio
@@ -63,9 +63,10 @@ def build(
 ) -> Starlette:
     """The receiver. Raises ConfigError without a secret.
 
-    `enqueue` may block (it runs in a thread) and raises QueueError when the broker is down; it may
-    still succeed after a 503, which is harmless because triggers are idempotent. `now` is in epoch
-    seconds. `ready` gives the reason why this process cannot work, or None, and may block too.
+    `enqueue` may block (it runs in a thread) and raises QueueError when the broker or the store is
+    down; the trigger may be done after a 503 too, which is harmless: triggers are idempotent. `now`
+    is in epoch seconds. `ready` gives the reason why this process cannot work, or None, and may
+    block too.
     Without `tokens`, CI jobs cannot ask.
     `queue_seconds` stays under the 10 s that GitLab waits for an answer (wire-gitlab 1.3).
     `told` hears of every request's kind and outcome; `page` is what /metrics answers, without it
@@ -103,9 +104,8 @@ class _Door:
     told: Callable[[str, str], None]
     page: Callable[[], bytes] | None
     seen: Seen = field(default_factory=Seen)
-    # One thread, which takes the next trigger without a turn of the event loop: several would wait
-    # for the same connection and contend for the CPU.
-    line: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "enqueue"))
+    # Each thread mostly waits for the store; more of them would only contend for the CPU.
+    line: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4, "enqueue"))
 
     async def webhook(self, request: Request) -> Response:
         return self._counted(request, await _refusing(self._admit, request))

@@ -1,7 +1,7 @@
 """The composition root: the only package that names concrete adapters."""
 
 from worker.webhook.connections import server
-from worker.wiring.doors import door, published
+from worker.wiring.doors import door, journal, published
 from worker.wiring.engines import driver, reap
 from worker.wiring.jobs import deps, dry
 from worker.wiring.kits import sources, tool_names
@@ -15,6 +15,7 @@ __all__ = [
     "door",
     "driver",
     "dry",
+    "journal",
     "models",
     "published",
     "reap",

@@ -8,11 +8,13 @@ from functools import partial
 from starlette.applications import Starlette
 
 from worker.core.limits import Limits
+from worker.core.ports import SessionStore
 from worker.core.triggers import Trigger
 from worker.maintenance import missed_pipelines
 from worker.pages.parts import Kept, Published
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
+from worker.sessions.store import Store
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
 from worker.webhook import http
@@ -55,11 +57,21 @@ def door(
     return built
 
 
-def _parked(kept: Kept) -> Iterator[str]:
-    """What was given up, of the first triggers in the journal; nothing here holds a lease."""
+def journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
+    """Where the door writes what it accepts. Raises ConfigError or StoreError."""
+    kept = store(settings)
+    return _journal(Store(watched.objects(kept.records)) if watched else kept)
+
+
+def _journal(kept: SessionStore) -> Journal:
+    """The journal, for a process that holds no leases."""
     clock = SystemClock()
-    journal = Journal(kept.records, Leases(kept, clock, "pages"), clock)
-    return missed_pipelines.parked(journal, MOST_READ)
+    return Journal(kept.records, Leases(kept, clock, "door"), clock)
+
+
+def _parked(kept: Kept) -> Iterator[str]:
+    """What was given up, of the first triggers in the journal."""
+    return missed_pipelines.parked(_journal(kept), MOST_READ)
 
 
 def published(settings: Settings) -> Published:

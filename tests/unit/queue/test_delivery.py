@@ -137,6 +137,25 @@ def test_what_nobody_takes_is_queued_again_after_a_growing_while(at: Job, queue:
     assert counts == [1, 0, 1]
 
 
+def test_what_the_broker_may_still_have_is_not_queued_again_for_long(at: Job, queue: Queue) -> None:
+    leases, journal = another(at)
+    journal.accept(at.trigger())
+    messages = [1]
+    rescuer = Rescuer(
+        *(journal, leases, queue.now.append, at.clock, PATIENCE), count_waiting=lambda: messages[0]
+    )
+    rescuer.look()
+    at.clock.time += 60 * PATIENCE
+    assert rescuer.look() == 0
+    messages[0] = 0
+    assert rescuer.look() == 1
+    messages[0] = 1
+    at.clock.time += 1
+    rescuer.look()
+    at.clock.time += 64 * PATIENCE
+    assert rescuer.look() == 1
+
+
 def test_a_fresh_queue_in_memory_gets_what_the_last_one_had(at: Job, queue: Queue) -> None:
     leases, journal = another(at)
     journal.accept(at.trigger())

@@ -54,6 +54,16 @@ def test_a_trigger_arrives_as_it_was_and_outlives_a_broken_connection(redis_url:
     assert queued(redis_url) == [TRIGGER, TRIGGER]
 
 
+def test_the_broker_tells_how_many_messages_wait(redis_url: str, rabbit_url: str) -> None:
+    for url in (redis_url, rabbit_url, "memory://"):
+        with publisher(url) as publish:
+            assert publish.count_waiting() == 0
+            publish(TRIGGER)
+            publish(TRIGGER)
+            assert publish.count_waiting() == 2
+        assert len(queued(url)) == 2
+
+
 def _database(url: str) -> str:
     return url.rpartition("/")[2]
 

@@ -70,7 +70,7 @@ class EchoKit:
     toolbox: EchoToolbox = field(default_factory=EchoToolbox)
     captures: OneLog = field(default_factory=OneLog)
     notes: str = ""
-    redacted: Mapping[str, int] = field(default_factory=dict)
+    redacted: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -87,7 +87,7 @@ class EchoKit:
     def survey(self) -> Survey:
         return Survey()
 
-    def redactions(self) -> Mapping[str, int]:
+    def redactions(self) -> Mapping[tuple[str, str], int]:
         return self.redacted
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:

@@ -2,14 +2,23 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from worker import salvage
 from worker.core import history, prompts
-from worker.core.context import ASKED, Context, NoteRef, Outcome, Status, Subject
+from worker.core.context import (
+    ASKED,
+    Context,
+    NoteRef,
+    Outcome,
+    Status,
+    Subject,
+    find_last_use,
+)
 from worker.core.limits import Spent
 from worker.core.messages import User
+from worker.core.note_difference import compare_note
 from worker.core.ports import SessionKey
 from worker.core.redacted_values import redact_values
 from worker.core.saved_files import find_saved_files
@@ -86,22 +95,22 @@ def begun(key: SessionKey, turn: int, reply: Replied | None, deps: Deps) -> Cont
 
 
 def resumed(
-    key: SessionKey,
     stored: Context,
     text: str,
     reply: Replied | None,
     deps: Deps,
     *,
     first_look: bool,
+    files_of: Sequence[int],
     asker: str = "",
 ) -> Context:
     """The turn after `stored`, in which `text` is asked, by the comment `reply` if by one.
 
-    `asker` says who asks, and where. `first_look` says that no model has looked into the failure
-    yet, and now one shall.
+    `asker` says who asks, and where. `first_look` says that no model has explained the failure yet,
+    and now one shall. `files_of` are the turns whose files can be restored, the newest first.
     """
     before = _looked_into(stored, first_look)
-    said = _continuation(key, before, text, asker, deps)
+    said = _continuation(before, text, files_of, asker, deps)
     context = replace(
         before,
         turn=before.turn + 1,
@@ -125,14 +134,18 @@ def _looked_into(stored: Context, first_look: bool) -> Context:
     return replace(stored, found_by="") if stored.found_by == ASKED else stored
 
 
-def _continuation(key: SessionKey, stored: Context, text: str, asker: str, deps: Deps) -> str:
-    files = _has_files(key, stored.turn, deps)
+def _continuation(
+    stored: Context, text: str, files_of: Sequence[int], asker: str, deps: Deps
+) -> str:
+    kept, used = next(iter(files_of), None), find_last_use(stored)
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
     return prompts.continuation(
         text,
         first_look=stored.found_by == ASKED,
-        files=files,
-        about=list(_about(stored, asker, deps, files=files)),
+        files=prompts.tell_files(kept, used),
+        about=list(_about(stored, asker, deps, files=kept is not None and kept >= used)),
+        used=used >= 0,
+        posted=deps.redact(_tell_posted(stored)),
         seconds=deps.clock.now() - stored.spent.started_at,
         changes=[
             *deleted,
@@ -153,12 +166,14 @@ def _about(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[
         yield prompts.tell_tools(tools)
 
 
-def _has_files(key: SessionKey, turn: int, deps: Deps) -> bool:
-    stored = deps.store.open_files(key, turn)
-    if stored is None:
-        return False
-    with stored:
-        return True
+def _tell_posted(stored: Context) -> str:
+    """What the last turn's readers were shown, as far as the model does not know it."""
+    outcome = stored.outcome
+    if outcome is None or is_forgotten(stored):
+        return ""
+    if stored.said:
+        return prompts.tell_posted(compare_note(stored.said, outcome.text))
+    return prompts.tell_unposted(outcome.reason) if outcome.status is Status.FAILED else ""
 
 
 def emptied(stored: Context, deps: Deps) -> Context:

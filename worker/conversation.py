@@ -123,7 +123,7 @@ def analyse(
         watched = _stoppable(watch, key, 0, deps, superseded)
         begun = unfinished is not None
         private = internal or hidden
-        turn = Turn(key, context, None, taken, begun, unasked=unasked, private=private)
+        turn = Turn(key, context, (), taken, begun, unasked=unasked, private=private)
         if unasked and not begun and (reason := unaffordable(turn, deps)):
             return Skipped(reason)
         return _finish(turn, deps, watched)
@@ -163,8 +163,9 @@ def answer(
         if reply and reply.note_id in stored.answered:
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = beginnings.begun(key, latest + 1, reply, deps)
+        files_of = salvage.find_files(key, latest, deps)
         context = unfinished or beginnings.resumed(
-            key, stored, text, reply, deps, first_look=first_look, asker=asker
+            *(stored, text, reply, deps), first_look=first_look, files_of=files_of, asker=asker
         )
         watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
@@ -174,7 +175,7 @@ def answer(
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         private = private or hidden
-        turn = Turn(key, context, latest, taken, unfinished is not None, private=private)
+        turn = Turn(key, context, files_of, taken, unfinished is not None, private=private)
         return _finish(turn, deps, watched)
 
 

@@ -63,8 +63,8 @@ class Kit(Protocol):
         """The failing jobs by cause, read before the model is asked. Raises nothing."""
         ...
 
-    def redactions(self) -> Mapping[str, int]:
-        """How many secrets of each kind were taken out of what was read so far."""
+    def redactions(self) -> Mapping[tuple[str, str], int]:
+        """How many secrets of each kind were taken out of each document that was read so far."""
         ...
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from worker import beginnings, conversation, survey
+from worker import beginnings, conversation, salvage, survey
 from worker.conversation import Ended, Skipped
 from worker.core import commands, history, prompts
 from worker.core.commands import Asked, Command
@@ -229,10 +229,11 @@ def _analyze(heard: _Heard, deps: Deps, watch: Watcher, command: str = "analyze"
     stored = conversation.load(key, latest, deps)
     if heard.note.note_id in stored.answered:
         return Skipped(f"note {heard.note.note_id} is answered already")
-    if stored.found_by in (survey.RULE, survey.KNOWN):
-        return _answer(heard, key, _INDEED, deps, watch, first_look=True)
+    explained = _is_explained(key, latest, deps)
     if _failed(stored):
-        return _answer(heard, key, _AGAIN, deps, watch)
+        return _answer(heard, key, _AGAIN, deps, watch, first_look=not explained)
+    if not explained:
+        return _answer(heard, key, _INDEED, deps, watch, first_look=True)
     return _say(heard, f"{_looked_at(stored)} Reply there to ask more.", deps)
 
 
@@ -301,6 +302,12 @@ def _sessions(heard: _Heard, deps: Deps) -> list[SessionKey]:
 
 def _failed(context: Context) -> bool:
     return context.outcome is None or context.outcome.status is Status.FAILED
+
+
+def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
+    """Whether a model has explained the failure in one of the session's turns."""
+    found = salvage.find_verdict(key, latest, deps)
+    return found is not None and found.found_by not in (survey.RULE, survey.KNOWN)
 
 
 def _looked_at(context: Context) -> str:

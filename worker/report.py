@@ -1,13 +1,16 @@
 """The finding of a turn, and the body of its note."""
 
+from dataclasses import replace
+
 from worker import suggesting, survey
 from worker.core import finding, gaps, recheck
-from worker.core.context import Context, Outcome, Status
+from worker.core.context import ASKED, Context, Outcome, Status
 from worker.core.identity import Marker
 from worker.core.repair import unavailable
 from worker.deps import Deps, Kit
 from worker.forge import note
 from worker.forge.known import known_failure
+from worker.forge.revision import put_above
 from worker.trials import Trials
 
 
@@ -17,13 +20,17 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
     if outcome is None or outcome.status is Status.FAILED:
         return None
     if not context.investigates:
-        return None
+        if not finding.is_finding(outcome.text):
+            return None
+        # What stands above its sections answers the question, and is told by itself.
+        outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
+        context = replace(context, found_by=ASKED)
     proven = recheck.finding(context, outcome, kit.captures, deps.redact)
     told = gaps.filled(survey.backed(proven, context), context)
     return survey.settled(survey.listed(told, context.survey), context.survey)
 
 
-def write_body(
+def write_bodies(
     marker: Marker,
     context: Context,
     found: finding.Finding | None,
@@ -31,38 +38,62 @@ def write_body(
     kit: Kit,
     deps: Deps,
     *,
-    seconds: float,
     private: bool,
-) -> str:
-    """The note on the turn: its finding, its answer, or why there is neither.
+) -> tuple[str, str]:
+    """The note on the turn (its finding, its answer, or why there is neither), and the part of it
+    that tells the finding, "" without one.
 
-    What a finding advises goes on the diff as well, unless the turn is `private`; `trials` is what
-    the sandbox has run of it.
+    What a finding advises goes on the diff as well, unless the turn is `private` or was to answer a
+    question; `trials` is what the sandbox has run of it.
     """
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
-    footer = note.Footer(
+    footer = _footer(context, found, deps)
+    if deps.gives_up:
+        return note.failure(marker, context.subject, outcome.reason, footer, ()), ""
+    if outcome.status is Status.FAILED:
+        jobs = survey.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
+        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts), ""
+    if found is None:
+        return _answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
+    if footer.found_by == survey.KNOWN and context.survey:
+        body = known_failure(marker, found, context.survey.groups, footer, deps.hosts)
+        return body, body
+    hidden = private or not context.investigates
+    told, offers = suggesting.offer_changes(
+        context, found, trials, kit.captures, deps, private=hidden
+    )
+    body = note.finding(marker, context.subject, told, outcome, footer, deps.hosts, offers)
+    if not (lead := _lead(context, outcome)):
+        return body, body
+    done = Outcome(Status.DONE, lead)
+    return put_above(_answer(marker, context, done, lead, None, kit, deps), body), body
+
+
+def _footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
+    return note.Footer(
         model=context.model,
-        iterations=context.spent.iterations,
-        usage=context.spent.usage,
         cost_usd=context.spent.cost_usd,
-        seconds=seconds,
         missing=(*context.lost, *gaps.untold(unavailable(context), found)),
         gave_way=context.gave_way,
         found_by=context.found_by if context.turn == 0 else "",
         redacted=context.redacted,
         page=deps.page(context.session_id),
     )
-    if deps.gives_up:
-        return note.failure(marker, context.subject, outcome.reason, footer, ())
-    if outcome.status is Status.FAILED:
-        jobs = survey.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
-        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts)
-    if found is None:
-        said = finding.said(deps.redact(outcome.text), kit.captures)
-        return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
-    if footer.found_by == survey.KNOWN and context.survey:
-        return known_failure(marker, found, context.survey.groups, footer, deps.hosts)
-    told, offers = suggesting.offer_changes(
-        context, found, trials, kit.captures, deps, private=private
-    )
-    return note.finding(marker, context.subject, told, outcome, footer, deps.hosts, offers)
+
+
+def _answer(
+    marker: Marker,
+    context: Context,
+    outcome: Outcome,
+    text: str,
+    footer: note.Footer | None,
+    kit: Kit,
+    deps: Deps,
+) -> str:
+    said = finding.said(deps.redact(text), kit.captures)
+    return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
+
+
+def _lead(context: Context, outcome: Outcome) -> str:
+    """What a reply that is a finding says above it, to whoever asked."""
+    return "" if context.investigates else finding.split_lead(outcome.text)[0]

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from itertools import islice
 
 from worker.core import history
 from worker.core.context import Context
@@ -39,6 +40,40 @@ def newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
             lost.append(f"turn {turn} of this conversation cannot be read any more")
         else:
             return replace(stored, turn=latest, lost=tuple(lost))
+    return None
+
+
+MOST_FILES = 2
+"""Turns whose files may be restored: the older ones where the newest cannot be."""
+
+MOST_TURNS = 20
+"""Turns that are looked through for files, the newest first."""
+
+
+def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
+    """The newest turns up to `latest` whose files are stored, the newest first.
+
+    A turn that failed, or in which no tool was used, has left none. Raises StoreError.
+    """
+    turns = range(latest, max(-1, latest - MOST_TURNS), -1)
+    stored = (turn for turn in turns if deps.store.open_files(key, turn) is not None)
+    return tuple(islice(stored, MOST_FILES))
+
+
+def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
+    """The newest turn up to `latest` that has a verdict; None if none can be read that has one.
+
+    Raises transient StoreErrors.
+    """
+    for turn in range(latest, -1, -1):
+        try:
+            stored = load(key, turn, deps)
+        except StoreError as error:
+            if error.transient:
+                raise
+            continue
+        if stored.verdict:
+            return stored
     return None
 
 

@@ -1,15 +1,15 @@
 """One turn of a session: the placeholder, the sandbox, the loop, the note, the files."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from sandbox.base import SandboxError
-from worker import report, survey
+from worker import first_note, report, survey
 from worker.core import finding, history, recheck, redacted
 from worker.core.absorb import halt
-from worker.core.context import Context, NoteRef, Outcome, Status
+from worker.core.context import ASKED, Context, NoteRef, Outcome, Status
 from worker.core.decide import conclude
 from worker.core.identity import Marker
 from worker.core.messages import ToolCall, count_results
@@ -41,7 +41,8 @@ log = logging.getLogger("sandpiper.turn")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn about to be taken, under a lease. `files_of` is the turn whose files are restored.
+    """A turn about to be taken, under a lease. `files_of` are the turns whose files are restored,
+    the first one that can be.
 
     `begun` says that its context is another run's, which ended in the middle.
     `unasked` says that nobody has asked for it, so that what is known may answer; `private` that
@@ -51,7 +52,7 @@ class Turn:
 
     key: SessionKey
     context: Context
-    files_of: int | None
+    files_of: Sequence[int]
     lease: Lease
     begun: bool = False
     unasked: bool = False
@@ -96,17 +97,18 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
     context = _counted(context, kit)
     found = report.read_finding(context, kit, deps)
     seconds = deps.clock.monotonic() - started
-    made = report.write_body(
-        *(turn.marker, context, found, trials, kit, deps),
-        seconds=seconds,
-        private=turn.private,
+    made, of_finding = report.write_bodies(
+        *(turn.marker, context, found, trials, kit, deps), private=turn.private
     )
     body = finish(made, deps.hosts, deps.redact).body
     turn.lease.confirm()
-    context = _published(context, body, deps, watch)
+    context = _published(replace(context, said=body), body, deps, watch)
+    if found and context.turn:
+        context = replace(context, found_by=ASKED)
+        first_note.revise(turn.key, context, found, of_finding, deps)
     _charged(context, deps)
     verdict = found.verdict if found else ""
-    return Taken(replace(context, said=body, verdict=verdict, seconds=seconds), body, found)
+    return Taken(replace(context, verdict=verdict, seconds=seconds), body, found)
 
 
 def unaffordable(turn: Turn, deps: Deps) -> str:
@@ -224,7 +226,7 @@ def _published(context: Context, body: str, deps: Deps, watch: Watcher) -> Conte
 
 def _unpublished(context: Context, reason: str) -> Context:
     text = context.outcome.text if context.outcome else ""
-    return replace(context, outcome=Outcome(Status.FAILED, text, reason))
+    return replace(context, outcome=Outcome(Status.FAILED, text, reason), said="")
 
 
 def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Context, Trials]:
@@ -239,9 +241,9 @@ def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Con
         context = _concluded(last, kit, work, deps, watch)
         turn.lease.confirm()
         trials = find_trials(context, work.sandbox, kit.captures, deps)
-        work.save(turn.lease.patiently)
+        work.save(context, turn.lease.patiently)
     except (HandedOver, Postponed):
-        work.save()
+        work.save(last.context)
         work.close()
         raise
     except (LeaseLost, TurnTaken) as error:

@@ -4,13 +4,13 @@ What was lost on the way is told to the model, at the tail of its next request, 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from sandbox.base import SandboxError, SandboxLimit
 from sandbox.soon import Began, start_soon
-from worker.core.context import Context
+from worker.core.context import Context, find_last_use
 from worker.core.hostile import one_line
 from worker.core.ports import SessionKey
 from worker.core.progress import Stage, Watcher
@@ -31,23 +31,28 @@ _DAMAGED = (
     "(The sandbox's saved files could not be restored, whatever was said above: /tmp/data and "
     "/tmp/_out are empty. Fetch again what you need.)"
 )
+_OLDER = (
+    "(The newest of the sandbox's saved files could not be restored, whatever was said above: "
+    "/tmp/data and /tmp/_out are as turn {} has left them. Fetch again what is missing there.)"
+)
 _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
 _MAX_REASON = 300
 _NOTED = "the sandbox's files of earlier turns could not be restored"
+_NOTED_OLDER = "the newest of the sandbox's files could not be restored, but older ones"
 
 
 class Workspace:
     """The sandbox of turn `turn`, which starts in the background.
 
-    `files_of` is the turn whose files it gets. `begun` says that this turn was begun by another
-    worker, and `worked` that it had run tools there.
+    It gets the files of the first of the turns `files_of` whose archive is whole. `begun` says that
+    this turn was begun by another worker, and `worked` that it had run tools there.
     """
 
     def __init__(
         self,
         key: SessionKey,
         turn: int,
-        files_of: int | None,
+        files_of: Sequence[int],
         deps: Deps,
         watch: Watcher,
         *,
@@ -55,13 +60,13 @@ class Workspace:
         worked: bool,
     ) -> None:
         self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
-        self._begun, self._worked, self._files_of = begun, worked, files_of
+        self._begun, self._worked = begun, worked
         self._told = False
         self.lost: tuple[str, ...] = ()
-        turns = [*([turn] if begun else []), *([files_of] if files_of is not None else [])]
-        opened = [deps.store.open_files(key, number) for number in turns]
-        self._own = bool(begun and opened and opened[0])
-        archives = [_read(archive) for archive in opened if archive]
+        turns = [*([turn] if begun else []), *files_of]
+        opened = {number: deps.store.open_files(key, number) for number in turns}
+        self._stored = [number for number, archive in opened.items() if archive]
+        archives = [_read(archive) for archive in opened.values() if archive]
         watch(Stage("sandbox starting" + (", its files are restored" if archives else "")))
         self.sandbox = start_soon(deps.sandboxes, key.session_id, archives, adopt=begun)
 
@@ -71,24 +76,36 @@ class Workspace:
         if began is None:
             return ""
         self._told = True
-        if began.failures and not began.restored and not began.adopted:
-            self.lost = (_NOTED,)
-            return _DAMAGED if not self._begun else self._taken_over(began)
-        return self._taken_over(began) if self._begun and self._worked else ""
+        damaged = began.failures and not began.adopted
+        if damaged:
+            self.lost = (_NOTED_OLDER if began.restored else _NOTED,)
+        if self._begun:
+            unknown = damaged and not began.restored
+            return self._taken_over(began) if self._worked or unknown else ""
+        if damaged and began.restored:
+            return _OLDER.format(self._stored[began.restored - 1])
+        return _DAMAGED if damaged else ""
 
     def _taken_over(self, began: Began) -> str:
         if began.adopted:
             return ""
-        if self._own and began.restored == 1:
+        if began.restored and self._stored[began.restored - 1] == self._turn:
             return _TAKEN_OVER.format(_KEPT)
         since = "since the last turn" if began.restored else "until now"
         return _TAKEN_OVER.format(_GONE.format(since))
 
-    def save(self, patiently: Callable[[Callable[[], None]], None] = lambda task: task()) -> None:
+    def save(
+        self,
+        context: Context,
+        patiently: Callable[[Callable[[], None]], None] = lambda task: task(),
+    ) -> None:
         """Store the files; without them the note still stands, says so, and a reply goes on.
 
-        `patiently` repeats its task while the store is away. Raises TurnTaken.
+        A turn that has used no tool, by its `context`, has changed none: those that are stored
+        stay the newest. `patiently` repeats its task while the store is away. Raises TurnTaken.
         """
+        if find_last_use(context) < context.turn:
+            return
         began = self.sandbox.began(wait=self._begun)
         if self._begun and self._worked and not self._told and not (began and began.adopted):
             # Nothing was done here since the turn was taken over; what is stored stays as it is.

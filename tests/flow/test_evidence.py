@@ -111,7 +111,7 @@ def test_what_is_invented_twice_is_left_out_and_the_verdict_with_it(tmp_path: Pa
         body = analysed(made)
         assert INVENTED not in body
         assert list(quotes.posted(body)) == []
-        assert "1 quote could not be proven and was left out." in body
+        assert "1 quote could not be proven · " in body
         assert "Not clear whether this change is the cause" in body
         assert "none of its quotes could be proven" in body
         assert len(made.model.requests) == 3

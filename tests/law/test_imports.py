@@ -85,13 +85,19 @@ ROOMS = {
         (
             *STORY,
             *("worker.loop", "worker.forge.finish", "worker.forge.lint", "worker.forge.note"),
-            *("worker.report", "worker.survey", "worker.ticker", "worker.trials"),
-            "worker.workspace",
+            *("worker.first_note", "worker.report", "worker.survey", "worker.ticker"),
+            *("worker.trials", "worker.workspace"),
+        )
+    ),
+    "worker.first_note": Room(
+        (
+            *(*STORY, "worker.forge.finish", "worker.forge.lint", "worker.forge.revision"),
+            *("worker.forge.settled", "worker.salvage"),
         )
     ),
     "worker.report": Room(
         (
-            *(*STORY, "worker.forge.known", "worker.forge.note"),
+            *(*STORY, "worker.forge.known", "worker.forge.note", "worker.forge.revision"),
             *("worker.suggesting", "worker.survey", "worker.trials"),
         )
     ),
@@ -114,7 +120,7 @@ ROOMS = {
     "worker.replies": Room(
         (
             *(*STORY, "worker.beginnings", "worker.conversation", "worker.forge.neutralise"),
-            *("worker.maintenance.retention", "worker.survey"),
+            *("worker.maintenance.retention", "worker.salvage", "worker.survey"),
         )
     ),
     "worker.feedback": Room((*STORY, "worker.log")),

@@ -212,7 +212,8 @@ class Picky(Engine):
 def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
     world: World,
 ) -> None:
-    world.at.answers(FINDING, says("", call("c1", "look")), says("Because."))
+    looked = says("", call("c0", "look"))
+    world.at.answers(looked, FINDING, says("", call("c1", "look")), says("Because."))
     assert isinstance(world.run(), job.Finished)
     (root,) = world.at.own()
     engine = Picky()

@@ -173,7 +173,8 @@ def _show(row: Row, as_json: bool) -> None:
 def _line(message: Message) -> str:
     match message:
         case User(text):
-            return f"user: {_clip(text)}"
+            # What a human has asked stands at the end.
+            return f"user: {_clip(text, end=_SHOWN // 3)}"
         case Assistant(text, calls):
             called = "".join(f"\n  → {call.name} {_clip(call.arguments)}" for call in calls)
             return f"model: {_clip(text)}{called}"
@@ -182,7 +183,10 @@ def _line(message: Message) -> str:
             return f"{message.name}{failed}: {_clip(message.content)}"
 
 
-def _clip(text: str) -> str:
+def _clip(text: str, end: int = 0) -> str:
+    """`text` on one line; of a long one its beginning, and its last `end` characters."""
     flat = click.unstyle(" ".join(text.split()))
     printable = "".join(char if char.isprintable() else "�" for char in flat)
-    return printable if len(printable) <= _SHOWN else printable[:_SHOWN] + " …"
+    if len(printable) <= _SHOWN:
+        return printable
+    return f"{printable[: _SHOWN - end]} … {printable[-end:] if end else ''}".rstrip()

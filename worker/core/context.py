@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from worker.core.limits import Spent
-from worker.core.messages import Assistant, Message, ToolSpec, Usage
+from worker.core.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.core.redacted import Counts
 from worker.core.survey import Survey
 
@@ -154,3 +154,22 @@ class Context:
             if isinstance(message, Assistant) and message.text.strip():
                 return message.text
         return ""
+
+
+def find_last_use(context: Context) -> int:
+    """The newest turn in which the model called a tool, -1 if it has called none."""
+    messages = context.messages
+    if any(map(_calls, messages[context.turn_start :])):
+        return context.turn
+    turns = [
+        call.turn
+        for call in context.calls
+        if 0 <= call.message < len(messages) and _calls(messages[call.message])
+    ]
+    # Sessions that were stored before calls knew their answers.
+    unknown = context.turn if any(isinstance(each, ToolResult) for each in messages) else -1
+    return max(turns, default=unknown)
+
+
+def _calls(message: Message) -> bool:
+    return isinstance(message, Assistant) and bool(message.calls)

@@ -190,11 +190,16 @@ def _context_in(fields: Mapping[str, Any]) -> Context:
         found_by=str(fields.get("found_by", "")),
         lost=tuple(str(line) for line in fields.get("lost", ())),
         rested=bool(fields.get("rested", False)),
-        redacted=tuple((str(kind), int(number)) for kind, number in fields.get("redacted", ())),
+        redacted=tuple(_redacted_in(*each) for each in fields.get("redacted", ())),
         said=str(fields.get("said", "")),
         verdict=str(fields.get("verdict", "")),
         seconds=float(fields.get("seconds", 0.0)),
     )
+
+
+def _redacted_in(kind: Any, number: Any, document: Any = "") -> tuple[str, int, str]:
+    """Of a session that was stored before documents were named, too."""
+    return str(kind), int(number), str(document)
 
 
 def _spent_out(spent: Spent) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from worker.core.decide import Ask
 from worker.core.finding import KeptBack, Unproven
 from worker.core.hostile import one_line
 from worker.core.limits import Dimension
+from worker.core.note_difference import Difference
 from worker.core.sentences import ASKED
 
 BASE = """\
@@ -36,25 +37,37 @@ about it. A human reads your last message as a note on the merge request.
 """
 
 _CONTINUATION = """\
-(This is a follow-up in the same session: your earlier analysis and tool calls are above. {files}
+(This is a follow-up in the same session: your earlier analysis and tool calls are above.
+{files}
 Don't run the whole workflow again. Answer the message below, look further with your tools where
 needed, refer to what you found before, and keep to what was asked. Earlier notices about budgets
 no longer count. Write a short plain answer in Markdown, without the sections of the first note.
 A line you quote stands in a bullet of its own, in the form of the Evidence section (`- job 4711
 line 1843: text`); one that is not exactly there is struck out.
-{changes})
+Only if what you find gives the failure its first verdict, or another one than before, write the
+whole finding anew below your answer, in the workflow's sections from `## Verdict` on, with its
+evidence: it then stands in the place of the first note.
+{changes}{posted})
 
 {text}
 """
 _FIRST_LOOK = """\
-(The first note of this session was written by the host without a model: nothing has been looked
-into yet, and nothing of it is proven. Run the whole workflow now, with your tools, and answer with
-its sections, as if this were the first message.
-{changes})
+(There is no explanation of this failure by a model yet: what the notes say of its cause is the
+host's, and nothing of it is proven. {looked} {files}
+Run the whole workflow now, with your tools, and answer with its sections, as if this were the first
+message.
+{changes}{posted})
 
 {text}
 """
+_NOT_LOOKED = "Nothing has been looked into yet."
+_LOOKED = "What was looked into until now stands above: go on from there."
+_UNUSED = "The sandbox is a new one: no tool has been used in this session so far."
 _RESTORED = "The files in /tmp/data and /tmp/_out have been restored."
+_OLDER = (
+    "The files in /tmp/data and /tmp/_out have been restored as turn {} has left them; what was "
+    "saved there since is lost: fetch again what you need of it."
+)
 _LOST = "The sandbox's files are lost: fetch again what you need."
 
 _SOFT = {
@@ -176,24 +189,67 @@ def broken(*, cut: bool, calls: int, again: bool) -> str:
 def continuation(
     text: str,
     *,
-    files: bool,
+    files: str,
     seconds: float,
     changes: Sequence[str],
     about: Sequence[str] = (),
+    posted: str = "",
+    used: bool = True,
     first_look: bool = False,
 ) -> str:
     """The user message of a reply.
 
-    `files` says whether the sandbox's files are back, `seconds` how long ago the last turn was,
-    `changes` what is different on GitLab since, `about` lines on the question itself. `first_look`
-    asks for the whole workflow: no model has looked into the failure yet.
+    `files` is a sentence on the sandbox's files (see `tell_files`), `seconds` how long ago the last
+    turn was, `changes` what is different on GitLab since, `about` lines on the question itself,
+    `posted` what became of the last answer (see `tell_posted`), and `used` whether a tool was ever
+    used. `first_look` asks for the whole workflow: no model has explained the failure yet.
     """
     ago = f"The last turn was {_duration(seconds)} ago."
     told = "\n".join(
         [*about, ago, *(changes or ["Nothing has changed on the merge request since."])]
     )
     form = _FIRST_LOOK if first_look else _CONTINUATION
-    return form.format(files=_RESTORED if files else _LOST, changes=told, text=text)
+    return form.format(
+        files=files,
+        changes=told,
+        text=text,
+        posted=f"\n{posted}" if posted else "",
+        looked=_LOOKED if used else _NOT_LOOKED,
+    )
+
+
+def tell_files(kept: int | None, used: int) -> str:
+    """What of the sandbox's files a reply finds: those that turn `kept` has left.
+
+    None if there are none. `used` is the newest turn in which a tool was called, -1 for none.
+    """
+    if used < 0:
+        return _UNUSED
+    if kept is None:
+        return _LOST
+    return _RESTORED if kept >= used else _OLDER.format(kept)
+
+
+_AS_WRITTEN = "Your last answer was posted as you wrote it."
+_SHOWN = "Of your last answer the note shows at once:"
+_ADDED = "Folded below it the host has added:"
+_LEFT_OUT = "Of what you wrote this stands nowhere in the note:"
+
+
+def tell_posted(difference: Difference) -> str:
+    """How the note on the last answer differs from it. At most about 15 KB."""
+    parts = (
+        (_SHOWN, difference.visible_lines),
+        (_LEFT_OUT, difference.missing_lines),
+        (_ADDED, difference.added_lines),
+    )
+    told = ["\n".join([title, *(f"> {line}" for line in lines)]) for title, lines in parts if lines]
+    return "\n".join(told) or _AS_WRITTEN
+
+
+def tell_unposted(reason: str) -> str:
+    """That nobody has read the last answer, and why."""
+    return f"Your last answer was not posted: {reason}"
 
 
 TOOLS = "To run code, the sandbox has: "

@@ -1,9 +1,11 @@
 """What was taken out of a session's documents, in words: kinds and counts, never the secrets."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 
-Counts = tuple[tuple[str, int], ...]
-"""Kinds of secrets as `redact.mark` names them, in their order, each with how many there were."""
+Counts = tuple[tuple[str, int, str], ...]
+"""Kinds of secrets as `redact.mark` names them, each with how many there were in which document,
+"" where that is not known; in the order of kinds and documents."""
 
 _PROPER = (
     *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),
@@ -27,14 +29,32 @@ _NAMES = {
 }
 
 
-def counts(found: Mapping[str, int]) -> Counts:
-    """The same in an order of its own."""
-    return tuple(sorted((kind, number) for kind, number in found.items() if number > 0))
+def counts(found: Mapping[tuple[str, str], int]) -> Counts:
+    """What is known by kind and document, in its order."""
+    return tuple(
+        (kind, number, document) for (kind, document), number in sorted(found.items()) if number > 0
+    )
 
 
-def words(found: Sequence[tuple[str, int]]) -> str:
-    """As "2 GitLab tokens, 1 private key"; "" for nothing."""
-    return ", ".join(f"{number} {_name(kind)}{'s' * (number != 1)}" for kind, number in found)
+def words(found: Counts) -> str:
+    """As "2 GitLab tokens, 1 private key", wherever they were; "" for nothing."""
+    total = Counter[str]()
+    for kind, number, _ in found:
+        total[kind] += number
+    return ", ".join(
+        f"{number} {_name(kind)}{'s' * (number != 1)}" for kind, number in total.items()
+    )
+
+
+def by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
+    """The documents, each with what was in it."""
+    documents = sorted({document for _, _, document in found})
+    return tuple((name, tuple(each for each in found if each[2] == name)) for name in documents)
+
+
+def count_all(found: Counts) -> int:
+    """How many secrets there were."""
+    return sum(number for _, number, _ in found)
 
 
 def _name(kind: str) -> str:

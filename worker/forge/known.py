@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from worker.core.finding import Finding
 from worker.core.identity import Marker
 from worker.core.survey import Group, Hit
-from worker.forge.footer import Footer, facts
+from worker.forge.footer import Footer, write_small_print
 from worker.forge.lint import MAX_LINES, visible_lines
 from worker.forge.note import HEADLINES
 from worker.forge.page import render
@@ -28,8 +28,7 @@ def known_failure(
             verdict=HEADLINES[found.verdict],
             known=[_told(group, group.hit, hosts, limit) for group in groups[:most] if group.hit],
             more=max(0, len(groups) - most),
-            facts=facts(footer),
-            asides=[],
+            small=write_small_print(footer, 0),
         )
         if visible_lines(body) <= MAX_LINES:
             break

@@ -17,12 +17,13 @@ from worker.core.suggestions import Offers
 from worker.forge import changes, record
 from worker.forge.code import code_block, code_line
 from worker.forge.fit import MAX_QUOTES, Room, choose_room, count_sentences
-from worker.forge.footer import Footer, asides, facts
+from worker.forge.footer import Footer, tell_rest, write_small_print
 from worker.forge.lint import MAX_LINES, visible_lines
 from worker.forge.page import MAX_BODY, fitting, render
 from worker.forge.parts import (
     MAX_BRIEF,
     MAX_REASON,
+    MAX_SECTION,
     Hosts,
     Parts,
     clean,
@@ -73,8 +74,8 @@ def finding(
     `hosts` are the places that links may lead to (see `neutralise`), `offers` the changes that its
     advice held.
     """
-    around: dict[str, object] = {"marker": marker.text(), "fixes": changes.say_where(offers)}
-    around |= {"asides": asides(footer, finding.unproven), "facts": facts(footer)}
+    small = write_small_print(footer, finding.unproven)
+    around = {"marker": marker.text(), "fixes": changes.say_where(offers), "small": small}
 
     def fits(room: Room) -> bool:
         values, _ = _shown(finding, offers, subject, outcome, hosts, room)
@@ -82,6 +83,8 @@ def finding(
 
     room = choose_room(_room_for_all(finding), fits)
     values, parts = _shown(finding, offers, subject, outcome, hosts, room)
+    for title, lines in tell_rest(footer, small):
+        parts.add_lines(title, lines)
     return fitting(lambda size: render("finding", details=parts.folded(size), **around, **values))
 
 
@@ -167,20 +170,30 @@ def answer(
     subject: Subject,
     parts: tuple[Said, ...],
     outcome: Outcome,
-    footer: Footer,
+    footer: Footer | None,
     hosts: Hosts,
 ) -> str:
     """A reply in the thread: text, quotes that are proven, and the places of those that are not."""
+    unproven = sum(isinstance(part, Unproven) for part in parts)
+    small = write_small_print(footer, unproven) if footer else ""
     return fitting(
         lambda room: render(
             "answer",
             marker=marker.text(),
             stopped=_stopped(outcome, subject),
             text=said(parts, hosts, room) or "(The model gave no answer.)",
-            asides=asides(footer, sum(isinstance(part, Unproven) for part in parts)),
-            facts=facts(footer),
+            rest=_rest(footer, small) if footer else "",
+            small=small,
         )
     )
+
+
+def _rest(footer: Footer, small_print: str) -> str:
+    """What the small print has no room for, as it is folded under a note without details."""
+    parts = Parts(frozenset(), 0)
+    for title, lines in tell_rest(footer, small_print):
+        parts.add_lines(title, lines)
+    return parts.folded(MAX_SECTION)
 
 
 def failure(
@@ -196,6 +209,7 @@ def failure(
     `jobs` is what was found without a model: partial over nothing (law 8). `hosts` are the places
     that links to them may lead to.
     """
+    small = write_small_print(footer, 0) if footer else ""
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
         body = render(
             "failure",
@@ -204,8 +218,8 @@ def failure(
             most=most,
             headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
             reason=sentence(_reason(reason, subject, limit)),
-            asides=asides(footer, 0) if footer else [],
-            facts=facts(footer) if footer else [],
+            rest=_rest(footer, small) if footer else "",
+            small=small,
         )
         if visible_lines(body) <= MAX_LINES:
             break

@@ -174,7 +174,8 @@ class JobLogs:
         path = f"/projects/{project}/jobs/{job.id}/trace"
         client = self._client.until(time.monotonic() + seconds)
         reading = _Reading(Spool(self._max_log))
-        reading.run(client.stream(path, f"the log of job {job.id}", most), self._redact)
+        redact = self._redact.for_document(f"the log of job {job.id}")
+        reading.run(client.stream(path, f"the log of job {job.id}", most), redact)
         return reading
 
     def job(self, job_id: int) -> tuple[int, wire.Job]:

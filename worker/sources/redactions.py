@@ -4,6 +4,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 from worker.core.redacted_values import (
@@ -23,14 +24,22 @@ _MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
 class Redactions:
     """Takes secrets out of what a session reads, and counts them by kind. Safe to share by threads.
 
-    A secret that comes again, in a piece that overlaps or in another document, counts once.
+    A secret that comes again, in a piece that overlaps or in another document, counts once, as the
+    first one's.
     """
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact
-        self._found: Counter[str] = Counter()
+        self._document = ""
+        self._found: Counter[tuple[str, str]] = Counter()
         self._seen: set[int] = set()
         self._lock = threading.Lock()
+
+    def for_document(self, document: str) -> "Redactions":
+        """The same for one document: what it takes out is counted as that one's."""
+        made = copy(self)
+        made._document = document
+        return made
 
     def __call__(self, data: bytes) -> Redacted:
         """`data`, a text or a file, without its secrets."""
@@ -53,8 +62,8 @@ class Redactions:
         return redact_stream(pieces, self._counted)
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        """How many secrets of each kind were taken out so far."""
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many secrets of each kind were taken out so far, by kind and document."""
         with self._lock:
             return dict(+self._found)
 
@@ -69,7 +78,7 @@ class Redactions:
         for found in _secrets(data.split(b"\n"), clean.split(b"\n")):
             if hash(found) not in self._seen:
                 self._seen.add(hash(found))
-                self._found[found[0].decode()] += 1
+                self._found[found[0].decode(), self._document] += 1
 
 
 def _secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

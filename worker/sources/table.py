@@ -1,6 +1,7 @@
 """All sources, and how they are bound to a session."""
 
 import logging
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from worker.arguments import parse, schema
+from worker.arguments import Arguments, parse, schema
 from worker.core.hostile import one_line, visible
 from worker.core.messages import ToolSpec
 from worker.core.ports import Document, Source
@@ -66,6 +67,9 @@ SOURCES: tuple[SourceDef[Any], ...] = (
 MAX_MISSING = 2000
 """Characters of what is said to be missing."""
 
+MAX_NAME = 80
+"""Characters of a document's name."""
+
 MAX_TOLD = 300
 """Characters of an exception that nobody has foreseen."""
 
@@ -88,6 +92,7 @@ class _Bound:
 
     def _made(self, args: Any) -> Document:
         row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
+        reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
         with _as_source_error(row.name):
             given = row.fetch(args, reader)
             found = _redacted(given, reader)
@@ -103,6 +108,16 @@ class _Bound:
 
 def _redacted(given: RawDocument | Document, reader: Reader) -> Document:
     return redacted_document(given, reader.redact) if isinstance(given, RawDocument) else given
+
+
+_VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")
+
+
+def _name_document(source: str, args: Arguments) -> str:
+    """What a source gives, for people: "file src/app.py"."""
+    given = (str(each) for each in args.model_dump().values() if isinstance(each, str | int))
+    words = " ".join([_VERB.sub("", source).replace("_", " "), *given])
+    return one_line(words, MAX_NAME)
 
 
 @contextmanager

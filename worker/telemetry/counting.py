@@ -91,7 +91,7 @@ def _ended(metrics: Metrics, event: TurnEnded) -> None:
     metrics.iterations.labels(event.outcome.status).observe(context.spent.iterations)
     verdict = _verdict(context, event.outcome.status)
     metrics.notes.labels(verdict, _origin(context)).inc()
-    for kind, number in context.redacted:
+    for kind, number, _ in context.redacted:
         metrics.redactions.labels(kind).inc(number)
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()

@@ -175,7 +175,7 @@ class CountedKit:
         """See Kit."""
         return self._kit.survey()
 
-    def redactions(self) -> Mapping[str, int]:
+    def redactions(self) -> Mapping[tuple[str, str], int]:
         """See Kit."""
         return self._kit.redactions()
 

@@ -68,7 +68,7 @@ class _Kit:
         """The failing jobs by cause."""
         return survey(self.reader)
 
-    def redactions(self) -> Mapping[str, int]:
+    def redactions(self) -> Mapping[tuple[str, str], int]:
         """What the reader has taken out."""
         return self.reader.redact.counts
 

@@ -11,7 +11,6 @@ from worker.core.context import NoteRef, Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse, said
 from worker.core.hostile import visible
 from worker.core.identity import Marker, find_marker
-from worker.core.messages import Usage
 from worker.core.places import JobLog, Place
 from worker.core.redact import Redactor
 from worker.forge import note
@@ -32,7 +31,7 @@ PAGES = frozenset({"ci.example/sessions"})
 PLACES = hosts_of(SUBJECT, PAGES)
 DONE = Outcome(Status.DONE, "")
 SIGNED = f"https://ci.example/sessions/{MARKER.session_id}?sig=1900000000.{'0f' * 32}"
-FOOTER = note.Footer("test/model", 3, Usage(1), 0.1, 4.0, page=SIGNED)
+FOOTER = note.Footer("test/model", 0.1, page=SIGNED)
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 KNOWING = Redactor([KNOWN])
 

@@ -8,7 +8,7 @@ from tests.simulators.gemini.protocol import Json, responses, texts
 from worker.core.prompts import continuation
 from worker.demo.script import Asked, Result
 
-_REPLY = continuation("", files=True, seconds=0.0, changes=()).splitlines()[0]
+_REPLY = continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 
 
 def read(body: Mapping[str, Any]) -> Asked:

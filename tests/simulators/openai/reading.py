@@ -7,7 +7,7 @@ from tests.simulators.openai.protocol import Json
 from worker.core.prompts import continuation
 from worker.demo.script import Asked, Result
 
-_REPLY = continuation("", files=True, seconds=0.0, changes=()).splitlines()[0]
+_REPLY = continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 _FAILED = "ERROR: "
 
 

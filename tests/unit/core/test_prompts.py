@@ -6,15 +6,29 @@ from worker.core.limits import Dimension
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:
-    said = prompts.continuation("why?", files=True, seconds=7300, changes=["2 new commits"])
-    assert "have been restored" in said
+    said = prompts.continuation("why?", files="F.", seconds=7300, changes=["2 new commits"])
+    assert "\nF.\n" in said
     assert "The last turn was 2 hours ago.\n2 new commits)" in said
     assert said.endswith("\nwhy?\n")
 
 
-def test_lost_files_and_unchanged_merge_requests_are_said() -> None:
-    said = prompts.continuation("why?", files=False, seconds=-3, changes=[])
-    assert "files are lost" in said
+@pytest.mark.parametrize(
+    ("kept", "used", "told"),
+    [
+        (None, -1, "no tool has been used"),
+        (0, -1, "no tool has been used"),
+        (None, 0, "files are lost"),
+        (0, 0, "have been restored."),
+        (3, 1, "have been restored."),
+        (1, 3, "have been restored as turn 1 has left them"),
+    ],
+)
+def test_a_reply_is_told_which_files_are_back(kept: int | None, used: int, told: str) -> None:
+    assert told in prompts.tell_files(kept, used)
+
+
+def test_an_unchanged_merge_request_is_said() -> None:
+    said = prompts.continuation("why?", files="", seconds=-3, changes=[])
     assert "0 seconds ago.\nNothing has changed" in said
 
 
@@ -23,7 +37,7 @@ def test_lost_files_and_unchanged_merge_requests_are_said() -> None:
     [(90, "90 seconds"), (120, "2 minutes"), (7199, "120 minutes"), (200_000, "2 days")],
 )
 def test_time_is_told_in_a_fitting_unit(seconds: float, says: str) -> None:
-    assert f"{says} ago" in prompts.continuation("x", files=True, seconds=seconds, changes=[])
+    assert f"{says} ago" in prompts.continuation("x", files="", seconds=seconds, changes=[])
 
 
 def test_notices_name_the_budget_and_a_plain_request_has_none() -> None:

@@ -2,13 +2,12 @@
 
 from worker.core.finding import Finding, Verdict
 from worker.core.identity import Marker
-from worker.core.messages import Usage
 from worker.core.survey import Failing, Group, Hit
 from worker.forge.footer import Footer
 from worker.forge.known import known_failure
 
 MARKER = Marker("ab" * 10, 0)
-FOOTER = Footer("", 0, Usage(), 0.0, 2.4, found_by="known")
+FOOTER = Footer("", 0.0, found_by="known")
 HOSTS = frozenset({"gitlab.example"})
 JOB = "https://gitlab.example/g/p/-/jobs/7"
 NOTE = "https://gitlab.example/g/p/-/merge_requests/12#note_5"
@@ -29,8 +28,7 @@ def test_it_is_two_lines_a_link_and_the_way_to_a_real_look() -> None:
         f"merge requests, [the job explained]({JOB}) on `!12`.",
         "**Cause:** The clock is late. **What to do:** Retry.",
         "",
-        "<sub>Known failure, no model was asked · 2 s · Reply `/sandpiper analyze` or a question "
-        "to have it looked at anyway</sub>",
+        "<sub>Known failure, no model was asked · Reply `/sandpiper analyze` to ask a model</sub>",
     ]
 
 

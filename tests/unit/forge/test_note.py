@@ -9,7 +9,6 @@ from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse
 from worker.core.identity import Marker, find_marker
-from worker.core.messages import Usage
 from worker.core.places import JobLog
 from worker.forge import note
 
@@ -26,10 +25,7 @@ SUBJECT = Subject(
 )
 FOOTER = note.Footer(
     model="anthropic/claude-sonnet-5-5",
-    iterations=7,
-    usage=Usage(uncached=2_000, cache_read=52_100, cache_write=6_000, output=1_834),
     cost_usd=0.0871,
-    seconds=41.3,
 )
 JOB = "https://gitlab.example.com/group/shop/-/jobs/4711"
 FINDING = Finding(
@@ -74,8 +70,7 @@ GOLDEN = """\
 
 </details>
 
-<sub>`anthropic/claude-sonnet-5-5` · 7 iterations · 60,100 tokens in, 1,834 out · 87% cached \
-· 0.09 USD · 41 s · Reply in this thread to ask more</sub>"""
+<sub>`claude-sonnet-5-5` · 0.09 USD · Reply to ask more</sub>"""
 
 
 def written(finding: Finding = FINDING, outcome: Outcome = DONE, **footer: object) -> str:
@@ -156,7 +151,7 @@ def test_at_most_eight_lines_are_visible_and_nothing_is_lost(outcome: Outcome) -
     assert len(visible_lines(body)) <= 8
     for part in ("failed again", "code first", "step 29", "then rest", "log line number 8"):
         assert part in body
-    assert "2 quotes could not be proven and were left out." in body
+    assert "2 quotes could not be proven" in body
 
 
 def test_an_answer_without_sections_is_shown_in_brief_and_whole() -> None:
@@ -171,8 +166,10 @@ def test_an_answer_without_sections_is_shown_in_brief_and_whole() -> None:
 def test_the_footer_is_honest_about_what_is_not_known() -> None:
     body = written(cost_usd=None, missing=("gitlab_get_job_log 4712: the log was erased",))
     assert "cost unknown" in body
-    assert "Not available: gitlab_get_job_log 4712: the log was erased." in body
-    assert "1 iteration ·" in written(iterations=1)
+    visible, _, folded = body.partition("<details>")
+    told = "**Not available**\n\n- gitlab_get_job_log 4712: the log was erased"
+    assert told in folded
+    assert "erased" not in visible
 
 
 def test_a_quote_without_a_safe_link_is_shown_without_one() -> None:

@@ -91,7 +91,7 @@ def hostile(turn: int = 0, size: int = 1) -> Context:
         usage=usage + usage,
         outcome=Outcome(Status.PARTIAL, bad, bad),
         lost=(bad,),
-        redacted=((bad[:40], 2),),
+        redacted=((bad[:40], 2, bad[:40]),),
         said=f"<!-- sandpiper:session={'0' * 20} turn=0 -->\n\n{bad}\n\n# {bad}\n\n```\n{bad}\n```"
         f"\n\n![i](https://evil.example/i.png) [j](javascript:alert(1)) [d](data:text/html,x)"
         f"\n\n<details>\n<summary>More</summary>\n\n{bad}\n\n</details>\n</details>",

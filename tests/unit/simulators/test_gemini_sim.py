@@ -22,7 +22,7 @@ from worker.models.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"n": {"type": "integer"}}})
 KEY = "AIza-test-0123456789"
-REPLY = continuation("Why?", files=True, seconds=0.0, changes=())
+REPLY = continuation("Why?", files="", seconds=0.0, changes=())
 Started = Callable[..., tuple[GeminiSim, HttpModel]]
 
 

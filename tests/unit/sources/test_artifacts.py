@@ -84,7 +84,7 @@ def test_all_files_come_as_one_redacted_archive(reader: Reader, job: int) -> Non
     assert found["log.txt"] == b"token: [redacted: x]\n"
     assert found["out/shot.png"] == FILES["out/shot.png"]
     assert b"'../evil'" in found["SANDPIPER-LEFT-OUT.txt"]
-    assert clean.redact.counts == {"x": 1}
+    assert clean.redact.counts == {("x", f"artifacts {job}"): 1}
     part = files_in(fetch(reader, "gitlab_get_artifacts", job_id=job, folder="out"))
     assert list(part) == ["out/report.xml", "out/shot.png"]
 

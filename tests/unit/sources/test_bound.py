@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from tests.unit.sources.conftest import fetch
+from worker.arguments import Arguments
 from worker.core.ports import Document, DocumentKind
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ConfigError, SourceError
@@ -21,6 +23,12 @@ from worker.sources.redactions import Redactions
 from worker.sources.table import bind, capped, joined
 
 CLEAN = Redactions(bytes)
+
+
+class Named(Arguments):
+    """Which one."""
+
+    name: str = Field(description="Its name.")
 
 
 def row(fetch: Callable[[Any, Reader], RawDocument | Document], **more: Any) -> SourceDef[Any]:
@@ -145,7 +153,7 @@ def test_what_was_redacted_is_counted_by_kind() -> None:
     assert redactions.counts == {}
     redactions(b"glpat-1 and glpat-2, [redacted: jwt] and [redacted: gitlab-token]")
     redactions(b"glpat-3")
-    assert redactions.counts == {"gitlab-token": 3}
+    assert redactions.counts == {("gitlab-token", ""): 3}
 
 
 def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> None:
@@ -155,8 +163,18 @@ def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> No
     )
     log = fetch(own, "gitlab_get_job_log", job_id=scene.job.id)
     assert (log.data, log.kind) == (b"token [redacted: pass]\n", DocumentKind.LOG)
-    assert own.redact.counts == {"pass": 1}
-    assert own.until(1.0).redact.counts == {"pass": 1}
+    counted = {("pass", f"the log of job {scene.job.id}"): 1}
+    assert own.redact.counts == counted
+    assert own.until(1.0).redact.counts == counted
+
+
+def test_what_was_redacted_is_counted_with_its_document(reader: Reader) -> None:
+    own = Reader.open(
+        reader.client, reader.subject, lambda data: data.replace(b"x1", b"[redacted: pass]")
+    )
+    source = row(lambda args, reader: RawDocument({"text": f"x1 of {args.name}"}), args=Named)
+    bind(own, [source])["x_get_thing"].fetch('{"name": "src/app.py"}')
+    assert own.redact.counts == {("pass", "thing src/app.py"): 1}
 
 
 def test_text_that_hides_is_shown_and_json_loses_it(reader: Reader) -> None:

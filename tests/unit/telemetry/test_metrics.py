@@ -125,7 +125,7 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
 
 def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
-    kit = EchoKit(redacted={"gitlab-token": 3})
+    kit = EchoKit(redacted={("gitlab-token", "the diff"): 3})
     deps = told.around(at.deps(kit=lambda subject, workflow: kit))
     delivery.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3

@@ -2,8 +2,9 @@
 
 from worker.core.finding.proof import Checked, backed, check, failures, prove
 from worker.core.finding.quotes import Prose, scan
-from worker.core.finding.reading import parse
+from worker.core.finding.reading import is_finding, parse
 from worker.core.finding.said import Said, said
+from worker.core.finding.sections import split_lead
 from worker.core.finding.shape import CLAIMS, Evidence, Finding, KeptBack, Unproven
 from worker.core.verdict import Verdict
 
@@ -20,8 +21,10 @@ __all__ = [
     "backed",
     "check",
     "failures",
+    "is_finding",
     "parse",
     "prove",
     "said",
     "scan",
+    "split_lead",
 ]

@@ -36,6 +36,13 @@ def parse(text: str) -> Finding:
     )
 
 
+def is_finding(text: str) -> bool:
+    """Whether an answer has the sections that make a finding: a verdict, and what it rests on."""
+    found = sections(text)
+    named = any(word.search(found.get("verdict", "")) for _, word in _WORDS)
+    return named and bool(found.get("cause") or found.get("missing"))
+
+
 _WORDS = tuple(
     (verdict, re.compile(rf"(?<!not )(?<!not a )\b(?:{pattern})\b", re.IGNORECASE))
     for verdict, pattern in (

@@ -1,6 +1,7 @@
 """The sections of an answer in Markdown, whatever shape its headings have."""
 
 import re
+from collections.abc import Iterator
 
 _NAMES = (
     "verdict|failed|cause|root cause|evidence|missing|missing evidence|what is missing"
@@ -26,18 +27,31 @@ FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 
 def sections(text: str) -> dict[str, str]:
     """The text of each section by its name; what stands before the first one by ""."""
-    lines = text.split("\n")
-    inside = fenced(lines)
-    heading = next((form for form in _HEADINGS if any(map(form.match, lines))), None)
     found: dict[str, list[str]] = {}
     name = ""
-    for number, line in enumerate(lines):
-        start = heading.match(line) if heading and number not in inside else None
+    for line, start in _headed(text):
         if start:
             name = _ALIASES.get(start[1].lower(), start[1].lower())
             line = (start[2] or "").strip()
         found.setdefault(name, []).append(line)
     return {name: "\n".join(part).strip() for name, part in found.items()}
+
+
+def split_lead(text: str) -> tuple[str, str]:
+    """What stands before the first section, and the sections."""
+    lines = list(_headed(text))
+    first = next((number for number, (_, start) in enumerate(lines) if start), len(lines))
+    lead, rest = ("\n".join(line for line, _ in part) for part in (lines[:first], lines[first:]))
+    return lead.strip(), rest
+
+
+def _headed(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """The lines, each with its match as a heading if it is one."""
+    lines = text.split("\n")
+    inside = fenced(lines)
+    heading = next((form for form in _HEADINGS if any(map(form.match, lines))), None)
+    for number, line in enumerate(lines):
+        yield line, heading.match(line) if heading and number not in inside else None
 
 
 def fenced(lines: list[str]) -> set[int]:

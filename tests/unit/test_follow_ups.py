@@ -1,0 +1,193 @@
+"""What a reply is told of the turns before it: their files, their notes, who has looked."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.base import Sandbox, SandboxError
+from tests.contexts import call
+from tests.fakes import MemorySandbox, says
+from tests.jobs import FINDING, EchoKit, Job
+from worker import job
+from worker.core.context import Status
+from worker.core.messages import User
+from worker.core.survey import Failing, Group, Ruled, Survey
+from worker.demo.gitlab import GitLabSim
+from worker.errors import ModelError
+
+LOOKED = says("", call("c1"))
+DOWN = ModelError("the model is down")
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as running:
+        yield Job(running, tmp_path)
+        assert running.unexpected == []
+
+
+class Engine:
+    """Sandboxes whose files are the numbers of the archives made so far; it refuses `damaged`."""
+
+    def __init__(self) -> None:
+        self.restored: list[bytes | None] = []
+        self.damaged: set[bytes] = set()
+        self.made = 0
+        self.started = threading.Event()
+
+    def wait(self) -> None:
+        """Until the next sandbox has started."""
+        assert self.started.wait(10)
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
+        content = None if archive is None else b"".join(archive)
+        if content in self.damaged:
+            raise SandboxError("that is no archive")
+        self.restored.append(content)
+        if content:
+            self.started.set()
+        return _Numbered(self)
+
+    def adopt(self, session: str) -> Sandbox | None:
+        return None
+
+    def check(self) -> None:
+        """There is nothing to check."""
+
+
+class _Numbered(MemorySandbox):
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+
+    def export(self) -> Iterator[bytes]:
+        self.engine.made += 1
+        yield b"files %d" % self.engine.made
+
+
+class RuledKit(EchoKit):
+    """A failure that a rule explains."""
+
+    def survey(self) -> Survey:
+        ruled = Ruled("disk", "infrastructure", "The disk is full.", "Retry.")
+        return Survey(groups=(Group("ab" * 8, "E", (Failing(1, "unit"),), ruled=ruled),))
+
+
+def asked(at: Job) -> str:
+    """The newest request's last human text."""
+    messages = at.model.requests[-1].messages
+    return [each.text for each in messages if isinstance(each, User)][-1]
+
+
+def test_where_no_tool_was_used_no_file_is_said_to_be_lost(at: Job) -> None:
+    at.answers(FINDING, says("Because."))
+    at.failed()
+    at.says("Why?", at.own()[0].discussion_id)
+    assert "no tool has been used in this session" in asked(at)
+    assert "lost" not in asked(at)
+
+
+def test_after_a_turn_that_failed_the_files_of_the_last_good_one_are_restored(at: Job) -> None:
+    engine = Engine()
+    at.answers(LOOKED, FINDING, DOWN, LOOKED, says("Because."))
+    at.failed(sandboxes=engine)
+    thread = at.own()[0].discussion_id
+    failed = at.heard(at.comment("Why?", thread), sandboxes=engine)
+    assert isinstance(failed, job.Finished)
+    assert failed.outcome.status is Status.FAILED
+    ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
+    assert isinstance(ended, job.Finished)
+    assert engine.restored == [None, b"files 1", b"files 1"]
+    assert "/tmp/_out have been restored." in asked(at)
+
+
+def test_where_the_newest_files_are_damaged_older_ones_are_restored_and_both_are_told(
+    at: Job,
+) -> None:
+    engine = Engine()
+    at.answers(LOOKED, FINDING, LOOKED, says("So."), LOOKED, LOOKED, says("Because."))
+    at.failed(sandboxes=engine)
+    thread = at.own()[0].discussion_id
+    at.heard(at.comment("Why?", thread), sandboxes=engine)
+    engine.damaged = {b"files 2"}
+    engine.started.clear()
+    at.on_asking = lambda iteration: engine.wait()
+    ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
+    assert isinstance(ended, job.Finished)
+    assert engine.restored == [None, b"files 1", b"files 1"]
+    assert "are as turn 0 has left them" in str(at.model.requests[-1].messages)
+    assert "newest of the sandbox's files could not be restored" in ended.body
+
+
+def ruled(subject: object, workflow: object) -> RuledKit:
+    return RuledKit()
+
+
+def test_a_first_look_is_not_told_that_nothing_was_looked_into_if_a_reply_has(at: Job) -> None:
+    at.answers(says("I can't say."), LOOKED, says("The disk was full."), FINDING, FINDING)
+    at.failed(kit=ruled)
+    (root,) = at.own()
+    at.heard(at.comment("Sure?", root.discussion_id), kit=ruled)
+    at.heard(at.comment("Look at the disk.", root.discussion_id), kit=ruled)
+    at.heard(at.comment("/sandpiper analyze", root.discussion_id), kit=ruled)
+    assert "nothing has been looked into" not in asked(at).lower()
+    assert "looked into until now stands above" in asked(at)
+    assert "Run the whole workflow now" in asked(at)
+
+
+def test_a_first_look_after_replies_that_looked_at_nothing_says_so(at: Job) -> None:
+    at.answers(says("I can't say."), FINDING)
+    at.failed(kit=ruled)
+    (root,) = at.own()
+    at.heard(at.comment("Sure?", root.discussion_id), kit=ruled)
+    at.heard(at.comment("/sandpiper analyze", root.discussion_id), kit=ruled)
+    assert "Nothing has been looked into yet." in asked(at)
+
+
+def test_analyze_runs_the_whole_workflow_until_a_model_has_explained_the_failure(at: Job) -> None:
+    at.answers(DOWN, DOWN, FINDING)
+    at.failed()
+    (root,) = at.own()
+    for _ in range(2):
+        at.says("/sandpiper analyze", root.discussion_id)
+        assert "Run the whole workflow now" in asked(at)
+    assert at.own()[0].body.split("\n")[2] == "**Flaky: not caused by this change**"
+    ended = at.says("/sandpiper analyze", root.discussion_id)
+    assert isinstance(ended, job.Told)
+
+
+UNPROVEN = says(
+    "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n## Evidence\n"
+    "- job 1 line 1: it ran twice\n- job 1 line 7: it never said this\n\n## Details\nSeen so far.\n"
+)
+
+
+def test_a_reply_is_told_what_was_really_posted(at: Job) -> None:
+    at.answers(UNPROVEN, UNPROVEN, says("So."), says("Because."))
+    at.failed()
+    (root,) = at.own()
+    at.says("Why?", root.discussion_id)
+    told = asked(at)
+    assert "> **Flaky: not caused by this change**" in told
+    assert "> - job 1 line 7: it never said this" in told.partition("stands nowhere")[2]
+    assert "Seen so far." not in told
+    at.says("And?", root.discussion_id)
+    assert "Your last answer was posted as you wrote it." in asked(at)
+
+
+def test_a_reply_is_told_of_a_note_that_could_not_be_posted(at: Job) -> None:
+    at.answers(FINDING, says("Lost words."), says("Because."))
+    at.failed()
+    (root,) = at.own()
+
+    def lock(iteration: int) -> None:
+        at.scene.mr.discussion_locked = True
+
+    at.on_asking = lock
+    at.says("Why?", root.discussion_id)
+    at.on_asking = lambda iteration: None
+    at.scene.mr.discussion_locked = False
+    at.says("And?", root.discussion_id)
+    assert "Your last answer was not posted: the note could not be posted" in asked(at)

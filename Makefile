@@ -9,6 +9,8 @@ BASE ?= $(SANDPIPER_BASE)
 CORES := $(shell nproc)
 # The tests of the whole product wait more than they work.
 PROCESSES ?= $(shell echo $$(($(CORES) + 1)))
+# Compile the tests once, not in every process of every run.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -22,8 +22,8 @@ GROUPS = {
 WHOLE = {"law": "law"}
 """Folders whose files share what takes long to make: the syntax trees of the house."""
 ORDER = ("flow", "contract", "deploy", "unit", "wire", "law", "attacks")
-SERVICES = frozenset({"sandbox_image", "redis_url", "rabbit_url"})
-"""Fixtures that need what `.ci/with-services` starts."""
+SERVICES = frozenset({"sandbox_image", "redis_url", "rabbit_url", "s3_server"})
+"""Fixtures that need what `.ci/with-services` starts, or start a server themselves."""
 
 
 def worker_number() -> int | None:
@@ -33,7 +33,7 @@ def worker_number() -> int | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--without-services`: leave out what `.ci/with-services` is needed for."""
+    """`--without-services`: leave out what needs a server beside the tests."""
     parser.addoption(
         "--without-services", action="store_true", help="leave out tests that need services"
     )
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def needs_services(item: pytest.Item) -> bool:
-    """Whether a test asks for a fixture that needs a service."""
+    """Whether a test asks for such a fixture."""
     return not SERVICES.isdisjoint(getattr(item, "fixturenames", ()))
 
 

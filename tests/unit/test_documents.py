@@ -17,6 +17,8 @@ from worker.settings import Settings, load, reference
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS
 from worker.telemetry.metrics import Metrics
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
     *("worker/telemetry/README.md", "sandbox/README.md", "helm/sandpiper/README.md"),

@@ -17,6 +17,8 @@ from worker.demo.gitlab import GitLabSim, Note, Pipeline
 from worker.deps import NoteOptions
 from worker.errors import ForgeError, ModelError
 
+pytestmark = pytest.mark.slow
+
 THREAD = NoteOptions(thread=True)
 
 

@@ -19,6 +19,8 @@ from worker.core.limits import Limits
 from worker.core.messages import User
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
 
+pytestmark = pytest.mark.slow
+
 MARK = b',"cache_control":{"type":"ephemeral"}'
 OFF = b'"tool_choice":{"type":"none"}'
 SEEDS = range(30)
@@ -55,7 +57,6 @@ def session(seed: int) -> Session:
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("runs", [True, False], ids=["claude api", "block by block"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_newest_living_entry_is_read_by_the_next_request(seed: int, runs: bool) -> None:

@@ -17,6 +17,8 @@ from worker.errors import ModelError, SourceError
 from worker.playbook import Playbook, Workflow
 from worker.replies import SAID
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:

@@ -20,6 +20,8 @@ from worker.core.verdict import Verdict
 from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:

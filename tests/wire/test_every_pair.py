@@ -31,6 +31,8 @@ from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
 from worker.models.client import HttpModel
 from worker.models.slices import elements, members
 
+pytestmark = pytest.mark.slow
+
 REPLY = continuation("Look again.", files="", seconds=3600.0, changes=())
 ODD_IDS = ("call:1/ü", "functions.look:0", "x" * 120, "toolu_vrtx_01", "a b", "\N{SNAKE}", "call_1")
 STEPS: list[Step] = [

@@ -19,6 +19,8 @@ from worker.core.messages import User
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Empty, Refuse, Say, Scripted, Step, Think, Truncated
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden"
 KEY = "sk-test-0123456789"
 SDKS = {
@@ -60,7 +62,6 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("codec", SDKS)
 @pytest.mark.parametrize("case", list(conversations("")))
 def test_every_golden_body_is_one_the_sdk_could_send(codec: str, case: str) -> None:

@@ -47,6 +47,7 @@ def test_known_shapes_are_written_so_that_they_pass(text: str) -> None:
     assert problems(marked(f"**Cause:** {inline(text, PLACES)}"), PLACES) == []
 
 
+@pytest.mark.slow
 def test_any_markdown_passes_in_any_place(
     attack_inputs: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -62,6 +63,7 @@ def test_any_markdown_passes_in_any_place(
     record_property("tried", attack_inputs)
 
 
+@pytest.mark.slow
 def test_whole_notes_pass_with_any_markdown_in_them(
     attack_inputs: int, record_property: Callable[[str, object], None]
 ) -> None:

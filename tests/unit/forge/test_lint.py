@@ -75,6 +75,7 @@ def bodies(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     return [*found, *(settled.passed(body, SUBJECT, same_commit=True) for body in found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_every_note_passes(hostile: str) -> None:
     for body in bodies(hostile):
@@ -96,6 +97,7 @@ def test_a_failure_without_a_model_is_told_shortly_too(hostile: str) -> None:
             assert visible_lines(body) <= MAX_LINES
 
 
+@pytest.mark.slow
 def test_notes_of_any_mixture_pass_and_are_short() -> None:
     seeded = random.Random(17)
     bits = [*HOSTILE, *("\n\n", "\n", " ", "`", "```", "|", "> ", "- ", "</details>", "word " * 30)]

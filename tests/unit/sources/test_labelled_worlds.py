@@ -7,6 +7,8 @@ import pytest
 from tests.labelled_notes import post_note, wrong_label
 from tests.labelled_worlds import RIGHT, World, read_worlds
 
+pytestmark = pytest.mark.slow
+
 WORLDS = read_worlds(Path(__file__).with_name("worlds.yaml"))
 
 

@@ -106,6 +106,7 @@ def test_a_model_that_is_down_is_an_error_with_a_kind(
     assert SAID not in "".join(span.to_json() for span in spans.get_finished_spans())
 
 
+@pytest.mark.slow
 def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
     assert tracing("", ()) is None
     code = (

@@ -68,8 +68,9 @@ class Parts:
 
     def quotes(self, evidence: Sequence[Evidence], count: int, *, whole: bool) -> list[str]:
         """The first `count` quotes, each with all its lines or only the first one; the others are
-        folded, and so are the rest of those lines. A line that is quoted twice is shown once."""
-        found = list({each.text: each for each in reversed(evidence)}.values())[::-1]
+        folded, and so are the rest of those lines. A line that is quoted twice is shown once; one
+        that another log has as well, after the others."""
+        found = _order_quotes(evidence)
         shown = [each if whole else first_line(each) for each in found[:count]]
         more = [
             *found[count:],
@@ -97,6 +98,19 @@ class Parts:
             heading = f"**{title}**\n\n" if title else ""
             sections.append(heading + neutralise(without_tokens(text), self._hosts, room))
         return "\n\n".join(sections)
+
+
+def _order_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Each quote once. One whose text was quoted before comes last, but of files: that two of them
+    have the same line may be what proves the cause."""
+    quotes = list(dict.fromkeys(evidence))
+    repeated = {
+        at
+        for at, each in enumerate(quotes)
+        if not isinstance(each.place, RepoFile)
+        and any(each.text == before.text for before in quotes[:at])
+    }
+    return sorted(quotes, key=lambda each: quotes.index(each) in repeated)
 
 
 def _whole(lines: list[str], room: int) -> list[str]:

@@ -54,7 +54,8 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
 
     told = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
-        "Unpack it: mkdir -p src && tar -xzf FILE -C src\n"
+        "Unpack it: mkdir -p src && tar -xzf FILE -C src; its files are at the top, without a "
+        "folder around them.\n"
     )
     return RawDocument(told, files=files)
 

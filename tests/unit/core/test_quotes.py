@@ -171,6 +171,16 @@ TRACES = [
     ("- job 7 lines 12-14: one\n- file a.py line 3: two", "one"),
     ("- job 7 lines 12-14: one\nSo the build fails.", "one"),
     ("- job 7 lines 12-13: one\n  two\n\n  So the build fails.", "one\ntwo"),
+    (
+        "- job 7 lines 12-14: sinks: [\n  +       {\n  +         kind: 1",
+        "sinks: [\n+       {\n+         kind: 1",
+    ),
+    ("- job 7 lines 12-14:\n  - old\n  + new\n    same", "- old\n+ new\nsame"),
+    ("  1. job 7 lines 12-13: x\n     * y", "x\n* y"),
+    ("- job 7 lines 12-14: @@ -1 +1 @@\n- old\n+ new", "@@ -1 +1 @@\n- old\n+ new"),
+    ("- job 7 lines 12-14: one\n@@ -1 +1 @@\n+ new", "one\n@@ -1 +1 @@\n+ new"),
+    ("- job 7 lines 12-13: one\n  - file a.py line 3: two", "one"),
+    ("- job 7 lines 12-19: 1\n- 2\n- 3\n- 4\n- 5\n- job 7 line 19: next", "1\n- 2\n- 3\n- 4\n- 5"),
     ("- job 7 lines 1-9: 1\n  2\n  3\n  4\n  5\n  a.py:6: 6\n  a.py:7: 7", "1\n2\n3\n4\n5"),
 ]
 
@@ -178,14 +188,14 @@ TRACES = [
 @pytest.mark.parametrize(("text", "expected"), TRACES)
 def test_a_quote_goes_on_with_lines_that_look_like_places(text: str, expected: str) -> None:
     found = quotes(f"{text}\n- job 7 line 20: next one")
-    others = text.count("\n- file")
+    others = text.count("- file a") + text.count("19: next")
     assert (found[0].text, len(found)) == (expected, 2 + others)
 
 
 @pytest.mark.parametrize(("text", "expected"), [each for each in TRACES if "\n  " in each[0]])
 def test_a_quote_in_a_reply_goes_on_likewise(text: str, expected: str) -> None:
-    (quote,) = quotes(text, replying=True)
-    assert quote.text == expected
+    quote, *others = quotes(text, replying=True)
+    assert (quote.text, len(others)) == (expected, text.count("- file a"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.finding import Evidence, Unproven, scan
 from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.forge.parts import quote, said, struck
+from worker.forge.parts import Parts, quote, said, struck
 
 URL = "https://gitlab.example.com/team/app/-/x#L12"
 
@@ -37,6 +37,19 @@ def test_several_lines_are_a_block_within_the_item() -> None:
     assert rendering.codes(body) == ["a.py", "if x:\n    /close\n"]
     assert rendering.quick_actions(body) == []
     assert made.startswith(f"[`a.py`, lines 12-13]({URL}):")
+
+
+def test_one_text_in_two_places_is_two_quotes() -> None:
+    guard, error = "#ifndef WIRE_FRAME_H", "error: incomplete type"
+    told: list[tuple[Place, str]] = [(RepoFile("kind.h"), guard), (RepoFile("frame.h"), guard)]
+    told += [(JobLog(7), error), (JobLog(8), error), (JobLog(7), "error: other")]
+    evidence = [Evidence(place, 1, text, URL, 1) for place, text in told]
+    parts = Parts(HOSTS, 240)
+    shown = parts.quotes([*evidence, evidence[0]], 4, whole=True)
+    labels = [each.partition("](")[0].removeprefix("[") for each in shown]
+    assert labels == ["`kind.h`, line 1", "`frame.h`, line 1", "job 7, line 1", "job 7, line 1"]
+    # The log of another job says the same again: after the rest, and not left out.
+    assert parts.folded(4000).count(f"[job 8, line 1]({URL}): `{error}`") == 1
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

@@ -156,20 +156,38 @@ def _whole(
     of the line after."""
     declared = max(quote.last - quote.line + 1, 1)
     lazy = not replying and bool(_ITEM.match(lines[head]))
+    column = _indent(lines[head])
     texts = [quote.text] if quote.text else []
     at = head + 1
     skip = at if texts else _next(lines, at)
     if len(texts) < declared and skip in inside and FENCE.match(lines[skip]):
         return _with_block(quote, texts, lines, skip, inside)
-    if not texts and skip < len(lines) and _begins(lines[skip], replying, lazy):
+    if not texts and skip < len(lines) and _begins(lines[skip], replying, lazy, column):
         texts, at = [lines[skip]], skip + 1
-    while texts and (following := _next(lines, at)) < len(lines):
-        added = following - at + 1
-        if len(texts) + added > declared or not _continues(lines[following], added, lazy):
+    if not texts:
+        return _made(quote, texts), at
+    below, at = _read_below(lines, at, declared - len(texts), column, lazy)
+    return _made(quote, texts + below), at
+
+
+def _read_below(
+    lines: list[str], start: int, most: int, column: int, lazy: bool
+) -> tuple[list[str], int]:
+    """At most `most` further lines of the quote whose item begins in the `column`, and the number
+    of the line after.
+
+    Those that are not inside the item (`lazy`) are its only if they are as many as it declares.
+    """
+    at = sure = start
+    while (following := _next(lines, at)) < len(lines) and following < start + most:
+        line, near = lines[following], lazy and following == at
+        if _belongs(line, column) or (near and _is_named(line)):
+            sure = following + 1 if sure == at else sure
+        elif not near or at - start >= MAX_SPAN - 1 or not _may_belong(line):
             break
-        texts += lines[at : following + 1]
         at = following + 1
-    return _made(quote, texts), at
+    end = at if at - start >= min(most, MAX_SPAN - 1) else sure
+    return lines[start:end], end
 
 
 def _next(lines: list[str], at: int) -> int:
@@ -188,23 +206,40 @@ def _with_block(
     return _made(quote, [*texts, *lines[at + 1 : end]]), end + 1
 
 
-def _begins(line: str, replying: bool, lazy: bool) -> bool:
+def _begins(line: str, replying: bool, lazy: bool, column: int) -> bool:
     """Whether a quote that has no text yet has it on this line."""
-    if replying or _NESTED.match(line):
-        return bool(_NESTED.match(line))
-    return not _ITEM.match(line) and not FENCE.match(line) and not _head(line, False, bare=not lazy)
+    if _belongs(line, column):
+        return True
+    if replying or _ITEM.match(line) or FENCE.match(line):
+        return False
+    return not _head(line, False, bare=not lazy)
 
 
-def _continues(line: str, added: int, lazy: bool) -> bool:
-    """Whether a quote of several lines, not all of which are there, goes on with this line.
+def _is_named(line: str) -> bool:
+    """Whether the line begins like a compiler's or a traceback's, with the name of a file."""
+    named = not _ITEM.match(line) and _head(line, False)
+    return bool(named) and not _head(line, False, bare=False)
 
-    An indented one without a bullet always does, whatever it looks like. One that begins like a
-    compiler's or a traceback's line does also without (`lazy`), if it is the very next line.
+
+def _may_belong(line: str) -> bool:
+    """Whether a line that is not indented may be the next one of a quote whose range it fills: one
+    of a diff begins like an item."""
+    return not FENCE.match(line) and not _head(line, False, bare=bool(_ITEM.match(line)))
+
+
+def _belongs(line: str, column: int) -> bool:
+    """Whether the line stands inside the item that begins in the column.
+
+    An indented one without a bullet always does, whatever it looks like. One that begins with what
+    looks like a bullet does if it is indented more, and no quote.
     """
     if _NESTED.match(line):
         return True
-    named = added == 1 and lazy and not _ITEM.match(line) and _head(line, False)
-    return bool(named) and not _head(line, False, bare=False)
+    return _indent(line) > column and not _head(line, False, bare=False)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t>"))
 
 
 def _made(quote: Evidence, texts: list[str]) -> Evidence:

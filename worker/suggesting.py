@@ -78,7 +78,7 @@ def _post_all(
         log.warning("session %s: no suggestions: %s", context.session_id, error)
         return [_Kept("GitLab could not be asked")] * len(changes)
     poster = _Poster(context, diff, own, captures, deps)
-    ends = [poster.post(change, trials.get(change, Trial())) for change in changes]
+    ends = [poster.post(change, trials.get(change)) for change in changes]
     for end in ends:
         if isinstance(end, _Kept):
             log.info("session %s: a change stays text: %s", context.session_id, end.reason)
@@ -100,7 +100,7 @@ class _Poster:
         self._captures, self._deps = captures, deps
         self._left = list(SUGGESTIONS)
 
-    def post(self, change: Change, trial: Trial) -> str | _Kept:
+    def post(self, change: Change, trial: Trial | None) -> str | _Kept:
         """The URL of the change's comment, or why it has none."""
         position = suggestions.place(change, self._diff)
         fix = self._combine(change)

@@ -31,9 +31,12 @@ _SECONDS = 20.0
 _NUMBER = 999_999
 """Names the files that our command's output would be spilled to; no call has so high a number."""
 
+_MOST_LISTED = 3500
+"""Characters of what the sandbox lists."""
+
 _LOOK = (
     "date +%s.%N; find /tmp -xdev -type f \\( {names} \\) -size -1025k -printf '%C@ ' "
-    "-exec sha256sum {{}} \\; 2>/dev/null | head -c 3500"
+    "-exec sha256sum {{}} \\; 2>/dev/null | head -c {most}"
 )
 _FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
 
@@ -41,18 +44,19 @@ _FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
 def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: Deps) -> Trials:
     """What the sandbox has run of the changes in the turn's answer, while it still stands.
 
-    Raises nothing: without a look nothing is said to have been run.
+    A change is left out of which that cannot be known. Raises nothing.
     """
     changes = _read_changes(context, deps)
-    touched = {change: trials.is_named(context, _names(change)) for change in changes}
-    tried = {change: Trial(touched=named) for change, named in touched.items()}
-    if not any(touched.values()):
-        return tried
+    touched = {change for change in changes if trials.is_named(context, _names(change))}
+    untouched = {change: Trial() for change in changes if change not in touched}
+    if not touched:
+        return untouched
     try:
-        return {**tried, **_find_applied(context, changes, sandbox, captures, deps)}
+        found = _find_applied(context, changes, sandbox, captures, deps)
     except (SandboxError, SourceError, ArgumentError) as error:
         log.warning("session %s: no look at what was run: %s", context.session_id, error)
-        return tried
+        found = {}
+    return {**untouched, **found}
 
 
 def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
@@ -77,7 +81,7 @@ def _find_applied(
     every = [fix for change in changes for fix in change]
     paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
     files = {path: captures.lines(RepoFile(path)) for path in paths}
-    seen = _look(_names(every), sandbox, deps)
+    seen, whole = _look(_names(every), sandbox, deps)
     alone = {change: _applied_at(change, files, seen) for change in changes}
     together = _applied_at(every, files, seen)
     several = sum(at is not None for at in alone.values()) > 1
@@ -89,26 +93,31 @@ def _find_applied(
             runs = tuple(replace(run, command=deps.redact(run.command)) for run in runs)
             others = several or (at is None and len(changes) > 1)
             found[change] = Trial(runs, alone=not others, touched=True)
+        elif since is None and whole and trials.is_named(context, _names(change)):
+            found[change] = Trial(touched=True)
     return found
 
 
-def _look(names: Iterable[str], sandbox: Sandbox, deps: Deps) -> Mapping[str, float]:
-    """Since when the sandbox has had files of these names, by the SHA-256 of their content.
+def _look(names: Iterable[str], sandbox: Sandbox, deps: Deps) -> tuple[Mapping[str, float], bool]:
+    """Since when the sandbox has had files of these names, by the SHA-256 of their content, and
+    whether those are all.
 
     In our epoch seconds, and where the sandbox's clock is another one, rather too late.
     """
     wanted = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(names))
     before = deps.clock.now()
-    done = sandbox.exec(_LOOK.format(names=wanted), timeout=_SECONDS, number=_NUMBER)
+    done = sandbox.exec(
+        _LOOK.format(names=wanted, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
+    )
     after = deps.clock.now()
     clock, _, listed = done.stdout.preview.partition("\n")
     if not re.fullmatch(r"\d{1,12}\.\d{1,12}", clock):
-        return {}
+        return {}, False
     shift = 0.0 if before <= float(clock) <= after else after - float(clock)
     seen: dict[str, float] = {}
     for at, digest in _FOUND.findall(listed):
         seen[digest] = min(float(at) + shift, seen.get(digest, float("inf")))
-    return seen
+    return seen, len(listed) < _MOST_LISTED
 
 
 def _applied_at(

@@ -75,7 +75,7 @@ def analysis(made: Product) -> str:
         ([FETCH, command(RUN)], "; nobody has run it yet."),
         (
             [FETCH, command("cat ferrytimes/windows.py")],
-            "; nothing in the sandbox shows that it was run.",
+            "; nothing in the sandbox shows that exactly this was run.",
         ),
         (
             [
@@ -83,13 +83,23 @@ def analysis(made: Product) -> str:
                 command(EDIT + "; sed -i 's/merge(/unite(/' ferrytimes/windows.py"),
                 command(RUN),
             ],
-            "; nothing in the sandbox shows that it was run.",
+            "; nothing in the sandbox shows that exactly this was run.",
         ),
         (
             [FETCH, command(RUN), command(EDIT)],
-            ". The sandbox has made exactly this change by one command, and has run nothing after "
-            f"it:\n\n- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the "
-            "change",
+            ". The sandbox has run one command that makes exactly this change:\n\n"
+            f"- `cd /tmp/data/src {EDIT}`: exit status 0\n\n",
+        ),
+        (
+            [FETCH, command("cat ferrytimes/windows.py", f"{EDIT}; {RUN}")],
+            ". The sandbox has run one command that makes exactly this change:\n\n"
+            f"- `cd /tmp/data/src {EDIT}; {RUN}`: exit status 0\n\n",
+        ),
+        (
+            [FETCH, command(EDIT, RUN)],
+            ". With exactly this change in place the sandbox has run:\n\n"
+            f"- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the change\n"
+            f"- `cd /tmp/data/src {RUN}`: exit status 0\n\n",
         ),
         (
             [FETCH, command(EDIT), command(RUN), command(FAIL)],
@@ -99,7 +109,16 @@ def analysis(made: Product) -> str:
             f"- `cd /tmp/data/src {FAIL}`: exit status 3, that of the pipe's last command\n",
         ),
     ],
-    ids=["no command", "another file", "only read", "changed more", "run before", "run after"],
+    ids=[
+        "no command",
+        "another file",
+        "only read",
+        "changed more",
+        "run before",
+        "at once",
+        "two at once",
+        "run after",
+    ],
 )
 def test_a_change_is_said_to_have_run_where_it_did(
     tmp_path: Path, steps: Sequence[Answer], said: str

@@ -84,7 +84,7 @@ def test_a_fix_does_not_lead_to_an_analysis_that_was_deleted(
     sim.delete(at.own()[0])
     offered(context, CHANGE, at.deps())
     (made,) = on_the_diff(at)
-    assert "A fix from the analysis; nobody" in made.body
+    assert "A fix from the analysis.\n" in made.body
 
 
 def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context: Context) -> None:

@@ -245,7 +245,8 @@ def _message_out(message: Message) -> dict[str, Any]:
                 "name": message.name,
                 "content": message.content,
             }
-            return fields | ({"is_error": True} if message.is_error else {})
+            failed = {"is_error": True} if message.is_error else {}
+            return fields | failed | ({"at": message.at} if message.at else {})
 
 
 def _assistant_out(message: Assistant) -> dict[str, Any]:
@@ -276,6 +277,7 @@ def _message_in(fields: Mapping[str, Any]) -> Message:
                 name=str(fields["name"]),
                 content=str(fields["content"]),
                 is_error=bool(fields.get("is_error", False)),
+                at=float(fields.get("at", 0.0)),
             )
         case role:
             raise HistoryError(f"context.json has a message of unknown role {role!r}")

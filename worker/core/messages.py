@@ -5,7 +5,7 @@ format"), so that a session saved under one provider resumes under any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import ne
 from typing import Any
 
@@ -49,12 +49,16 @@ class Assistant:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The answer to one call: JSON text, also for failures (`is_error`)."""
+    """The answer to one call: JSON text, also for failures (`is_error`).
+
+    `at` is when it was there (epoch seconds), 0 where that is not known; no provider is told.
+    """
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
+    at: float = field(default=0.0, compare=False)
 
 
 Message = User | Assistant | ToolResult

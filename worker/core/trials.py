@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from worker.core.context import Context
-from worker.core.messages import Assistant, Message, ToolResult
+from worker.core.messages import Assistant, Message, ToolCall, ToolResult
 from worker.core.spelling import meant
 
 TOOL = "sandbox_exec"
@@ -32,10 +32,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the sandbox has shown of a change.
+    """What the sandbox has shown of a change that was looked for in it.
 
     `runs` are commands that ran with it in place, `alone` if no other change of the answer was
-    there. `touched` says that some command named a file of it.
+    there. `touched` says that some command named a file of it, which may have been to read it.
     """
 
     runs: tuple[Run, ...] = ()
@@ -44,48 +44,74 @@ class Trial:
 
 
 def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
-    """The turn's newest commands that ended after a file was `changed` (epoch seconds)."""
+    """The turn's newest commands that ended after a file was `changed` (epoch seconds).
+
+    None of those of which nobody knows whether they ended after it.
+    """
     found: list[Run] = []
-    for begun, ended, runs in _rounds(context):
-        if begun >= changed:
-            found += [Run(command, code) for command, code in runs]
-        elif ended > changed and len(runs) == 1:
-            found += [Run(command, code, made=True) for command, code in runs]
+    for each in _commands(context):
+        if each.begun >= changed:
+            found.append(Run(each.text, each.exit_code))
+        elif each.ended > changed and each.known:
+            found.append(Run(each.text, each.exit_code, made=True))
     return tuple(found[-MAX_RUNS:])
 
 
 def is_named(context: Context, names: Collection[str]) -> bool:
     """Whether a command of the turn names one of the files."""
-    return any(
-        name in command for _, _, runs in _rounds(context) for command, _ in runs for name in names
-    )
+    return any(name in each.text for each in _commands(context) for name in names)
 
 
-def _rounds(context: Context) -> Iterator[tuple[float, float, list[tuple[str, int | None]]]]:
-    """Of each answer of the turn that called tools: when its commands had not begun yet, when they
-    had ended, and the commands with their exit status."""
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that ran, not before `begun`, and that had `ended` by then.
+
+    `known` says that no other command was at work between the two.
+    """
+
+    text: str
+    exit_code: int | None
+    begun: float
+    ended: float
+    known: bool
+
+
+def _commands(context: Context) -> Iterator[_Command]:
+    """The turn's commands, in order."""
     costs = [cost for cost in context.calls if cost.turn == context.turn]
     ends = [*(after.at for _, after in pairwise(costs)), float("inf")]
     for cost, ended in zip(costs, ends, strict=False):
         if 0 <= cost.message < len(context.messages):
-            yield cost.at + cost.seconds, ended, list(_runs(context.messages[cost.message :]))
+            yield from _of_answer(context.messages[cost.message :], cost.at + cost.seconds, ended)
 
 
-def _runs(messages: Sequence[Message]) -> Iterator[tuple[str, int | None]]:
-    """The commands that the first of the messages called, each with its exit status."""
+def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:
+    """The commands that the first of the messages called between two times.
+
+    They ran one after the other, each when the result before it was there.
+    """
     answer, *after = messages
     results = takewhile(lambda message: isinstance(message, ToolResult), after)
-    given = {result.call_id: result.content for result in results if isinstance(result, ToolResult)}
-    for call in answer.calls if isinstance(answer, Assistant) else ():
-        named = call.name == TOOL or meant(call.name, [TOOL])
-        if named and (run := _read_run(call.arguments, given.get(call.id, ""))):
-            yield run
+    given = {result.call_id: result for result in results if isinstance(result, ToolResult)}
+    calls = answer.calls if isinstance(answer, Assistant) else ()
+    ran = [(result, _read_run(call, result)) for call in calls if (result := given.get(call.id))]
+    alone = sum(run is not None for _, run in ran) == 1
+    for result, run in ran:
+        if run:
+            at = result.at or ended
+            yield _Command(*run, begun, at, known=alone or result.at > 0)
+        begun = max(begun, result.at)
 
 
-def _read_run(arguments: str, result: str) -> tuple[str, int | None] | None:
+def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
     """The command and its exit status, if it did run."""
+    if call.name != TOOL and not meant(call.name, [TOOL]):
+        return None
     try:
-        command, code = json.loads(arguments)["command"], json.loads(result)["exit_code"]
+        command, code = (
+            json.loads(call.arguments)["command"],
+            json.loads(result.content)["exit_code"],
+        )
     except (ValueError, KeyError, TypeError):
         return None
     return (command, code) if isinstance(command, str) and isinstance(code, int | None) else None

@@ -32,12 +32,12 @@ def say_where(offers: Offers) -> str:
 
 
 def write_suggestion(
-    marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial
+    marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial | None
 ) -> str:
     """A comment on the `line` of the diff that offers to replace lines; "" if it cannot be.
 
     What a token hides in, or what nobody would see, is not offered. `trial` is what the sandbox has
-    shown of it.
+    shown of it, None where that is not known.
     """
     block = suggestion_block(fix.text, line - fix.first, fix.last - line)
     if not block or without_tokens(fix.text) != fix.text:
@@ -46,19 +46,23 @@ def write_suggestion(
     return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}\n\n{block}"
 
 
-def _say_tried(trial: Trial) -> str:
+def _say_tried(trial: Trial | None) -> str:
     """What was run of a change: the end of a sentence, and a list where something was."""
+    if trial is None:
+        return "."
     if not trial.runs:
-        unseen = "nothing in the sandbox shows that it was run"
+        unseen = "nothing in the sandbox shows that exactly this was run"
         return f"; {unseen if trial.touched else 'nobody has run it yet'}."
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
     if all(run.made for run in trial.runs):
-        title = f". The sandbox has made {what} by one command, and has run nothing after it:"
-    return "\n".join([title, "", *map(_item, trial.runs)])
+        title = f". The sandbox has run one command that makes {what}:"
+    several = len(trial.runs) > 1
+    return "\n".join([title, "", *(_item(run, told=several and run.made) for run in trial.runs)])
 
 
-def _item(run: Run) -> str:
+def _item(run: Run, *, told: bool) -> str:
+    """A command and its exit status, and if that is to be `told`, that it has made the change."""
     command = without_tokens(one_line(run.command, MAX_SCRIPT))
     if len(command) > MAX_COMMAND:
         command = f"{command[: MAX_COMMAND // 3]} … {command[-MAX_COMMAND * 2 // 3 :]}"
@@ -67,5 +71,5 @@ def _item(run: Run) -> str:
         status = f"exit status {run.exit_code}"
         if _PIPE.search(run.command) and "pipefail" not in run.command:
             status += ", that of the pipe's last command"
-    made = "; the same command has made the change" if run.made else ""
+    made = "; the same command has made the change" if told else ""
     return f"- {code_line(command)}: {status}{made}"

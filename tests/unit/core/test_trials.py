@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import call, context
+from worker.core import history
 from worker.core.context import CallCost, Context
 from worker.core.messages import Assistant, Message, ToolResult, Usage, User
 from worker.core.trials import MAX_RUNS, Run, find_runs, is_named
@@ -55,6 +56,28 @@ TURN = _run([("look", 0)], [("edit", 0)], [("test", 1), ("slow", None)])
 def test_commands_count_that_ended_after_the_change(changed: float, runs: list[Run]) -> None:
     assert list(find_runs(TURN, changed)) == runs
     assert len(runs) <= MAX_RUNS
+
+
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [
+        (30.5, [Run("test", 1, made=True), Run("slow", None)]),
+        (31.0, [Run("slow", None)]),
+        (33.0, [Run("slow", None, made=True)]),
+        (34.0, []),
+    ],
+)
+def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
+    changed: float, runs: list[Run]
+) -> None:
+    ends = {"call_0": 31.0, "call_1": 34.0}
+    messages = [
+        replace(each, at=ends[each.call_id]) if isinstance(each, ToolResult) else each
+        for each in TURN.messages[-2:]
+    ]
+    turn = replace(TURN, messages=(*TURN.messages[:-2], *messages))
+    assert list(find_runs(turn, changed)) == runs
+    assert list(find_runs(history.load(history.dump(turn)), changed)) == runs
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:

@@ -116,7 +116,7 @@ def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
     by_id = {call.id: call for call in calls}
     try:
         for ran in parts.toolbox.run(calls, first):
-            context = context.add(replace(ran.result, at=parts.clock.now()))
+            context = context.add(replace(ran.result, ended_at=parts.clock.now()))
             shown = len(ran.result.content.encode(errors="replace"))
             call = by_id[ran.result.call_id]
             parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))

@@ -246,7 +246,7 @@ def _message_out(message: Message) -> dict[str, Any]:
                 "content": message.content,
             }
             failed = {"is_error": True} if message.is_error else {}
-            return fields | failed | ({"at": message.at} if message.at else {})
+            return fields | failed | ({"ended_at": message.ended_at} if message.ended_at else {})
 
 
 def _assistant_out(message: Assistant) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def _message_in(fields: Mapping[str, Any]) -> Message:
                 name=str(fields["name"]),
                 content=str(fields["content"]),
                 is_error=bool(fields.get("is_error", False)),
-                at=float(fields.get("at", 0.0)),
+                ended_at=float(fields.get("ended_at", 0.0)),
             )
         case role:
             raise HistoryError(f"context.json has a message of unknown role {role!r}")

@@ -51,14 +51,14 @@ class Assistant:
 class ToolResult:
     """The answer to one call: JSON text, also for failures (`is_error`).
 
-    `at` is when it was there (epoch seconds), 0 where that is not known; no provider is told.
+    `ended_at` is when it was there (epoch seconds), 0 where that is not known; no provider is told.
     """
 
     call_id: str
     name: str
     content: str
     is_error: bool = False
-    at: float = field(default=0.0, compare=False)
+    ended_at: float = field(default=0.0, compare=False)
 
 
 Message = User | Assistant | ToolResult

@@ -98,9 +98,9 @@ def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Itera
     alone = sum(run is not None for _, run in ran) == 1
     for result, run in ran:
         if run:
-            at = result.at or ended
-            yield _Command(*run, begun, at, known=alone or result.at > 0)
-        begun = max(begun, result.at)
+            at = result.ended_at or ended
+            yield _Command(*run, begun, at, known=alone or result.ended_at > 0)
+        begun = max(begun, result.ended_at)
 
 
 def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:

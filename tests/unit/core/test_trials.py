@@ -72,7 +72,7 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
 ) -> None:
     ends = {"call_0": 31.0, "call_1": 34.0}
     messages = [
-        replace(each, at=ends[each.call_id]) if isinstance(each, ToolResult) else each
+        replace(each, ended_at=ends[each.call_id]) if isinstance(each, ToolResult) else each
         for each in TURN.messages[-2:]
     ]
     turn = replace(TURN, messages=(*TURN.messages[:-2], *messages))

@@ -23,7 +23,7 @@ MAX_SIZE = 80_000
 MAX_LINES = 8
 """Lines that a reader of a finding sees before he unfolds anything."""
 
-WIDTH = 120
+WIDTH = 100
 """Characters of a line on the merge request's page, about."""
 
 _OURS = re.compile(
@@ -309,4 +309,12 @@ def _height(token: Token) -> int:
 
 
 def _wrapped(line: str) -> int:
-    return max(1, -(-len(line) // WIDTH))
+    """How many lines it takes where lines are broken between words."""
+    lines, filled = 1, 0
+    for word in line.split():
+        if filled and filled + 1 + len(word) > WIDTH:
+            lines, filled = lines + 1, 0
+        filled += (filled > 0) + len(word)
+        lines += (filled - 1) // WIDTH
+        filled -= (filled - 1) // WIDTH * WIDTH
+    return lines

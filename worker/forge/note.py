@@ -28,8 +28,10 @@ from worker.forge.parts import (
     Parts,
     clean,
     job_line,
+    job_of,
     said,
     sentence,
+    sort_quotes,
     without_tokens,
 )
 from worker.forge.settled import pipeline_url
@@ -96,7 +98,16 @@ def _room_for_all(finding: Finding) -> Room:
         cause=count_sentences(said),
         to_do=count_sentences(to_do),
         quotes=min(MAX_QUOTES, len(finding.evidence)),
+        least_quotes=_count_least_quotes(finding),
     )
+
+
+def _count_least_quotes(finding: Finding) -> int:
+    """How many quotes it takes to show one of each failed job, as far as they may be shown."""
+    failed = {job for ruling in finding.rulings for job in ruling.jobs}
+    jobs = [job_of(each) for each in sort_quotes(finding.evidence)[:MAX_QUOTES]]
+    firsts = [at for at, job in enumerate(jobs, 1) if job in failed and job not in jobs[: at - 1]]
+    return max([1, *firsts])
 
 
 def _shown(
@@ -156,7 +167,7 @@ def _to_do(finding: Finding, parts: Parts, sentences: int) -> str:
     """The model's advice; where the record overrules it, only if proven quotes back it."""
     instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
     if not instead or finding.evidence:
-        return parts.brief("What to do", finding.to_do, sentences, once=True)
+        return parts.brief("What to do", finding.to_do, sentences)
     parts.add("What the model would do", finding.to_do)
     return instead
 

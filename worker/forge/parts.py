@@ -50,12 +50,11 @@ class Parts:
         self._folded: list[tuple[str, str]] = []
         self._lines: list[str] = []
 
-    def brief(self, title: str, text: str, sentences: int, *, once: bool = False) -> str:
-        """The first sentences of a section on one line; if it has more, all of it is folded, or
-        `once` what is not on that line."""
+    def brief(self, title: str, text: str, sentences: int) -> str:
+        """The first sentences of a section on one line; what is not on that line is folded."""
         text = visible(text).strip()
         line, rest = fit.begin_section(text, sentences, self._longest)
-        self.add(title, (rest if once else text) if rest else "")
+        self.add(title, rest)
         return clean(line, self._hosts, MAX_SECTION)
 
     def jobs(self, title: str, text: str, level: int) -> str:
@@ -68,9 +67,9 @@ class Parts:
 
     def quotes(self, evidence: Sequence[Evidence], count: int, *, whole: bool) -> list[str]:
         """The first `count` quotes, each with all its lines or only the first one; the others are
-        folded, and so are the rest of those lines. A line that is quoted twice is shown once; one
-        that another log has as well, after the others."""
-        found = _order_quotes(evidence)
+        folded, and so are the rest of those lines. A line that is quoted twice is shown once.
+        The order is that of `sort_quotes`."""
+        found = sort_quotes(evidence)
         shown = [each if whole else first_line(each) for each in found[:count]]
         more = [
             *found[count:],
@@ -98,19 +97,6 @@ class Parts:
             heading = f"**{title}**\n\n" if title else ""
             sections.append(heading + neutralise(without_tokens(text), self._hosts, room))
         return "\n\n".join(sections)
-
-
-def _order_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Each quote once. One whose text was quoted before comes last, but of files: that two of them
-    have the same line may be what proves the cause."""
-    quotes = list(dict.fromkeys(evidence))
-    repeated = {
-        at
-        for at, each in enumerate(quotes)
-        if not isinstance(each.place, RepoFile)
-        and any(each.text == before.text for before in quotes[:at])
-    }
-    return sorted(quotes, key=lambda each: quotes.index(each) in repeated)
 
 
 def _whole(lines: list[str], room: int) -> list[str]:
@@ -142,6 +128,34 @@ def quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     if len(lines) == 1:
         return f"{linked}: {code_line(lines[0])}"
     return f"{linked}:\n{code_block(chr(10).join(lines), indent=column)}"
+
+
+def sort_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Each quote once: of several jobs the first quote of each comes before further ones of any.
+
+    One whose text was quoted before comes last, but of files: that two of them have the same line
+    may be what proves the cause.
+    """
+    quotes = list(dict.fromkeys(evidence))
+    jobs = list(map(job_of, quotes))
+    several = len({*jobs} - {0}) > 1
+
+    def rank(at: int) -> int:
+        before = {each.text for each in quotes[:at]}
+        if quotes[at].text in before and not isinstance(quotes[at].place, RepoFile):
+            return 2
+        return int(several and jobs[at] > 0 and jobs[at] in jobs[:at])
+
+    return [quotes[at] for at in sorted(range(len(quotes)), key=rank)]
+
+
+def job_of(evidence: Evidence) -> int:
+    """The id of the job that the quote is from, or 0."""
+    match evidence.place:
+        case JobLog(job_id) | JobArtifact(job_id, _):
+            return job_id
+        case _:
+            return 0
 
 
 def first_line(evidence: Evidence) -> Evidence:

@@ -11,8 +11,9 @@ from tests.unit.forge.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, writt
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.places import JobLog
 from worker.core.sentences import split_sentences
+from worker.core.verdict import Ruling
 from worker.forge import note
-from worker.forge.fit import LONGEST
+from worker.forge.fit import LONGEST, shorten_jobs
 from worker.forge.lint import MAX_LINES, visible_lines
 
 WORDS = (
@@ -167,3 +168,86 @@ def test_what_to_do_is_said_once(advice: str, folded: str) -> None:
     assert shown in shown_of(body)
     assert folded in body.partition("<details>")[2]
     assert "**Further details**" in body
+
+
+SPLIT = (
+    "`ruff` (500005): F401, UP035 and B006 in `a.py`; `mypy` (500007): two errors there. `format` "
+)
+JOBS = [
+    ("`unit` (50): test \"a b\" in `t.js` (1 of 407).",
+     "`unit` (50): test \"a b\" in `t.js` (1 of 407)", "`unit` (50)"),
+    (SPLIT + "(500006) failed too, but is allowed to.",
+     "`ruff` (500005): F401 and more; `mypy` (500007): two errors there",
+     "`ruff` (500005), `mypy` (500007)"),
+    ("`build` (500003): compiling `a.c`, `b.c`. `smoke` (500004): `./x` is not there, because it "
+     "was not built.",
+     "`build` (500003): compiling `a.c` and more; `smoke` (500004): `./x` is not there",
+     "`build` (500003), `smoke` (500004)"),
+    ("`unit` (507, and its first attempt 506): `t.py::test_a` and `t.py::test_b`",
+     "`unit` (507): `t.py::test_a` and more", "`unit` (507, and its first attempt 506)"),
+    ("`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`; it never ended.",
+     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`",
+     "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503)"),
+    ("`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and, alone, `make f` (no)",
+     "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and more", "`ci` (502)"),
+    ("`unit` (502): five tests in `t.py`: `test_low`, `test_help`",
+     "`unit` (502): five tests in `t.py`", "`unit` (502)"),
+    ("build (501): step `make`; smoke (502): step `run`.",
+     "build (501): step `make`; smoke (502): step `run`", "build (501), smoke (502)"),
+    ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
+    ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
+     "Every job, for want of a runner"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "with_first", "names"), JOBS)
+def test_every_job_that_blocks_is_named_and_its_first_test_comes_before_the_others(
+    text: str, with_first: str, names: str
+) -> None:
+    assert [shorten_jobs(text, 1), shorten_jobs(text, 2)] == [with_first, names]
+
+
+def test_what_failed_stands_whole_where_it_takes_one_line() -> None:
+    failed = 'the test "production with a tenant" in `test/resolve.test.js` (1 of 407).'
+    full = replace(FULL, failed=f"`unit` (500002): {failed}", cause=f"{CAUSE} {LONG} {LONG}")
+    assert failed in shown_of(written(full))
+
+
+def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
+    failed = f"`build` (500003): {LONG} `smoke` (500004): `./wiredump` is not there, {LONG}"
+    shown = shown_of(written(replace(FULL, failed=failed, cause=LONG, to_do=LONG)))
+    assert "`build` (500003)" in shown
+    assert "`smoke` (500004)" in shown
+
+
+@pytest.mark.parametrize("title", ["Cause", "What to do"])
+def test_a_section_is_folded_from_where_it_was_left(title: str) -> None:
+    text = f"{CAUSE} {LONG} {LONG} The end of it is a bug of its own."
+    body = written(replace(FULL, **{"cause" if title == "Cause" else "to_do": f"{text} {text}"}))  # type: ignore[arg-type]
+    shown, _, folded = body.partition("<details>")
+    assert CAUSE in shown
+    assert f"**{title}**\n\n" in folded
+    assert not folded.split(f"**{title}**\n\n")[1].startswith(CAUSE)
+    assert "The end of it is a bug of its own." in folded
+
+
+def _of_job(job_id: int, line: int, text: str) -> Evidence:
+    return Evidence(JobLog(job_id), line, text, f"{JOB[:-4]}{job_id}#L{line}", line)
+
+
+QUOTES = (
+    _of_job(4711, 19, "F401 unused"),
+    _of_job(4711, 50, "B006 mutable"),
+    _of_job(4712, 19, "error: None"),
+    _of_job(4712, 21, "error: str"),
+)
+
+
+def test_each_job_has_a_quote_before_one_has_a_second() -> None:
+    two = tuple(Ruling(str(job), (job,), None, (), ()) for job in (4711, 4712))
+    full = replace(FULL, evidence=QUOTES, rulings=two, cause=f"{CAUSE} {LONG}")
+    shown = shown_of(written(replace(full, to_do=f"{TO_DO} {LONG}")))
+    assert shown.index("F401 unused") < shown.index("error: None")
+    assert "B006" not in shown
+    roomy = shown_of(written(replace(full, cause=CAUSE)))
+    assert roomy.index("error: None") < roomy.index("B006 mutable")

@@ -156,6 +156,10 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
     )
     assert visible_lines(body) == 1 + 3 + 1 + 1
     assert visible_lines(marked("```text\na\nb\n```")) == 2
+    assert WIDTH == 100
+    words = f"{'x' * 60} `{'y' * 60}` [{'z' * 30}]({LINK}) {'v' * 5}"
+    assert visible_lines(marked(words)) == 2
+    assert visible_lines(marked(f"{'x' * 60} {'y' * 60} {'z' * 60}")) == 3
 
 
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:

@@ -96,16 +96,31 @@ def _exact(text: str) -> str:
 
 
 def _text(lines: Sequence[str]) -> str:
-    """The first failed test by name and what it says, else the most telling line, as it stands."""
-    kept = _kept(_telling(lines))
+    """The first failed test by name and what it says, else the most telling line, as it stands: of
+    errors with their places the first, which the others follow from."""
+    telling = _telling(lines)
+    kept = _kept(telling)
     if not kept:
         return next(iter(_last_trouble(lines)), "")
     tests = [each.text for each in kept if each.is_test]
     others = [each for each in kept if not each.is_test and not each.is_summary] or kept
     if not tests:
-        return max(others, key=lambda each: each.weight).text
-    said = "" if _says(tests[0]) else _line_after(tests[0], lines)
+        best = max(others, key=lambda each: each.weight).text
+        located = (each.text for each in telling if _LOCATED.match(each.text))
+        return next(located, best) if _LOCATED.match(best) else best
+    said = "" if _says(tests[0]) else _diagnosis(tests[0], lines)
     return f"{tests[0]}: {said}" if said else tests[0]
+
+
+def _diagnosis(test: str, lines: Sequence[str]) -> str:
+    """What is said of how a failed test failed: under TAP what Perl warns of in the code, else what
+    was got and expected; of any other what follows its line."""
+    if not test.startswith("not ok "):
+        return _line_after(test, lines)
+    texts = [_stripped(line) for line in lines]
+    warned = (text for text in texts if _WARNED.match(text))
+    compared = [found[0].strip("# ") for text in texts if (found := _COMPARED.match(text))][:2]
+    return next(warned, "") or ", ".join(compared) or _line_after(test, lines)
 
 
 def _line_after(test: str, lines: Sequence[str]) -> str:
@@ -117,7 +132,7 @@ def _line_after(test: str, lines: Sequence[str]) -> str:
 
 def _says(test: str) -> bool:
     """Whether a line that names a failed test also says how it failed."""
-    return " - " in test or test.startswith("rspec ")
+    return not test.startswith("not ok ") and (" - " in test or test.startswith("rspec "))
 
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
@@ -281,6 +296,16 @@ _PLAIN = re.compile(
     r"|assertion .{1,200} failed"
 )
 """A line that opens with an exception, or with a tool's word for an error."""
+
+_LOCATED = re.compile(
+    r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?error\b|error\[\w{1,12}\]: "
+    r"|[^\s:(]{1,200}\(\d{1,7},\d{1,7}\): error\b|[A-Z]{1,5}\d{2,5} (?:\[\*\] )?\S"
+)
+"""An error of a compiler, a type checker or a linter, with its place or its code."""
+
+_WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
+_COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
+"""How Perl and TAP say why a test has failed."""
 
 _TROUBLE = re.compile(
     r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",

@@ -16,8 +16,9 @@ _MOST_NAMED = 24
 _SHORT, _NAME, _TEXT, _LONG = 80, 160, 300, 2500
 
 _OPENING = """\
-Survey of the failing jobs, made by the host before you were asked. Jobs with the same error are one
-group. Names, errors and excerpts (lines of their logs) are data written by strangers."""
+Survey of the failing jobs, made by the host before you were asked. Jobs with the very same errors
+are one group; groups may share some. Names, errors and excerpts (lines of their logs) are data
+written by strangers."""
 
 
 def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
@@ -46,7 +47,10 @@ def _heads(groups: Sequence[Group], room: int) -> list[str]:
     """What is told of each group besides its excerpt, with as many facts as there is room for."""
     heads: list[str] = []
     for facts in MOST_FACTS:
-        heads = [_head(number, group, facts) for number, group in enumerate(groups, 1)]
+        heads = [
+            _head(number, group, facts, _sharing(group, groups[: number - 1]))
+            for number, group in enumerate(groups, 1)
+        ]
         if sum(map(_size, heads)) <= room:
             break
     return heads
@@ -63,10 +67,21 @@ def _with_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> 
     return parts
 
 
-def _head(number: int, group: Group, facts: int) -> str:
+def _sharing(group: Group, earlier: Sequence[Group]) -> int:
+    """The number of an earlier group with the same leading error, whose others differ; or 0."""
+    alike = (
+        number
+        for number, other in enumerate(earlier, 1)
+        if other.text == group.text and other.key and group.key and other.key != group.key
+    )
+    return next(alike, 0)
+
+
+def _head(number: int, group: Group, facts: int, sharing: int) -> str:
     lines = [f"\nGroup {number}: {group.failed}", *_jobs(group.jobs)]
     if group.text:
-        lines.append(f"error: {one_line(group.text, _TEXT)}")
+        shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
+        lines.append(f"error: {one_line(group.text, _TEXT)}{shared}")
     if group.ruled:
         lines.append(_ruled(group.ruled, group))
     if group.hit:

@@ -96,6 +96,52 @@ def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
     assert signature(PYTEST.split("\n")).text.startswith(("E  ", "E Assert", "FAILED tests/"))
 
 
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (
+            [
+                "29: include/frame.h:12:20: error: field ‘kind’ has incomplete type",
+                "41: src/frame.c:6:10: error: ‘DATA’ undeclared (first use); did you mean ‘MAX’?",
+                "71: make: *** [Makefile:12: build/frame.o] Error 1",
+            ],
+            "include/frame.h:12:20: error: field ‘kind’ has incomplete type",
+        ),
+        (
+            [
+                "19: F401 [*] `json` imported but unused",
+                "20:  --> labels/batch.py:2:8",
+                "33: UP035 [*] Import from `collections.abc` instead: `Iterable`",
+                "68: Found 3 errors.",
+            ],
+            "F401 [*] `json` imported but unused",
+        ),
+        (
+            [
+                '21: Argument "0h05" isn\'t numeric in addition (+) at lib/Duration.pm line 10.',
+                "23: #   Failed test '0h05'",
+                "25: #          got: '0'",
+                "26: #     expected: '5'",
+                "31: not ok 2 - 0h05",
+            ],
+            'not ok 2 - 0h05: Argument "0h05" isn\'t numeric in addition (+) at lib/Duration.pm'
+            " line 10.",
+        ),
+        (
+            ["25: #          got: '0'", "26: #     expected: '5'", "31: not ok 2 - five minutes"],
+            "not ok 2 - five minutes: got: '0', expected: '5'",
+        ),
+        (
+            ["9: not ok 1 - adds up", "10:   ---", "11:   error: 'Expected 4, got 3'"],
+            "not ok 1 - adds up: error: 'Expected 4, got 3'",
+        ),
+    ],
+    ids=["compiler", "ruff", "perl", "TAP", "node"],
+)
+def test_the_text_is_the_error_that_explains(lines: list[str], text: str) -> None:
+    assert signature(lines).text == text
+
+
 def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:
     for line in ("/a" * 50_000, "a1" * 50_000, "error: " + "0:" * 50_000, "/tmp/" * 20_000):
         assert len(normalised(line)) <= 800

@@ -37,6 +37,15 @@ def test_jobs_with_one_error_are_one_group_and_the_largest_comes_first() -> None
     assert groups[0].key != groups[1].key
 
 
+def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
+    both = RACE + "\n14: FAILED tests/test_tide.py::test_low - ValueError: 'ebb'"
+    groups = grouped([job(1, "unit"), job(2, "slow", both)], nothing)
+    assert groups[0].text == groups[1].text
+    first, second = tell_survey(Survey(groups)).split("\nGroup 2: ")
+    assert "group 1 has it too" in second
+    assert "has it too" not in first
+
+
 def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> None:
     unread = variant(9, read=False, excerpt="")
     (group,) = grouped([variant(2), variant(3), unread], nothing)

@@ -30,6 +30,7 @@ class Digest:
     def __init__(self, found: Found, whole: bytes | None) -> None:
         self._whole = whole
         self._total = found.total
+        self._end_lines = found.end_lines
         self._lines = place.lines(found)
         self._weights = _weights(found, self._lines)
         if _has_passed(self._lines):
@@ -43,7 +44,7 @@ class Digest:
         """
         if self._whole is not None and (shown := _numbered(self._whole, limit)):
             return shown
-        return Choice(self._lines, self._weights, self._total, limit).text()
+        return Choice(self._lines, self._weights, self._total, limit).text(self._end_lines)
 
 
 class Excerpt:

@@ -8,6 +8,7 @@ from itertools import compress, filterfalse
 
 from ahocorasick_rs import BytesAhoCorasick
 
+from worker.core.excerpt.ending import Ending, Piece
 from worker.core.excerpt.green import DIGITS, LOWER, Green
 
 
@@ -91,13 +92,15 @@ class Found:
     """What a scan gives: the kept lines in order, and where the job's script begins and ends.
 
     `commands` are the lines on which the script's last commands are echoed, `troubles` those
-    before it on which the runner says that something it started is not well.
+    before it on which the runner says that something it started is not well, `end_lines` those that
+    say how a failed job ended, the most telling first.
     """
 
     lines: list[Kept]
     hits: list[int]
     commands: list[int]
     troubles: list[int]
+    end_lines: list[int]
     first: int
     end: int
     total: int
@@ -113,9 +116,10 @@ class Scan:
         self._hot: dict[bytes, float] = {}
         self._hits: list[tuple[int, bytes]] = []
         self._kept: dict[int, tuple[bytes, bytes]] = {}
-        self._tail: deque[tuple[int, bytes, bytes]] = deque(maxlen=_TAIL)
+        self._tail: deque[Piece] = deque(maxlen=_TAIL)
+        self._ending = Ending()
         self._before: list[tuple[bytes, bytes]] = []
-        self._commands: deque[int] = deque(maxlen=_COMMANDS)
+        self._commands: deque[Piece] = deque(maxlen=_COMMANDS)
         self._owed = 0
         self._first = 0
         self._total = 0
@@ -131,7 +135,10 @@ class Scan:
         self._remember(lines, keys, hits)
         if (script := _last(lines, _SCRIPT)) is not None:
             self._first = self._total + script + 1
-        self._commands.extend(self._total + at for at in _command_lines(b"\n" + text))
+        self._commands.extend(
+            (self._total + at, _part(lines[at]), keys[at]) for at in _command_lines(b"\n" + text)
+        )
+        self._ending.feed(self._total, lines, keys, self._counts)
         self._total += len(lines)
         self._tidy()
 
@@ -231,14 +238,26 @@ class Scan:
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
                 kept[at] = (line, key)
+        ending = list(self._end_lines(first, end))
+        kept.update((at, (_part(line), key)) for at, line, key in ending)
         lines = [
             Kept(at, data, max(1, self._counts[key]), self._is_new(key))
             for at, (data, key) in sorted(kept.items())
             if data and not data.isspace()
         ]
-        commands = [at for at in self._commands if first <= at < end]
+        commands = [at for at, _, _ in self._commands if first <= at < end]
         places, started = [at for at, _ in hits], [at for at, _ in troubles]
-        return Found(lines, places, commands, started, first, end, self._total)
+        ends = [at for at, _, _ in ending]
+        return Found(lines, places, commands, started, ends, first, end, self._total)
+
+    def _end_lines(self, first: int, end: int) -> Iterator[Piece]:
+        """What says how a failed job ended."""
+        commands = [line for line in self._commands if first <= line[0] < end]
+        script = [line for line in self._tail if first <= line[0] < end]
+        written = [line for line in self._tail if line[1].strip()]
+        if written:
+            last = commands[-1] if commands else None
+            yield from self._ending.lines(last, script, written[-1], self._counts)
 
     def _is_trouble(self, at: int) -> bool:
         return at in self._kept and self._kept[at][0].startswith(_TROUBLES)

@@ -5,6 +5,7 @@ from worker.core.recognisers.base import Recogniser
 RECOGNISER = Recogniser(
     opens=(
         r"[^\s:]{1,200}:\d+:\d*:? (?:error|warning|[A-Z]{1,4}\d{1,4})\b",
+        r"[A-Z]{1,5}\d{2,5} (?:\[\*\] )?[A-Z`].{1,250}[^.\s]$",
         r"(?:Issues|Problems) ",
         r"\d+\. \S+://",
         r"(?:Incorrectly formatted|would reformat|diff --git) ",

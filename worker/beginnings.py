@@ -146,7 +146,7 @@ def _continuation(
         about=list(_about(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
         posted=deps.redact(_tell_posted(stored)),
-        seconds=deps.clock.now() - stored.spent.started_at,
+        seconds=deps.clock.now() - stored.spent.started_at - stored.seconds,
         changes=[
             *deleted,
             *stored.lost,

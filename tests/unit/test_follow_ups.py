@@ -191,3 +191,13 @@ def test_a_reply_is_told_of_a_note_that_could_not_be_posted(at: Job) -> None:
     at.scene.mr.discussion_locked = False
     at.says("And?", root.discussion_id)
     assert "Your last answer was not posted: the note could not be posted" in asked(at)
+
+
+def test_how_long_ago_the_last_turn_was_is_counted_from_its_end(at: Job) -> None:
+    at.answers(LOOKED, FINDING, says("Because."))
+    at.on_asking = lambda iteration: at.clock.sleep(100)
+    at.failed()
+    at.on_asking = lambda iteration: None
+    at.clock.sleep(50)
+    at.says("Why?", at.own()[0].discussion_id)
+    assert "The last turn was 50 seconds ago." in asked(at)

@@ -242,12 +242,16 @@ def _kept(made: Survey) -> Iterator[Group]:
 
 def _of(group: Group, finding: Finding) -> bool:
     """Whether what the model found holds for the group: nothing of it is kept that the record
-    contradicts."""
+    speaks against."""
     judged = finding.judged
     if finding.verdict not in CLAIMS or (judged and judged.because):
         return False
     model = judged.model if judged else finding.verdict
-    return not group.ruling or group.ruling.settled(model) is finding.verdict
+    if not group.ruling:
+        return True
+    return model not in dict(group.ruling.against) and (
+        group.ruling.settled(model) is finding.verdict
+    )
 
 
 def ended(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:

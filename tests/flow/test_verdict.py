@@ -38,7 +38,7 @@ def test_a_pass_on_the_same_commit_overrules_a_model_that_blames_the_change(tmp_
     assert "The model said “caused by this change”, but `unit-tests` failed in" in body
     assert f"passed on the same commit in [job {job.id}]({job.web_url})" in body
     assert "**Cause in the model's view:**" in body
-    assert "What GitLab's record says" in body.partition("<details>")[2]
+    assert "What GitLab and the logs show" in body.partition("<details>")[2]
     assert 'fact: settled as \\"flaky\\"' in asked
 
 

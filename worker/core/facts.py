@@ -68,6 +68,21 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=cmp_to_key(_later_first))
 
 
+def alike(runs: Iterable[Run], run: Run) -> list[Run]:
+    """The runs at the commit of `run` in pipelines of the same source."""
+    return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
+
+
+def passed_after(run: Run, runs: Iterable[Run]) -> Run | None:
+    """The first of `runs` that passed later than `run`."""
+    greens = sorted((each for each in runs if each.status == "success"), key=_job_id)
+    return next((each for each in greens if each.is_after(run)), None)
+
+
+def _job_id(run: Run) -> int:
+    return run.job_id
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest pipeline
@@ -116,8 +131,8 @@ class Target:
 class Change:
     """What the merge request touches: of all its `files`, those that mean something by their kind.
 
-    `touches` are the changed files that the error may name, the certain ones first. `whole` says
-    that every changed file was seen.
+    `touches` are the changed files that the error names for certain, and those whose tests it
+    names. `whole` says that every changed file was seen.
     """
 
     files: int

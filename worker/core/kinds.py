@@ -1,4 +1,5 @@
-"""What kind of file a path is: what a change to it can break. Pure."""
+"""What kind of file a path is: what a change to it can break. And which of GitLab's failure reasons
+a commit can bring about. Pure."""
 
 import re
 
@@ -72,3 +73,24 @@ def changes_dependency(path: str, diff: str) -> bool:
 def is_docs(path: str) -> bool:
     """Whether a file is prose or a picture."""
     return path.lower().endswith(_DOCS) and not is_dependency(path)
+
+
+NEVER_THE_CHANGE = frozenset(
+    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
+    | {"scheduler_failure", "stale_schedule"}
+)
+"""Failure reasons (wire-gitlab 3.7) that no commit can bring about."""
+
+UNLESS_CONFIGURED = frozenset(
+    {
+        "image_pull_failure",
+        "no_matching_runner",
+        "runner_system_failure",
+        "runner_unsupported",
+        "stuck_or_timeout_failure",
+        "unmet_prerequisites",
+    }
+)
+"""Those that a commit brings about only by what it changes in the CI configuration: a tag that no
+runner has, an image that is not there. A time limit or a log limit is not among them: code can
+exceed both."""

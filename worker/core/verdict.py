@@ -2,8 +2,9 @@
 
 A rule looks at the facts of the failing jobs that have one error and gives the sentence that proves
 its verdict, or None. The first of `PROOFS` that speaks decides; the model cannot overrule it. A
-sentence of `CONTRADICTIONS` takes one verdict away: who says it all the same is not believed, and
-the verdict is unknown. What neither decides is the model's to say.
+sentence of `CONTRADICTIONS` speaks against one verdict. It takes that away only if the verdict is
+one of `REFUTABLE`: who says it all the same is not believed, and the verdict is unknown. What the
+record merely does not prove is the model's to say.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,8 +13,17 @@ from enum import StrEnum
 from typing import Any
 
 from worker.core import remarks
-from worker.core.facts import Change, Facts, Run, Target, instant, newest_first
-from worker.core.kinds import is_image
+from worker.core.facts import (
+    Change,
+    Facts,
+    Run,
+    Target,
+    alike,
+    instant,
+    newest_first,
+    passed_after,
+)
+from worker.core.kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
 from worker.core.remarks import Remark, apart, job, name, pipeline, plain, remark
 
 
@@ -33,7 +43,7 @@ class Ruling:
     """What the record says of the failing `jobs` (ids) with one error, the one for all first.
 
     `hard` is the verdict that `because` proves, or None. `against` are the verdicts that the record
-    contradicts, each with the sentence. `record` is everything else that is known, or why it is
+    speaks against, each with the sentence. `record` is everything else that is known, or why it is
     not.
     """
 
@@ -48,7 +58,8 @@ class Ruling:
         """The verdict on these jobs, when the model says `model`."""
         if self.hard:
             return self.hard
-        return Verdict.UNKNOWN if model in dict(self.against) else model
+        refuted = model in REFUTABLE and model in dict(self.against)
+        return Verdict.UNKNOWN if refuted else model
 
     def told(self) -> tuple[str, ...]:
         """All of it in plain sentences, for the model, what decides first."""
@@ -123,26 +134,6 @@ def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
 
 # --------------------------------------------------------------------------------- infrastructure
 
-NEVER_THE_CHANGE = frozenset(
-    {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
-    | {"scheduler_failure", "stale_schedule"}
-)
-"""Failure reasons (wire-gitlab 3.7) that no commit can bring about."""
-
-UNLESS_CONFIGURED = frozenset(
-    {
-        "image_pull_failure",
-        "no_matching_runner",
-        "runner_system_failure",
-        "runner_unsupported",
-        "stuck_or_timeout_failure",
-        "unmet_prerequisites",
-    }
-)
-"""Those that a commit brings about only by what it changes in the CI configuration: a tag that no
-runner has, an image that is not there. A time limit or a log limit is not among them: code can
-exceed both."""
-
 
 def _outside(facts: Facts) -> Remark | None:
     reasons = {each.reason for each in facts.jobs}
@@ -186,7 +177,7 @@ def _unexplained(facts: Facts) -> Run | None:
     attempts = _attempts(facts)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
-    return next((each for each in failed if not _passed_after(each, attempts)), None)
+    return next((each for each in failed if not passed_after(each, attempts)), None)
 
 
 # ------------------------------------------------------------------------------------------ flaky
@@ -199,7 +190,7 @@ def _passed_afterwards(facts: Facts) -> Remark | None:
     """A pass after the same error, on one commit in one kind of pipeline."""
     attempts = _attempts(facts)
     failed = [facts.run, *(each for each in attempts if facts.same(each))]
-    pairs = ((each, _passed_after(each, attempts)) for each in failed)
+    pairs = ((each, passed_after(each, attempts)) for each in failed)
     return next((_passed(facts, each, green) for each, green in pairs if green), None)
 
 
@@ -221,7 +212,7 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
     if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
         return None
     for failed in (each for each in target.runs if facts.same(each) and _is_recent(each, facts)):
-        if green := _passed_after(failed, _alike(target.runs, failed)):
+        if green := passed_after(failed, alike(target.runs, failed)):
             return remark(
                 "on ", name(target.branch), " it failed in the same way and then passed on one "
                 "commit: ", job(failed), ", ", job(green),
@@ -237,17 +228,6 @@ def _fails_at_a_newer_commit(facts: Facts, target: Target) -> bool:
 def _is_recent(run: Run, facts: Facts) -> bool:
     then, now = instant(run.at), instant(facts.run.at)
     return then is None or now is None or now - then <= RECENT
-
-
-def _alike(runs: Iterable[Run], run: Run) -> list[Run]:
-    """The runs at the commit of `run` in pipelines of the same source."""
-    return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
-
-
-def _passed_after(run: Run, runs: Iterable[Run]) -> Run | None:
-    """The first of `runs` that passed later than `run`."""
-    greens = sorted(filter(_is_green, runs), key=lambda each: each.job_id)
-    return next((each for each in greens if each.is_after(run)), None)
 
 
 # -------------------------------------------------------------------------- on the target branch
@@ -297,11 +277,13 @@ def _failed_again(facts: Facts) -> Remark | None:
     """Against "flaky": twice the same way on one commit, and no pass since the first time."""
     again = [each for each in _attempts(facts) if facts.same(each)]
     failed = [facts.run, *again]
-    if not again or any(_passed_after(each, _attempts(facts)) for each in failed):
+    if not again or any(passed_after(each, _attempts(facts)) for each in failed):
         return None
+    before = next(filter(_is_green, newest_first(_attempts(facts))), None)
     return remark(
         name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
         "not passed since: ", job(facts.run), ", ", job(again[0]),
+        *(("; it had passed before: ", job(before)) if before else ()),
     )  # fmt: skip
 
 
@@ -321,7 +303,9 @@ def _passes_there(facts: Facts) -> Remark | None:
     if target is None or not newest or not _is_green(newest[0]):
         return None
     failed = [each for each in target.finished if not _is_green(each)]
-    if any(facts.same(each) or not (each.error and facts.run.error) for each in failed):
+    if any(
+        facts.same(each) or each.shared or not (each.error and facts.run.error) for each in failed
+    ):
         return None
     return remark(
         name(facts.name), " passes on ", name(target.branch), ": ", pipeline(newest[0]), ", ",
@@ -344,6 +328,10 @@ CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
 )
 """A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
 the same."""
+
+REFUTABLE = frozenset({Verdict.TARGET})
+"""Verdicts that claim what the record shows, so that it can refute them. A flake may fail twice in
+a row, and an outage may fail a script before it fails the runner."""
 
 
 # ------------------------------------------------------------------------------------------- runs

@@ -1,16 +1,16 @@
-"""What GitLab's record says of the failing jobs, as the folded lines of a note."""
+"""What GitLab and the logs show of the failing jobs, as the folded lines of a note."""
 
 from collections.abc import Iterator
 
 from worker.core.finding import Finding
 from worker.core.remarks import Link, Name, Remark
-from worker.core.verdict import Ruling
+from worker.core.verdict import REFUTABLE, Ruling
 from worker.forge.code import code_line
 from worker.forge.parts import Hosts, clean, without_tokens
 from worker.forge.spans import allowed
 
 MAX_LINES = 40
-TITLE = "What GitLab's record says"
+TITLE = "What GitLab and the logs show"
 
 
 def lines(finding: Finding, hosts: Hosts) -> list[str]:
@@ -31,7 +31,9 @@ def lines(finding: Finding, hosts: Hosts) -> list[str]:
 def _facts(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
     if ruling.because:
         yield f"{ruling.hard}: {rendered(ruling.because, hosts)}"
-    yield from (f"not {verdict}: {rendered(why, hosts)}" for verdict, why in ruling.against)
+    for verdict, why in ruling.against:
+        words = "not" if verdict in REFUTABLE else "speaks against"
+        yield f"{words} {verdict}: {rendered(why, hosts)}"
     yield from (rendered(each, hosts) for each in ruling.record)
 
 

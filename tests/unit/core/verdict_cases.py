@@ -108,6 +108,10 @@ CASES = (
         facts(target=target((NEW, "pass"), (BASE, "same"), (OLD, "pass"), ("9" * 40, "same"),
                             base=NEW))),
     one("depends on timing, the record is silent", FLAKY, FLAKY, "model", facts()),
+    one("a flake that failed twice in a row, after a pass of the same commit", FLAKY, FLAKY,
+        "model", facts(attempts=(run(JOB - 1), run(JOB - 2, "success")))),
+    one("a flake that failed twice in a row and never passed here", FLAKY, FLAKY, "model",
+        facts(attempts=(AGAIN,))),
     one("order of tests, target branch not readable", FLAKY, FLAKY, "model",
         facts(target=NOT_READ)),
     # ----------------------------------------------------------------------------------- target
@@ -190,14 +194,10 @@ CASES = (
     one("no line of the log tells the error, the target is red", CHANGE, CHANGE, "model",
         facts(run=run(JOB, error=""), target=target((NEW, "unread")))),
     # ---------------------------------------------------------------------------------- unknown
-    one("called flaky, but failed twice and never passed", FLAKY, UNKNOWN, "nobody",
-        facts(attempts=(AGAIN,))),
     one("called an old failure, but the target branch is green", TARGET, UNKNOWN, "nobody",
         facts()),
     one("called an old failure, but the target has another error", TARGET, UNKNOWN, "nobody",
         facts(target=target((NEW, "pass"), (BASE, "other")))),
-    one("called flaky, but the commit passed only before it failed twice", FLAKY, UNKNOWN,
-        "nobody", facts(attempts=(run(JOB - 1), run(JOB - 2, "success")))),
     one("the model cannot tell", UNKNOWN, UNKNOWN, "model", facts()),
     # -------------------------------------------------------------------------- several errors
     one("one error flaky, one the change's", CHANGE, CHANGE, "model",

@@ -81,6 +81,15 @@ def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
     assert lines.count("CI configuration changed: `.gitlab-ci.yml`") == 1
 
 
+def test_what_merely_speaks_against_a_verdict_does_not_deny_it() -> None:
+    twice = facts(attempts=(run(498), run(497, "success")))
+    lines = record.lines(_judged(FLAKY, twice), HOSTS)
+    assert lines[0].startswith("speaks against flaky: `unit-tests` failed 2 times in the same way")
+    assert "it had passed before: [job 497]" in lines[0]
+    assert record.doubt(_judged(FLAKY, twice), HOSTS) == ""
+    assert any(each.startswith("not already failing on the target branch: ") for each in lines)
+
+
 def test_hostile_names_and_stored_words_do_nothing() -> None:
     sentence = remark(
         "see ![x](https://evil.example/a) <img src=x> @all ",

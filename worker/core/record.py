@@ -83,17 +83,22 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         return
     newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
     looked = f"{target.looked_at} of its pipelines" if target.gap else newest
-    where = remark("on ", name(target.branch), f", {looked}: ")
+    where = remark("on ", name(target.branch), f", {looked}")
     if not target.runs:
-        yield remark(*where, "this job did not run")
+        yield remark(*where, ": this job did not run")
         return
-    yield remark(*where, *_outcomes(facts, target.runs))
+    base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
+    on_base = "on the commit this change is built on: "
+    if base == target.runs:
+        where = remark(*where, ", all runs " if len(base) > 1 else ", ", on_base)
+        yield remark(*where, *_outcomes(facts, base))
+    else:
+        yield remark(*where, ": ", *_outcomes(facts, target.runs))
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _steady(facts, target, settled)
-    base = [each for each in target.runs if each.sha and each.sha == target.base]
-    if base:
-        yield remark("on the commit this change is built on: ", *_outcomes(facts, base))
+    if base and base != target.runs:
+        yield remark(on_base, *_outcomes(facts, base))
     if target.moved:
         yield remark(name(target.branch), " has new commits since")
 
@@ -168,10 +173,6 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
     """The changed files that the error names, one sentence for each way of naming them."""
     for words, found in (
         ("the error names what this change edits: ", [each for each in touches if each.sure]),
-        (
-            "the error may name what this change edits: ",
-            [each for each in touches if not each.sure and not each.tested],
-        ),
         ("the failing tests are those of what this change edits: ",
          [each for each in touches if each.tested]),
     ):  # fmt: skip

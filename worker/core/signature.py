@@ -6,7 +6,7 @@ run (times, ids, numbers, the runner's folders) taken out. Pure.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from worker.core.excerpt import weights
@@ -58,17 +58,18 @@ def errors(lines: Sequence[str]) -> frozenset[str]:
     return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
 
 
-def exact_errors(lines: Sequence[str]) -> frozenset[str]:
-    """The errors as they stand, but for what differs between two runs of one and the same failure.
+def exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
+    """The errors without what differs between two runs of one and the same failure, each with the
+    line as it stands.
 
     Stricter than `errors`: the values of an assertion and the parameters of a test are part of it.
     """
     texts = [_stripped(line) for line in lines]
     kept = errors(lines)
-    return frozenset(_exact(text) for text in texts if normalised(text) in kept)
+    return {_exact(text): text for text in reversed(texts) if normalised(text) in kept}
 
 
-def last_words(lines: Sequence[str]) -> frozenset[str]:
+def last_words(lines: Sequence[str]) -> Mapping[str, str]:
     """The last lines of a script that was ended by its time limit: where it hung, or was slow.
 
     Nothing where it had said nothing but its own commands.
@@ -76,8 +77,8 @@ def last_words(lines: Sequence[str]) -> frozenset[str]:
     end = next((at for at, line in enumerate(lines) if _RUNNERS.match(line)), len(lines))
     said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
     if all(line.startswith("$ ") for line in said):
-        return frozenset()
-    return frozenset(f"at the end: {_exact(line)}" for line in said)
+        return {}
+    return {f"at the end: {_exact(line)}": f"at the end: {line}" for line in said}
 
 
 _LAST = 3

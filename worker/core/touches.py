@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from worker.core.error_lines import without_asides
+
 MAX_TEXT = 16_384
 """Characters of an error that are looked at."""
 
@@ -32,8 +34,9 @@ class Changed:
 class Touch:
     """A changed file, and the words of the error that name it. `sure`: they name no other.
 
-    `line` is a line that the error names and the change has added, 0 if there is none. `tested`
-    says that the words name the file's tests, by their file's name.
+    `line` is a line that the error names and the change has added; 0 if there is none, or if the
+    error also names one of the project's that it has not added. `tested` says that the words name
+    the file's tests, by their file's name.
     """
 
     path: str
@@ -49,22 +52,13 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
     `project` is the project's path, by which a container's path is known for one of its files.
     """
     changed = tuple(changed)
-    text = _SCHEME.sub(" ", text[:MAX_TEXT])
-    text = "\n".join(line for line in text.split("\n") if not _ASIDE.match(line))
+    text = without_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = _by_part(_words(text, project))
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
-    lines = named_lines(text)
+    lines = _own_lines(text)
     told = (replace(touch, line=_added_line(touch, changed, lines)) for touch in found)
     return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
-
-
-_ASIDE = re.compile(
-    r"(?:\d{1,9}: ?)?(?:\d{1,6}\.\d{1,3}s (?:call|setup|teardown) "
-    r"|\S{1,200}\.\w{1,8} +\d{1,7} +\d{1,7} .{0,60}\d%| *\S{1,200}\.\w{1,8} +\| +[\d.]{1,6} +\|"
-    r"|\S{0,200} ?\w{0,40}Warning: |\S{1,300} PASSED\b)"
-)
-"""A line beside the error that names files all the same: how long tests took, what they covered."""
 
 
 def added_lines(diff: str) -> frozenset[int]:
@@ -196,9 +190,7 @@ def _path_word(token: str, path: str, project: str) -> _Word | None:
     parts = [part for part in path.split("/") if part not in ("", ".", "~")]
     up = parts.count("..")
     parts = [part for part in parts if part != ".."]
-    if _FOREIGN & set(parts) or (absolute and parts[:1] and parts[0] in _FOREIGN_TOPS):
-        return None
-    if "pkg/mod/" in path:
+    if _is_foreign(path):
         return None
     inside = _below(parts, project)
     if inside is not None:
@@ -222,13 +214,26 @@ def _means(named: str, parts: tuple[str, ...]) -> bool:
     return _ends(parts, found) or _ends(found, parts)
 
 
+def _own_lines(text: str) -> list[tuple[str, int]]:
+    """The places that an error names outside of other people's code."""
+    return [each for each in named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
+
+
+def _is_foreign(path: str) -> bool:
+    parts = [part for part in path.split("/") if part not in ("", ".", "~")]
+    top = parts[0] if path.startswith(("/", "~")) and parts else ""
+    return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
+
+
 def _added_line(touch: Touch, changed: Sequence[Changed], lines: Sequence[tuple[str, int]]) -> int:
-    added = next((each.added for each in changed if each.path == touch.path), frozenset())
-    parts = tuple(touch.path.split("/"))
-    for path, number in lines if added and not touch.tested else ():
-        if number in added and _means(path, parts):
-            return number
-    return 0
+    """The first line of the file that the error names, if the change adds all that it names."""
+    if touch.tested or not all(any(_adds(each, line) for each in changed) for line in lines):
+        return 0
+    return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
+
+
+def _adds(changed: Changed, line: tuple[str, int]) -> bool:
+    return line[1] in changed.added and _means(line[0], tuple(changed.path.split("/")))
 
 
 # ------------------------------------------------------------------------------- held against paths
@@ -247,7 +252,10 @@ _IMPORTED = frozenset(
 )
 
 
-_SUFFIXES = frozenset(suffix[1:] for suffix in _MODULES | _IMPORTED | {".go", ".rb", ".php"})
+_TESTABLE = (_MODULES | _IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
+    *(".css", ".scss", ".json")
+}
+"""The endings of source files, which may have tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,17 +300,26 @@ def _touch(
 def _tested(changed: Changed, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
     """A changed file whose tests the error names: `sum.py` by `test_sum.py`."""
     place = _place(changed.path)
-    for part, named in words.items():
-        if _tested_stem(part) == place.stem and ("." in part or len(place.stem) > 3):
-            return Touch(changed.path, named[0].text, sure=False, tested=True)
+    for part, named in words.items() if place.suffix in _TESTABLE else ():
+        word = next((word for word in named if _is_test_of(place, part, word)), None)
+        if word is not None:
+            return Touch(changed.path, word.text, sure=False, tested=True)
     return None
 
 
-def _tested_stem(part: str) -> str:
-    """What a test is of, by its file's or module's name, or ""."""
-    stem = part.rpartition(".")[0] if part.rpartition(".")[2] in _SUFFIXES else part
+def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
+    """Whether a part of a word is the name of the file's tests: a file of its language, a class, or
+    a module. A mere function of such a name may test anything."""
+    stem, _, suffix = part.rpartition(".")
+    is_file = "." + suffix in _TESTABLE
+    if is_file:
+        fits = "." + suffix == place.suffix or {"." + suffix, place.suffix} <= _IMPORTED
+        fits = fits and part in (word.parts[-1], ".".join(word.parts))
+    else:
+        stem = part
+        fits = word.dotted and (part != word.parts[-1] or not stem.islower())
     found = _TEST_NAME.fullmatch(stem)
-    return (found["a"] or found["b"]) if found else ""
+    return fits and found is not None and (found["a"] or found["b"]) == place.stem
 
 
 def _names(word: _Word, place: _Place) -> bool | None:

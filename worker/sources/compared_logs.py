@@ -1,7 +1,7 @@
 """What the runs of a failing job have failed with: their logs, read alike, so that they compare."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 
 from worker.core import logs
@@ -22,28 +22,27 @@ excerpt is chosen with a green run beside it."""
 _END = 80
 """Lines of a log's end in which a script's last words are looked for."""
 
-_NOTHING: frozenset[str] = frozenset()
+_NOTHING: Mapping[str, str] = {}
 
-Errors = frozenset[str]
+Errors = Mapping[str, str]
+"""The errors of a run by what two runs of one failure have in common, with the log's own words."""
 
 
 def read_errors(
     runs: Sequence[tuple[wire.Job, wire.Pipeline]], reader: Reader, pool: Executor
-) -> Mapping[int, Errors]:
+) -> dict[int, Errors]:
     """What each of these jobs of other pipelines failed with; nothing where it is not known."""
     read = pool.map(lambda run: known(lambda: _other(run[0], run[1], reader)), runs)
     return {job.id: _or_nothing(found) for (job, _), found in zip(runs, read, strict=True)}
 
 
-def read_own_errors(
-    jobs: Sequence[wire.Job], reader: Reader, pool: Executor
-) -> Mapping[int, Errors]:
+def read_own_errors(jobs: Sequence[wire.Job], reader: Reader, pool: Executor) -> dict[int, Errors]:
     """The same of jobs of this pipeline, whose logs were read for the survey."""
     read = pool.map(lambda job: known(lambda: _own(job, reader)), jobs)
     return {job.id: _or_nothing(found) for job, found in zip(jobs, read, strict=True)}
 
 
-def key_of(found: Errors) -> str:
+def key_of(found: Collection[str]) -> str:
     """One word for all errors of a run, "" for none."""
     joined = "\n".join(sorted(found)).encode()
     return hashlib.sha256(joined).hexdigest()[:16] if found else ""
@@ -68,7 +67,7 @@ def _errors_of(job: wire.Job, cleaned: bytes) -> Errors:
     if job.failure_reason != "job_execution_timeout":
         return found
     place = last_words(logs.split(cleaned)[-_END:])
-    return found | place if place else _NOTHING
+    return {**found, **place} if place else _NOTHING
 
 
 def _or_nothing(found: Errors | Unknown) -> Errors:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
+from worker.core.error_lines import error_lines
 from worker.core.facts import Change, Facts, Run, Target, Unknown
 from worker.core.kinds import changes_dependency, is_ci, is_docs
 from worker.core.survey import Failing, Group
@@ -50,6 +51,7 @@ class Collection:
         self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._errors: dict[int, frozenset[str]] = {}
+        self._words: dict[str, str] = {}
 
     def facts(self) -> list[Facts]:
         """The facts, in the order of what fails."""
@@ -159,8 +161,10 @@ class Collection:
             job for group in self._failing for job in group.jobs if job.job_id in self._listed
         ]
         read = [self._listed[job.job_id] for job in listed if job.read]
-        self._errors |= read_errors([*wanted, *retried], self._reader, self._pool)
-        self._errors |= read_own_errors(read, self._reader, self._pool)
+        found = read_errors([*wanted, *retried], self._reader, self._pool)
+        own = read_own_errors(read, self._reader, self._pool)
+        self._errors |= {job_id: frozenset(each) for job_id, each in (found | own).items()}
+        self._words |= {normal: words for each in own.values() for normal, words in each.items()}
         self._assume_alike([near.own, *pipelines])
 
     def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
@@ -169,7 +173,9 @@ class Collection:
         for group in self._failing:
             names = list(dict.fromkeys(map(self._name_of, group.jobs)))
             for pipeline in pipelines if len(names) > 1 else ():
-                runs = {job.name: job for job in sorted(self._all(pipeline), key=_by_id)}
+                runs = {
+                    job.name: job for job in sorted(self._all(pipeline), key=lambda job: job.id)
+                }
                 first = runs.get(names[0])
                 for name in names[1:] if first else ():
                     job = runs.get(name)
@@ -331,7 +337,7 @@ class Collection:
             source=pipeline.source,
             started=job.started_at is not None,
             shared=len(wanted & found) if lacked else 0,
-            lacked=tuple(sorted(lacked)[:NAMED]),
+            lacked=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
         )
 
     def _error(self, job_id: int, ours: Run) -> str:
@@ -350,6 +356,7 @@ class Collection:
             Changed(each.new_path, each.old_path, definitions(each.diff), added_lines(each.diff))
             for each in files
         ]
+        touched = touches(self._error_text(group), changed, self._reader.subject.project)
         return Change(
             files=len(files),
             ci=tuple(path for path in paths if is_ci(path)),
@@ -357,16 +364,15 @@ class Collection:
                 each.new_path for each in files if changes_dependency(each.new_path, each.diff)
             ),
             only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
-            touches=touches(self._error_text(group), changed, self._reader.subject.project),
+            touches=tuple(each for each in touched if each.sure or each.tested),
             whole=whole,
         )
 
     def _error_text(self, group: Group) -> str:
-        """What the whole log says of the error, as far as it was read."""
+        """The lines of the log that tell of the failure, as far as it was read."""
         first = group.jobs[0]
-        if not first.read or not first.job_id:
-            return f"{group.text}\n{first.excerpt}"
-        return f"{group.text}\n{self._reader.logs.log(first.job_id).preview(MAX_TEXT)}"
+        log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
+        return error_lines(f"{group.text}\n{log.preview(MAX_TEXT) if log else first.excerpt}")
 
 
 def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
@@ -383,10 +389,6 @@ def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.P
         source=pipeline.source,
         started=listed is None or listed.started_at is not None,
     )
-
-
-def _by_id(job: wire.Job) -> int:
-    return job.id
 
 
 def _is_finished(job: wire.Job) -> bool:

@@ -118,6 +118,8 @@ def test_hostile_words_and_thousands_of_files_are_held_against_each_other() -> N
         ("src/main/java/com/x/Totals.java", "TotalsTest > adds() FAILED"),
         ("pkg/totals.go", "    totals_test.go:12: expected 3"),
         ("lib/totals.rb", "rspec ./spec/totals_spec.rb:12"),
+        ("app/totals.py", "ERROR: test_a (tests.test_totals.Totals.test_a)"),
+        ("src/totals.tsx", "FAIL src/totals.test.ts"),
     ],
 )
 def test_a_failing_test_leads_to_the_changed_file_that_it_is_of(path: str, text: str) -> None:
@@ -125,8 +127,19 @@ def test_a_failing_test_leads_to_the_changed_file_that_it_is_of(path: str, text:
     assert (touch.path, touch.tested, touch.sure) == (path, True, False)
 
 
-def test_a_test_of_another_file_leads_nowhere() -> None:
-    assert touches("FAILED tests/test_totals.py::test_a", [Changed("app/sums.py")], PROJECT) == ()
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("app/sums.py", "FAILED tests/test_totals.py::test_a"),
+        ("app/settings.py", "FAILED test_settings"),
+        ("app/settings.py", "FAIL: test_settings (tests.test_pool.Pool.test_settings)"),
+        ("docs/totals.md", "FAILED tests/test_totals.py::test_a"),
+        ("web/totals.js", "FAILED tests/test_totals.py::test_a"),
+        ("app/totals.py", "FAILED test_totals.py.d/test_b.py::test_a"),
+    ],
+)
+def test_a_test_of_something_else_leads_nowhere(path: str, text: str) -> None:
+    assert touches(text, [Changed(path)], PROJECT) == ()
 
 
 HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
@@ -139,6 +152,10 @@ HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
         ('File "/builds/team/service/app/sum.py", line 2, in total', 2),
         ("app/sum.py:4: AssertionError", 0),
         ("lib/sum.py:3: AssertionError and app/sum.py", 0),
+        ("app/sum.py:2: AssertionError\napp/sum.py:9: AssertionError", 0),
+        ("app/sum.py:2: in total\n/usr/lib/python3.11/json/decoder.py:355: JSONDecodeError", 2),
+        ("app/sum.py:2: in total\n.venv/lib/site-packages/x/y.py:7: KeyError", 2),
+        ("app/sum.py:2: in total\nlib/pool.py:7: KeyError", 0),
     ],
 )
 def test_a_named_line_is_known_as_one_that_the_change_adds(text: str, line: int) -> None:

@@ -116,7 +116,8 @@ WORLDS = (
     World("passed before it failed", _attempts("pass"), CHANGE, CHANGE),
     World("failed, passed, and failed again", _attempts("same", "pass"), CHANGE, FLAKY),
     World("passed, then failed twice in the same way", _attempts("pass", "same"), INFRA, INFRA),
-    World("failed twice in the same way", _attempts("same"), FLAKY, UNKNOWN),
+    World("passed before it failed twice", _attempts("pass", "same"), FLAKY, FLAKY),
+    World("failed twice in the same way", _attempts("same"), FLAKY, FLAKY),
     World("failed in another way before", _attempts("other"), FLAKY, FLAKY),
     World("passed with a schedule's variables", _another_kind, CHANGE, CHANGE),
     World("passed on another commit", _another_commit, CHANGE, CHANGE),
@@ -412,16 +413,36 @@ def test_the_same_error_in_a_job_that_passed_when_retried_is_told(
 def test_a_run_that_failed_with_some_of_the_errors_is_told_as_such(
     sim: GitLabSim, scene: Scene
 ) -> None:
-    tests = [f"FAILED tests/test_{name}.py::test_{name} - assert False" for name in "abc"]
+    tests = [f"FAILED tests/test_{name}.py::test_{name} - assert 7 == 3" for name in "ab"]
+    tests.append("FAILED tests/test_c.py::test_c - expired on 2026-11-15 after 2.5s")
     scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
     old = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same")
     old.trace = "\n".join([*tests[:2], "ERROR: Job failed: exit code 1", ""]).encode()
     (group,) = survey(_reader(sim, scene)).groups
     assert any(
-        f"1 failed with 2 of these 3 errors (job {old.id}); not there: FAILED tests/test_c.py"
-        in each
+        f"1 failed with 2 of these 3 errors (job {old.id}); not there: {tests[2]}" in each
         for each in group.facts
     )
+    assert sum(f"job {old.id}" in each for each in group.facts) == 1
+
+
+def test_files_of_tests_that_passed_are_not_named_by_the_error(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.mr.diffs[:] = [DiffFile("tests/test_cache.py", ""), DiffFile("app/cache.py", "")]
+    lines = [
+        "tests/test_cache.py::test_second_read ",
+        "DEBUG    app.cache:cache.py:7 read",
+        "PASSED                                                     [ 50%]",
+        "tests/test_sum.py::test_sum FAILED                         [100%]",
+        "tests/test_sum.py:12: AssertionError",
+        "FAILED tests/test_sum.py::test_sum - assert 3 == 4",
+        "ERROR: Job failed: exit code 1",
+        "",
+    ]
+    scene.job.trace = "\n".join(lines).encode()
+    (group,) = survey(_reader(sim, scene)).groups
+    assert not any("names" in each or "edits" in each for each in group.facts)
 
 
 def test_what_was_installed_differently_from_the_last_pass_is_told(

@@ -1,0 +1,74 @@
+"""Which lines of a failed job's log tell what failed, and where. Pure.
+
+A log names many files that have nothing to do with its failure: those of tests that passed, that
+were compiled, covered or warned of. Only a line that speaks of a failure counts, and one that
+stands for a place in the code. What is in doubt does not: a fact that is left out misleads nobody.
+"""
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 1000
+"""Characters of a line that are looked at."""
+
+_NUMBER = re.compile(r"\d{1,9}: ?")
+
+_ASIDE = re.compile(
+    r"\d{1,6}\.\d{1,3}s (?:call|setup|teardown) "
+    r"|\S{1,200}\.\w{1,8} +\d{1,7} +\d{1,7} .{0,60}\d%| *\S{1,200}\.\w{1,8} +\| +[\d.]{1,6} +\|"
+    r"| {0,8}\S{0,200} ?\w{0,40}Warning: |\S{1,300} PASSED\b"
+)
+"""How long tests took, what they covered, what they warned of, which passed."""
+
+_WELL = re.compile(
+    r"\W{0,8}(?:PASS(?:ED)?\b|ok\b|warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b|[✓√✔])|\$ |[✓√✔]"
+    r"|.{0,400}(?:\bPASSED\b|\.\.\. ok$|: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
+    re.IGNORECASE,
+)
+"""A test that passed, a warning, a program's log, or a command before it ran."""
+
+_NONE = re.compile(
+    r"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|fail\w{0,10})\b|\b(?:errors?|fail\w{0,10})\b: ?0\b",
+    re.IGNORECASE,
+)
+
+_FAILS = re.compile(
+    r"(?<![\w/.:-])(?:(?i:errors?|exception|fail(?:s|ed|ing|ures?)?|fatal|panic(?:ked)?|traceback"
+    r"|assert(?:ion)?|undefined|unresolved|cannot|can't|could not|unable|not found|no such"
+    r"|no module|denied|refused|raised|abort(?:ed)?|unexpected|invalid|would reformat|not ok)"
+    r"|ERR!|[\w.]{1,100}(?:Error|Exception|Failure|Failed))(?![\w/-]|\.\w)"
+    r"|^E {2,}|^# \S+$|^e: |[✕✗✖●×]|\[ERROR\]|^\s*--> "
+)
+"""A word of failure; not as a part of a path or of a test's name."""
+
+_PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line )\d{1,7}(?!\.?\d)")
+
+
+def without_asides(text: str) -> str:
+    """`text` without the lines beside an error that name files all the same."""
+    return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_bare(line)))
+
+
+def error_lines(text: str) -> str:
+    """The lines of `text` (a log's, with or without their numbers) that tell of the failure."""
+    return "\n".join(_telling(text))
+
+
+def _telling(text: str) -> Iterator[str]:
+    warned, summary = False, False
+    for line in text.split("\n"):
+        bare = _bare(line)[:LONGEST]
+        summary = "warnings summary" in bare or (summary and not bare.startswith(("==", "-- ")))
+        aside = summary or _ASIDE.match(bare) or _WELL.match(bare)
+        place = _PLACE.search(bare) is not None
+        if not aside and not (warned and place) and (place or _fails(bare)):
+            yield line
+        warned = bare.startswith("warning")
+
+
+def _fails(line: str) -> bool:
+    return _FAILS.search(_NONE.sub("", line)) is not None
+
+
+def _bare(line: str) -> str:
+    return _NUMBER.sub("", line, 1) if _NUMBER.match(line) else line

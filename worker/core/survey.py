@@ -1,6 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause. Pure.
 
-Jobs with the very same errors are one group: one of them stands for all, and only its log needs a look.
+Jobs with the very same errors are one group: one of them stands for all, and only its log needs a
+look.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

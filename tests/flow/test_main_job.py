@@ -186,7 +186,7 @@ def test_a_model_that_is_down_ends_in_a_plain_reason_on_the_note(told: Product) 
     assert KEY not in note.body
     # Partial over nothing: what the logs show is there all the same.
     assert "found without a model" in note.body
-    assert "1658: E       AssertionError: assert [] == ['23:50']" in note.body
+    assert "AssertionError: assert [] == ['23:50']" in note.body
     (stored,) = told.objects("context.json")
     assert json.loads(stored.read_bytes())["outcome"]["status"] == "failed"
 

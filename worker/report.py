@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from worker import suggesting, survey
-from worker.core import finding, gaps, recheck
+from worker.core import finding, gaps, recheck, suggestions
 from worker.core.context import ASKED, Context, Outcome, Status
 from worker.core.identity import Marker
 from worker.core.repair import unavailable
@@ -90,7 +90,7 @@ def _answer(
     kit: Kit,
     deps: Deps,
 ) -> str:
-    said = finding.said(deps.redact(text), kit.captures)
+    said = finding.said(deps.redact(suggestions.write_in_place(text)), kit.captures)
     return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
 
 

@@ -181,6 +181,31 @@ def test_what_belongs_together_is_one_note_and_what_is_left_out_is_said(tmp_path
     assert body.count("Take a sequence") == 1
 
 
+def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
+    def reply(request: Asked) -> Say:
+        asked.append(request.human)
+        return Say(f"Take a sequence instead:\n{TOGETHER}\nThat is all.")
+
+    steps = Scripted([finding(f"Use `touches` as below.\n\n{FIX}", QUOTE)], [reply])
+    with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
+        made.gitlab.send(made.gitlab.pipeline_event(made.scene.pipeline))
+        serve.until(lambda: made.objects("context.json"), "the first turn was not stored")
+        first = next(note for note in made.notes() if note.type != "DiffNote")
+        made.gitlab.comment(made.scene.mr, made.scene.author, "Other ways?", first.discussion_id)
+        serve.until(lambda: len(made.objects("context.json")) == 2, "no reply was stored")
+        assert len(on_the_diff(made)) == 1
+        answer = next(note for note in made.notes() if "sequence instead" in note.body).body
+        shown = first.body.partition("<details>")[0]
+    assert "Use `touches` as in the fix. [Apply it on the diff](" in shown
+    assert "Of this answer nothing goes on the diff" in asked[0]
+    assert f"In `ferrytimes/windows.py`, line 5:\n\n ```text\n {IMPORT}\n ```\n" in answer
+    assert f"In `ferrytimes/windows.py`, line 37:\n\n ```text\n {NEEDED}\n ```\n" in answer
+
+
 BAD = "- file ferrytimes/windows.py line 41: if merged and merged[-1].overlap(window):"
 
 

@@ -44,6 +44,9 @@ needed, refer to what you found before, and keep to what was asked. Earlier noti
 no longer count. Write a short plain answer in Markdown, without the sections of the first note.
 A line you quote stands in a bullet of its own, in the form of the Evidence section (`- job 4711
 line 1843: text`); one that is not exactly there is struck out.
+Of this answer nothing goes on the diff: a `suggestion path:line` block is shown as code, below its
+file and lines. Where it takes the place of a fix that you gave before, say that that one no longer
+holds: it may still stand on the diff.
 Only if what you find gives the failure its first verdict, or another one than before, write the
 whole finding anew below your answer, in the workflow's sections from `## Verdict` on, with its
 evidence: it then stands in the place of the first note.

@@ -28,6 +28,7 @@ _OPENING = re.compile(
 )
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 _REDACTED = "[redacted: "
+_POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,42 @@ class _Line:
 
 
 def read(text: str) -> tuple[str, tuple[Suggestion, ...]]:
-    """`text` without its suggestions, and them."""
-    lines, found, kept, at = text.split("\n"), list[Suggestion](), list[str](), 0
+    """`text` without its suggestions, and them; what points to a block below points to the fix."""
+    found, kept = list[Suggestion](), list[str]()
+    for part in _split(text):
+        if isinstance(part, Suggestion):
+            found.append(part)
+            kept += [""] if kept and kept[-1].strip() else []
+        else:
+            kept.append(part)
+    prose = "\n".join(kept).strip()
+    return _POINTER.sub("as in the fix", prose) if found else prose, tuple(found)
+
+
+def write_in_place(text: str) -> str:
+    """`text` with each suggestion as a plain block of code, below its file and lines."""
+    kept, below = list[str](), False
+    for part in _split(text):
+        if isinstance(part, Suggestion):
+            kept += [*[""] * bool(kept and kept[-1].strip()), _block(part, ""), ""]
+        elif part.strip() or not below:
+            kept.append(part)
+        below = isinstance(part, Suggestion)
+    return "\n".join(kept)
+
+
+def _split(text: str) -> Iterator[str | Suggestion]:
+    """The suggestions of a text, and its other lines."""
+    lines, at = text.split("\n"), 0
     while at < len(lines):
         opening = _OPENING.match(lines[at])
         end = _end(lines, at + 1, opening["fence"]) if opening else 0
         if opening and end:
-            found.append(_suggestion(opening, lines[at + 1 : end]))
-            kept += [""] if kept and kept[-1].strip() else []
+            yield _suggestion(opening, lines[at + 1 : end])
             at = end + 1
         else:
-            kept.append(lines[at])
+            yield lines[at]
             at += 1
-    return "\n".join(kept).strip(), tuple(found)
 
 
 def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:

@@ -17,18 +17,22 @@ MAX_COMMAND = 180
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
-def say_where(offers: Offers) -> str:
-    """Where the changes are, as one line of Markdown; "" if there are none."""
+def say_where(offers: Offers, *, limited: bool) -> str:
+    """Where the changes are, as one line of Markdown; "" if there are none.
+
+    Where they are `limited` by advice that is folded away, that is to be read first.
+    """
     urls = [url for url in offers.urls if plain_url(url)]
     left = offers.left
     if not urls:
         what = "The change is" if left == 1 else f"The {left} changes are"
         return f"{what} in the details." if left else ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
+    first = "Read on in the details, then apply" if limited else "Apply"
     if len(urls) == 1:
-        return f"[Apply it on the diff]({urls[0]}){more}."
+        return f"[{first} it on the diff]({urls[0]}){more}."
     links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
-    return f"Apply them on the diff: {links}{more}."
+    return f"{first} them on the diff: {links}{more}."
 
 
 def write_suggestion(

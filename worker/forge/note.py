@@ -40,6 +40,7 @@ from worker.forge.spans import plain_url
 __all__ = ["MAX_BODY", "Footer", "answer", "failure", "finding", "placeholder"]
 
 _NO_OFFERS = Offers()
+_TO_DO = "What to do"
 HEADLINES = {
     Verdict.CHANGE: "Caused by this change",
     Verdict.TARGET: "Already failing on the target branch",
@@ -77,7 +78,7 @@ def finding(
     advice held.
     """
     small = write_small_print(footer, finding.unproven)
-    around = {"marker": marker.text(), "fixes": changes.say_where(offers), "small": small}
+    around = {"marker": marker.text(), "small": small}
 
     def fits(room: Room) -> bool:
         values, _ = _shown(finding, offers, subject, outcome, hosts, room)
@@ -126,7 +127,7 @@ def _shown(
         missing = parts.brief("Missing", finding.missing, room.cause)
         next_time = parts.brief("Next time", finding.next_time, room.to_do)
         parts.add("What is known", finding.cause)
-        parts.add("What to do", finding.to_do)
+        parts.add(_TO_DO, finding.to_do)
     else:
         cause = parts.brief("Cause", finding.cause, room.cause)
         to_do = _to_do(finding, parts, room.to_do)
@@ -150,6 +151,7 @@ def _shown(
         "whose": " in the model's view" if _overruled(finding) else "",
         "evidence": quotes,
         "to_do": to_do,
+        "fixes": changes.say_where(offers, limited=parts.folds(_TO_DO)),
         "advised": " in the model's view" if _overruled(finding) and finding.evidence else "",
     }, parts
 
@@ -167,7 +169,7 @@ def _to_do(finding: Finding, parts: Parts, sentences: int) -> str:
     """The model's advice; where the record overrules it, only if proven quotes back it."""
     instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
     if not instead or finding.evidence:
-        return parts.brief("What to do", finding.to_do, sentences)
+        return parts.brief(_TO_DO, finding.to_do, sentences)
     parts.add("What the model would do", finding.to_do)
     return instead
 

@@ -84,6 +84,10 @@ class Parts:
         if text.strip():
             self._folded.append((title, text))
 
+    def folds(self, title: str) -> bool:
+        """Whether something is folded away under the title."""
+        return any(name == title for name, _ in self._folded)
+
     def add_lines(self, title: str, lines: list[str]) -> None:
         """Fold lines away that are harmless already."""
         if lines:

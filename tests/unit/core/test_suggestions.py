@@ -14,6 +14,7 @@ from worker.core.suggestions import (
     place,
     placed,
     read,
+    write_in_place,
     write_text,
 )
 
@@ -45,8 +46,21 @@ def test_a_block_that_names_its_lines_is_a_suggestion_and_is_told_as_text() -> N
     prose, found = read(f"Put it back.\n\n{block}\nThen rest.")
     assert found == (Suggestion("app/a.py", 3, 4, "a`b`\n  c"),)
     assert prose == "Put it back.\n\nThen rest."
+    assert read(f"Escape it as shown below, push.\n{block}")[0] == "Escape it as in the fix, push."
+    assert read("Escape it as below.")[0] == "Escape it as below."
     told = write_text(found, "no")
     assert told == "In `app/a.py`, lines 3 to 4 (not on the diff: no):\n\n```\na`b`\n  c\n```"
+
+
+def test_a_suggestion_that_stays_in_the_text_keeps_its_file_and_lines() -> None:
+    first, second = fence("suggestion a.py:14 A", "  x = 1"), fence("suggestion a.py:6-7 A", "y")
+    code = fence("python", "z\n\n\nz")
+    told = write_in_place(f"Opt in by name:\n{first}\n{second}\n\nThat is all.\n{code}")
+    assert told == (
+        "Opt in by name:\n\nIn `a.py`, line 14:\n\n```\n  x = 1\n```\n\n"
+        f"In `a.py`, lines 6 to 7:\n\n```\ny\n```\n\nThat is all.\n{code}"
+    )
+    assert write_in_place(f"\n\nNo {fence('suggestion')}\n") == f"\n\nNo {fence('suggestion')}\n"
 
 
 def test_one_line_may_be_named_alone_and_a_deletion_is_empty() -> None:

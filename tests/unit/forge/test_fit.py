@@ -11,6 +11,7 @@ from tests.unit.forge.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, writt
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.places import JobLog
 from worker.core.sentences import split_sentences
+from worker.core.suggestions import Offers
 from worker.core.verdict import Ruling
 from worker.forge import note
 from worker.forge.fit import LONGEST, shorten_jobs
@@ -251,3 +252,25 @@ def test_each_job_has_a_quote_before_one_has_a_second() -> None:
     assert "B006" not in shown
     roomy = shown_of(written(replace(full, cause=CAUSE)))
     assert roomy.index("error: None") < roomy.index("B006 mutable")
+
+
+def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
+    cause, advice = (
+        "It fails because " + "the zone is missing, " * 8,
+        "Drop it, and handle the zone.",
+    )
+    limit = "Decide first whether a country without a zone shall raise an error, as in the fix."
+    offers = Offers((JOB,))
+    quotes = tuple(Evidence(JobLog(n), n, f"error {n}", JOB, n) for n in range(1, 4))
+    for count, long in ((1, False), (6, True)):
+        found = Finding(
+            verdict=Verdict.CHANGE,
+            failed="`unit` (1)",
+            cause=" ".join([f"{cause.rstrip(', ')}."] * count),
+            evidence=quotes,
+            to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,
+        )
+        shown = shown_of(note.finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
+        applied = "Read on in the details, then apply it" if long else "Apply it"
+        assert f"[{applied} on the diff]({JOB})" in shown
+        assert long or limit in shown

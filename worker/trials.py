@@ -92,9 +92,9 @@ def _find_applied(
         if runs:
             runs = tuple(replace(run, command=deps.redact(run.command)) for run in runs)
             others = several or (at is None and len(changes) > 1)
-            found[change] = Trial(runs, alone=not others, touched=True)
+            found[change] = Trial(runs, alone=not others)
         elif since is None and whole and trials.is_named(context, _names(change)):
-            found[change] = Trial(touched=True)
+            found[change] = Trial()
     return found
 
 

@@ -71,8 +71,8 @@ def analysis(made: Product) -> str:
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([FETCH], "; nobody has run it yet."),
-        ([FETCH, command(RUN)], "; nobody has run it yet."),
+        ([FETCH], "; nothing in the sandbox shows that exactly this was run."),
+        ([FETCH, command(RUN)], "; nothing in the sandbox shows that exactly this was run."),
         (
             [FETCH, command("cat ferrytimes/windows.py")],
             "; nothing in the sandbox shows that exactly this was run.",

@@ -1,12 +1,13 @@
 """The facts of failing jobs as sentences: what the model is told, and the note shows. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from worker.core.facts import Change, Facts, Run, Target, Unknown
 from worker.core.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
 from worker.core.touches import Touch
-from worker.core.verdict import Verdict
+from worker.core.verdict import Verdict, passes_there
 
 SHOWN = 4
 """Runs or files named in one sentence."""
@@ -25,7 +26,7 @@ def recorded(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
     yield from _there(facts, settled)
     yield from _others_there(facts)
     yield from _elsewhere(facts)
-    yield from _installed(facts)
+    yield from _installed(facts, settled)
     yield from _change(facts)
     for what, fact in (
         ("other runs on this commit", facts.attempts),
@@ -89,11 +90,11 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         return
     base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
     on_base = "on the commit this change is built on: "
-    if base == target.runs:
-        where = remark(*where, ", all runs " if len(base) > 1 else ", ", on_base)
-        yield remark(*where, *_outcomes(facts, base))
-    else:
-        yield remark(*where, ": ", *_outcomes(facts, target.runs))
+    if settled or len(target.runs) > 1 or not passes_there(facts):
+        built = base == target.runs
+        all_runs = "all runs " if len(base) > 1 else ""
+        where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
+        yield remark(*where, *_outcomes(facts, target.runs))
     if target.unread:
         yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
     yield from _steady(facts, target, settled)
@@ -138,15 +139,33 @@ def _elsewhere(facts: Facts) -> Iterator[Remark]:
         yield remark("same error elsewhere: ", *places[:-1])
 
 
-def _installed(facts: Facts) -> Iterator[Remark]:
-    if facts.last_pass and facts.last_pass.installed:
-        shown = facts.last_pass.installed[:INSTALLED]
-        left = len(facts.last_pass.installed) - len(shown)
+def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+    """What differs from the last run that passed. The digest of an image only where nothing else
+    differs or may explain the failure: it moves with every build of a tag that stays the same."""
+    if not facts.last_pass:
+        return
+    packages = [each for each in facts.last_pass.installed if not _IMAGE.search(each)]
+    if not packages and not settled and not _is_explained(facts):
+        packages = list(facts.last_pass.installed)
+    if packages:
+        left = len(packages) - INSTALLED
         yield remark(
             "installed differently from the last run that passed (",
             job(facts.last_pass.run), "): ",
-            *listed(map(name, shown)), f" and {left} more" if left else "",
+            *listed(map(name, packages[:INSTALLED])), f" and {left} more" if left > 0 else "",
         )  # fmt: skip
+
+
+_IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2}$")
+"""A difference between the digests of an image."""
+
+
+def _is_explained(facts: Facts) -> bool:
+    """Whether the change touches what the error names, or how the job runs."""
+    change = facts.change
+    return isinstance(change, Change) and bool(
+        change.ci or change.dependencies or any(each.sure or each.tested for each in change.touches)
+    )
 
 
 def _change(facts: Facts) -> Iterator[Remark]:
@@ -154,11 +173,6 @@ def _change(facts: Facts) -> Iterator[Remark]:
     if not isinstance(change, Change):
         return
     yield from _named_files(change.touches)
-    for touch in [each for each in change.touches if each.line][:1]:
-        yield remark(
-            f"line {touch.line} of ", name(touch.path), ", which the error names, is one that this "
-            "change adds",
-        )  # fmt: skip
     if change.only_docs:
         yield remark("only documentation is changed")
     for what, files in (
@@ -170,9 +184,16 @@ def _change(facts: Facts) -> Iterator[Remark]:
 
 
 def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
-    """The changed files that the error names, one sentence for each way of naming them."""
+    """The changed files that the error names, one sentence for each way of naming them; none for
+    those that it may name only."""
+    line = next((each for each in touches if each.line and not each.new), None)
+    if line:
+        words = ", which the error names, is one that this change adds"
+        yield remark(f"line {line.line} of ", name(line.path), words)
+    sure = [each for each in touches if each.sure and each is not line]
     for words, found in (
-        ("the error names what this change edits: ", [each for each in touches if each.sure]),
+        ("the error names a file that is new in this change: ", [e for e in sure if e.new]),
+        ("the error names what this change edits: ", [e for e in sure if not e.new]),
         ("the failing tests are those of what this change edits: ",
          [each for each in touches if each.tested]),
     ):  # fmt: skip

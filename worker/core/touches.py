@@ -22,12 +22,14 @@ MAX_TOUCHES = 8
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A changed file; `old` is its path before it was renamed. `defines` are names whose
-    definition the diff adds, removes or edits; `added` are the numbers of the lines it adds."""
+    definition the diff adds, removes or edits; `added` are the numbers of the lines it adds. `new`
+    says that it was not there before."""
 
     path: str
     old: str = ""
     defines: frozenset[str] = frozenset()
     added: frozenset[int] = frozenset()
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Touch:
 
     `line` is a line that the error names and the change has added; 0 if there is none, or if the
     error also names one of the project's that it has not added. `tested` says that the words name
-    the file's tests, by their file's name.
+    the file's tests, by their file's name. `new` is that of `Changed`.
     """
 
     path: str
@@ -44,6 +46,7 @@ class Touch:
     sure: bool
     line: int = 0
     tested: bool = False
+    new: bool = False
 
 
 def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch, ...]:
@@ -57,7 +60,11 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
     lines = _own_lines(text)
-    told = (replace(touch, line=_added_line(touch, changed, lines)) for touch in found)
+    new = {each.path for each in changed if each.new}
+    told = (
+        replace(touch, line=_added_line(touch, changed, lines), new=touch.path in new)
+        for touch in found
+    )
     return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
 
 

@@ -35,12 +35,11 @@ class Trial:
     """What the sandbox has shown of a change that was looked for in it.
 
     `runs` are commands that ran with it in place, `alone` if no other change of the answer was
-    there. `touched` says that some command named a file of it, which may have been to read it.
+    there.
     """
 
     runs: tuple[Run, ...] = ()
     alone: bool = True
-    touched: bool = False
 
 
 def find_runs(context: Context, changed: float) -> tuple[Run, ...]:

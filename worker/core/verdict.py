@@ -297,7 +297,7 @@ def _failed_before(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def _passes_there(facts: Facts) -> Remark | None:
+def passes_there(facts: Facts) -> Remark | None:
     """Against "already failing": it passes there, and no failure of it there may be this one."""
     target, newest = _target(facts), _at_newest_commit(facts)
     if target is None or not newest or not _is_green(newest[0]):
@@ -307,9 +307,10 @@ def _passes_there(facts: Facts) -> Remark | None:
         facts.same(each) or each.shared or not (each.error and facts.run.error) for each in failed
     ):
         return None
+    built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
     return remark(
-        name(facts.name), " passes on ", name(target.branch), ": ", pipeline(newest[0]), ", ",
-        job(newest[0]),
+        name(facts.name), " passes on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
+        ", ", job(newest[0]),
     )  # fmt: skip
 
 
@@ -323,7 +324,7 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
 )
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.FLAKY, _failed_again),
-    (Verdict.TARGET, _passes_there),
+    (Verdict.TARGET, passes_there),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
 """A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look

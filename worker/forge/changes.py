@@ -55,8 +55,7 @@ def _say_tried(trial: Trial | None) -> str:
     if trial is None:
         return "."
     if not trial.runs:
-        unseen = "nothing in the sandbox shows that exactly this was run"
-        return f"; {unseen if trial.touched else 'nobody has run it yet'}."
+        return "; nothing in the sandbox shows that exactly this was run."
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
     if all(run.made for run in trial.runs):

@@ -1,10 +1,10 @@
 """What GitLab and the logs show of the failing jobs, as the folded lines of a note."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from worker.core.finding import Finding
 from worker.core.remarks import Link, Name, Remark
-from worker.core.verdict import REFUTABLE, Ruling
+from worker.core.verdict import REFUTABLE, Ruling, Verdict
 from worker.forge.code import code_line
 from worker.forge.parts import Hosts, clean, without_tokens
 from worker.forge.spans import allowed
@@ -14,27 +14,42 @@ TITLE = "What GitLab and the logs show"
 
 
 def lines(finding: Finding, hosts: Hosts) -> list[str]:
-    """One line for each fact; it names its jobs where it is not true of all that are told of."""
-    told: dict[str, list[str]] = {}
-    for ruling in finding.rulings:
-        for fact in _facts(ruling, hosts):
-            told.setdefault(fact, []).append(_jobs(ruling))
-    about = len({jobs for named in told.values() for jobs in named})
+    """One line for each fact; it names its jobs where it is not true of all that are told of. What
+    speaks against a verdict is one line for all jobs, which its sentences name."""
+    rulings = [each for each in finding.rulings if each.because or each.against or each.record]
     shown = [
-        fact if len(jobs) == about else f"{', '.join(jobs)}: {fact}" for fact, jobs in told.items()
+        *_by_fact(rulings, lambda ruling: _proof(ruling, hosts)),
+        *_against(rulings, hosts),
+        *_by_fact(rulings, lambda ruling: (rendered(each, hosts) for each in ruling.record)),
     ]
     if len(shown) > MAX_LINES:
         shown = [*shown[:MAX_LINES], f"{len(shown) - MAX_LINES} more facts are left out"]
     return shown
 
 
-def _facts(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
+def _by_fact(rulings: list[Ruling], facts: Callable[[Ruling], Iterable[str]]) -> Iterator[str]:
+    told: dict[str, list[str]] = {}
+    for ruling in rulings:
+        for fact in facts(ruling):
+            told.setdefault(fact, []).append(_jobs(ruling))
+    every = len({_jobs(ruling) for ruling in rulings})
+    for fact, jobs in told.items():
+        yield fact if len(jobs) == every else f"{', '.join(jobs)}: {fact}"
+
+
+def _proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
     if ruling.because:
         yield f"{ruling.hard}: {rendered(ruling.because, hosts)}"
-    for verdict, why in ruling.against:
+
+
+def _against(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
+    told: dict[Verdict, dict[str, None]] = {}
+    for ruling in rulings:
+        for verdict, why in ruling.against:
+            told.setdefault(verdict, {})[rendered(why, hosts)] = None
+    for verdict, sentences in told.items():
         words = "not" if verdict in REFUTABLE else "speaks against"
-        yield f"{words} {verdict}: {rendered(why, hosts)}"
-    yield from (rendered(each, hosts) for each in ruling.record)
+        yield f"{words} {verdict}: {'; '.join(sentences)}"
 
 
 def doubt(finding: Finding, hosts: Hosts) -> str:

@@ -353,7 +353,13 @@ class Collection:
         files, whole = diff.items, not diff.more
         paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
         changed = [
-            Changed(each.new_path, each.old_path, definitions(each.diff), added_lines(each.diff))
+            Changed(
+                each.new_path,
+                each.old_path,
+                definitions(each.diff),
+                added_lines(each.diff),
+                each.new_file,
+            )
             for each in files
         ]
         touched = touches(self._error_text(group), changed, self._reader.subject.project)

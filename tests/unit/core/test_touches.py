@@ -182,3 +182,9 @@ def test_what_stands_beside_an_error_names_nothing(line: str) -> None:
     assert (
         touches(f"FAILED tests/test_a.py::test_b\n{line}", [Changed("app/sum.py")], PROJECT) == ()
     )
+
+
+def test_a_file_that_is_new_is_told_from_one_that_is_edited() -> None:
+    changed = [Changed("app/sum.py", new=True), Changed("app/total.py")]
+    found = touches("app/sum.py:3: boom\napp/total.py:4: boom", changed, PROJECT)
+    assert {touch.path: touch.new for touch in found} == {"app/sum.py": True, "app/total.py": False}

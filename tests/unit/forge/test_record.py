@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.core.verdict_cases import (
     BASE,
     CHANGE,
@@ -13,10 +15,11 @@ from tests.unit.core.verdict_cases import (
     run,
     target,
 )
-from worker.core.facts import Change, Facts
+from worker.core.facts import Change, Facts, LastPass
 from worker.core.finding import Finding
 from worker.core.record import recorded
 from worker.core.remarks import Link, Name, remark
+from worker.core.touches import Touch
 from worker.core.verdict import Ruling, Verdict, final, ruled
 from worker.forge import record
 
@@ -24,7 +27,7 @@ HOSTS = frozenset({"gitlab.example.com"})
 
 
 def _judged(model: Verdict, *errors: Facts) -> Finding:
-    rulings = tuple(ruled(each, recorded(each)) for each in errors)
+    rulings = tuple(ruled(each, recorded(each, ruled(each).hard)) for each in errors)
     judged = final(rulings, model)
     return Finding(verdict=judged.verdict, rulings=rulings, judged=judged)
 
@@ -60,10 +63,7 @@ def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
-    assert any(
-        line.startswith("`lint`: not already failing on the target branch: `lint`")
-        for line in lines
-    )
+    assert lines[1].startswith("not already failing on the target branch: `lint` passes")
 
 
 def test_the_models_verdict_is_never_told_as_the_record() -> None:
@@ -111,3 +111,53 @@ def test_a_long_record_is_cut_and_says_so() -> None:
     lines = record.lines(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
     assert len(lines) == record.MAX_LINES + 1
     assert lines[-1] == "50 more facts are left out"
+
+
+PAGES = "https://gitlab.example.com/team/service/-"
+ON_MAIN = (
+    f"on `main`, on the commit this change is built on: [pipeline 4000]({PAGES}/pipelines/4000)"
+)
+
+
+def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
+    image = LastPass(run(400, "success"), ("gcc:12 a484f697a661 → b806fe27199d",))
+    new = Change(2, touches=(Touch("include/a.h", "a.h", True, 3, new=True), _may("src/b.c")))
+    both = {"change": new, "target": target((BASE, "pass")), "last_pass": image}
+    lines = record.lines(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
+    job = f"[job 400]({PAGES}/jobs/400)"
+    assert lines == [
+        f"not already failing on the target branch: `unit-tests` passes {ON_MAIN}, {job}; "
+        f"`lint` passes {ON_MAIN}, {job}",
+        "the error names a file that is new in this change: `include/a.h`",
+    ]
+
+
+def _may(path: str) -> Touch:
+    return Touch(path, path, False)
+
+
+DIGEST, CLICK = "gcc:12 a484f697a661 → b806fe27199d", "click 8.1.8 → 8.2.0"
+NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
+INSTALLED = [
+    ("nothing else explains it", (DIGEST,), Change(1), [DIGEST]),
+    ("the change explains it", (DIGEST,), NAMED, []),
+    ("a package moved, too", (DIGEST, CLICK), Change(1), [CLICK]),
+    ("a package moved and the change may explain it", (DIGEST, CLICK), NAMED, [CLICK]),
+]
+
+
+@pytest.mark.parametrize(("kind", "installed", "change", "told"), INSTALLED)
+def test_the_digest_of_an_image_is_told_only_where_nothing_else_explains(
+    kind: str, installed: tuple[str, ...], change: Change, told: list[str]
+) -> None:
+    made = facts(change=change, last_pass=LastPass(run(400, "success"), installed))
+    lines = [line for line in record.lines(_judged(CHANGE, made), HOSTS) if "installed" in line]
+    assert [each for each in (DIGEST, CLICK) for line in lines if each in line] == told, kind
+
+
+def test_what_the_error_may_name_is_not_told_and_a_line_is_told_with_its_file() -> None:
+    touches = (Touch("src/frame.c", "frame.c", True, 9), _may("src/b.c"))
+    lines = record.lines(_judged(CHANGE, facts(change=Change(2, touches=touches))), HOSTS)
+    assert "line 9 of `src/frame.c`, which the error names, is one that this change adds" in lines
+    assert not any("may name" in line or "b.c" in line for line in lines)
+    assert sum("frame.c" in line for line in lines) == 1

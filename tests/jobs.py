@@ -211,7 +211,7 @@ class Job:
     @contextmanager
     def elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:
         """Another worker is at work on the turn, on behalf of something else."""
-        with Leases(self.store, self.clock).claimed(key, turn, "another trigger") as held:
+        with Leases(self.store, self.clock).claim_turn(key, turn, "another trigger") as held:
             assert isinstance(held, Lease)
             yield held
 

@@ -1,4 +1,4 @@
-"""Celery: one generic task that takes a trigger. `celery -A worker.app worker` finds `app` here."""
+"""The Celery app and its one task, which takes a trigger: `celery -A worker.app worker`."""
 
 import logging
 import time
@@ -13,9 +13,9 @@ from worker.core.progress import Watcher, unwatched
 from worker.core.triggers import Trigger, from_message, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
-from worker.queue.consumer import Shift
+from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
-from worker.queue.process import Sandpiper, WorkerStep
+from worker.queue.process import ConsumerStep, Sandpiper
 from worker.queue.publisher import QUEUED_AT, Publisher
 from worker.settings import Settings
 
@@ -23,22 +23,25 @@ log = logging.getLogger("sandpiper.queue")
 
 TASK = "sandpiper.run"
 MEMORY = "worker.queue.memory_transport:Transport"
-"""kombu's own polls for messages twice a second."""
+"""Replaces kombu's own, which polls for messages once a second."""
 
 AGAIN = 3
-"""Seconds until a message is taken again whose trigger the store could not keep."""
+"""Seconds until a message is taken again if the store could not be used."""
 
 
-def build(
+def build_app(
     settings: Settings,
     deps: Callable[[], Deps],
     watch: Watcher = unwatched,
     journal: Callable[[], Journal] | None = None,
 ) -> Sandpiper:
-    """The Celery app. `deps` is called once, when the worker starts or a job needs it; `journal`
-    where a trigger is accepted by a process that runs no jobs."""
+    """Make the Celery app.
+
+    `deps` makes the parts of a job and is called once, when the worker starts or a job needs them.
+    `journal` gives the journal of a process that accepts triggers and runs none.
+    """
     alone = settings.broker.startswith("memory://")
-    app = Sandpiper("sandpiper", broker=_address(settings.broker), set_as_current=False)
+    app = Sandpiper("sandpiper", broker=_broker_url(settings.broker), set_as_current=False)
     app.conf.update(
         broker_transport=MEMORY if alone else None,
         task_acks_late=True,
@@ -56,29 +59,29 @@ def build(
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=5,
-        broker_transport_options=_transport(settings),
+        broker_transport_options=_transport_options(settings),
     )
-    setup_logging.connect(_keep_our_logging, weak=False)
+    setup_logging.connect(_ignore_logging_setup, weak=False)
     patience = settings.worker.lease * 4 / 3
-    app.shift = Shift(
+    app.consumer = Consumer(
         *(deps, Publisher(app, TASK), watch), journal=journal, alone=alone, patience=patience
     )
-    app.steps["worker"].add(WorkerStep)
+    app.steps["worker"].add(ConsumerStep)
     _add_task(app)
     return app
 
 
-def enqueuer(app: Sandpiper) -> Callable[[Trigger], None]:
-    """A function that puts a trigger on the queue. It raises QueueError."""
-    return app.shift.accept
+def acceptor(app: Sandpiper) -> Callable[[Trigger], None]:
+    """Return the function that accepts a trigger. It raises QueueError."""
+    return app.consumer.accept_trigger
 
 
-def _address(broker: str) -> str:
+def _broker_url(broker: str) -> str:
     """`memory://` with the host that kombu warns about the lack of."""
     return "memory://localhost//" if broker == "memory://" else broker
 
 
-def _transport(settings: Settings) -> dict[str, Any]:
+def _transport_options(settings: Settings) -> dict[str, Any]:
     scheme = settings.broker.partition("://")[0]
     if scheme == "memory":
         return {}
@@ -103,22 +106,21 @@ def _add_task(app: "Sandpiper") -> None:
             log.exception("a message that is no trigger was dropped")
             return
         try:
-            app.shift.work(trigger, _queued_at(self.request))
+            app.consumer.process_trigger(trigger, _queued_at(self.request))
         except SandpiperError as error:
-            # It could not even be noted that it is begun, so the broker keeps it: the message goes
-            # back unacknowledged. A copy for later would be lost with a broker that is away too.
+            # The journal could not be used, so the message goes back to the broker.
             log.warning("trigger %s again in %d s: %s", trigger_id(trigger), AGAIN, error)
             time.sleep(AGAIN)
             raise Reject(str(error), requeue=True) from error
 
 
 def _queued_at(request: Any) -> float | None:
-    """What the publisher has written, if it did: the headers of a message are its attributes."""
+    """Return the publisher's header, if there is one: Celery makes headers attributes."""
     said = getattr(request, QUEUED_AT, None)
     return float(said) if isinstance(said, int | float) else None
 
 
-def _keep_our_logging(**_: object) -> None:
+def _ignore_logging_setup(**_: object) -> None:
     """Connected to `setup_logging`, so that Celery leaves the root logger alone."""
 
 
@@ -129,4 +131,4 @@ def __getattr__(name: str) -> Sandpiper:
 
     settings = wiring.start(None)
     watched = wiring.telemetry(settings)
-    return build(settings, lambda: wiring.deps(settings, watched=watched), watched.watch)
+    return build_app(settings, lambda: wiring.deps(settings, watched=watched), watched.watch)

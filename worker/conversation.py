@@ -148,10 +148,10 @@ def answer(
     """
     latest = deps.store.latest(key)
     if latest is None:
-        if deps.leases.holder(key, 0):
+        if deps.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at its first turn")
         return Skipped(f"session {key.session_id} has no stored turn to continue")
-    if reply and deps.journal.before(reply):
+    if reply and deps.journal.has_earlier_reply(reply):
         raise Busy(f"session {key.session_id} has an older question to answer first")
     asked_by = trigger_id(reply) if reply else f"terminal:{deps.owner}"
     with claimed(key, latest + 1, asked_by, deps) as taken:
@@ -236,7 +236,7 @@ def claimed(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Le
         deps.store.tidy(key, turn)
         yield done
         return
-    with bound(session=key.session_id), deps.leases.claimed(key, turn, trigger) as held:
+    with bound(session=key.session_id), deps.leases.claim_turn(key, turn, trigger) as held:
         if isinstance(held, Lease):
             # Its last holder may just have committed.
             yield _done(key, turn, deps) or held
@@ -270,10 +270,10 @@ def _finish(turn: Turn, deps: Deps, watch: Watcher) -> Finished:
     taken = take(turn, deps, watch)
     context, number = taken.context, taken.context.turn
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
-    turn.lease.check()
+    turn.lease.check_held()
     try:
         data = history.dump(context)
-        turn.lease.patiently(lambda: deps.store.commit(turn.key, number, data))
+        turn.lease.retry_while_away(lambda: deps.store.commit(turn.key, number, data))
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
     _listed(context, deps)

@@ -117,7 +117,7 @@ def _passed(trigger: PipelinePassed, deps: Deps) -> Skipped | Settled:
     if isinstance(subject, str):
         return Skipped(subject)
     for key in deps.store.sessions(subject.project_id, subject.mr_iid):
-        if deps.store.latest(key) is None and deps.leases.holder(key, 0):
+        if deps.store.latest(key) is None and deps.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
     return living.passed(subject, deps)
 
@@ -142,6 +142,6 @@ def _told_already(subject: Subject, workflow: Workflow, deps: Deps) -> str:
             outcome = load(key, latest, deps).outcome
             if outcome and outcome.status is not Status.FAILED:
                 return f"commit {subject.sha} was looked at with pipeline {pipeline}"
-        elif deps.leases.holder(key, 0):
+        elif deps.leases.find_holder(key, 0):
             raise Busy(f"commit {subject.sha} is being looked at with pipeline {pipeline}")
     return ""

@@ -199,7 +199,7 @@ def _current(heard: _Heard, deps: Deps) -> SessionKey | str:
     if isinstance(subject, str):
         return subject
     key = _key(heard, subject, deps)
-    begun = deps.store.latest(key) is not None or deps.leases.holder(key, 0)
+    begun = deps.store.latest(key) is not None or deps.leases.find_holder(key, 0)
     return key if begun else _NOT_YET.format(subject.pipeline_id)
 
 
@@ -220,7 +220,7 @@ def _analyze(heard: _Heard, deps: Deps, watch: Watcher, command: str = "analyze"
     key = _key(heard, subject, deps, command)
     latest = deps.store.latest(key)
     if latest is None:
-        if deps.leases.holder(key, 0):
+        if deps.leases.find_holder(key, 0):
             return _say(heard, f"Pipeline {subject.pipeline_id} is being looked at now.", deps)
         workflow = deps.playbook.for_trigger(f"command:{command}")
         return conversation.analyse(
@@ -254,7 +254,7 @@ def _status(heard: _Heard, deps: Deps) -> str:
         return f"Nothing is running. {key}"
     latest = deps.store.latest(key)
     turn = 0 if latest is None else latest + 1
-    if deps.leases.holder(key, turn):
+    if deps.leases.find_holder(key, turn):
         return _progress(key, turn, deps)
     if latest is None:
         return "Nothing is running."
@@ -277,7 +277,7 @@ def _stop(heard: _Heard, deps: Deps) -> str:
     for key in _sessions(heard, deps):
         latest = deps.store.latest(key)
         turn = 0 if latest is None else latest + 1
-        if deps.leases.holder(key, turn):
+        if deps.leases.find_holder(key, turn):
             deps.store.stop(key, turn, STOPPED)
             stopped += 1
     return "Stopping after the present step." if stopped else "Nothing is running."
@@ -288,7 +288,7 @@ def _forget(heard: _Heard, deps: Deps) -> str:
     done = sum(conversation.forget(key, name, deps) for key in _sessions(heard, deps))
     project, iid = heard.trigger.project_id, heard.trigger.mr_iid
     done += survey.forget(project, iid, deps)
-    done += retention.forget(project, iid, deps, heard.trigger)
+    done += retention.forget_merge_request(project, iid, deps, heard.trigger)
     if not done:
         return "Nothing is stored of this merge request."
     return "Deleted: what was said, and every file. The notes stay until somebody deletes them."

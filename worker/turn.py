@@ -92,7 +92,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
         context = survey.with_tools(context, deps)
     trials: Trials = {}
     if not context.outcome:
-        with ticking(turn.marker, context, deps, watch, turn.lease.sure) as ticked:
+        with ticking(turn.marker, context, deps, watch, turn.lease.is_surely_held) as ticked:
             context, trials = _investigated(replace(turn, context=context), kit, deps, ticked)
     context = _counted(context, kit)
     found = report.read_finding(context, kit, deps)
@@ -101,7 +101,7 @@ def take(turn: Turn, deps: Deps, watch: Watcher) -> Taken:
         *(turn.marker, context, found, trials, kit, deps), private=turn.private
     )
     body = finish(made, deps.hosts, deps.redact).body
-    turn.lease.confirm()
+    turn.lease.confirm_held()
     context = _published(replace(context, said=body), body, deps, watch)
     if found and context.turn:
         context = replace(context, found_by=ASKED)
@@ -185,7 +185,7 @@ def _announced(turn: Turn, deps: Deps, watch: Watcher) -> Context:
     posted = deps.forge.find(context.subject, turn.marker, place.discussion_id)
     if posted is None or (place.internal and not posted.internal):
         body = note.placeholder(turn.marker, context.subject, resumed=context.turn > 0)
-        turn.lease.confirm()
+        turn.lease.confirm_held()
         posted = _post(context, body, deps)
         told = f"placeholder posted: {posted.url or posted.note_id}"
         watch(Stage(told, Milestone.PLACEHOLDER))
@@ -239,9 +239,9 @@ def _investigated(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Con
     last, work = _Last(turn, deps), _workspace(turn, deps, watch)
     try:
         context = _concluded(last, kit, work, deps, watch)
-        turn.lease.confirm()
+        turn.lease.confirm_held()
         trials = find_trials(context, work.sandbox, kit.captures, deps)
-        work.save(context, turn.lease.patiently)
+        work.save(context, turn.lease.retry_while_away)
     except (HandedOver, Postponed):
         work.save(last.context)
         work.close()
@@ -286,7 +286,7 @@ class _Last:
         """Keep the context, and end here if this worker does. Raises Interrupted, StoreError."""
         self.context = context
         try:
-            self._lease.check()
+            self._lease.check_held()
             self._store.checkpoint(self._key, context.turn, self._dumper.dump(context))
         except StoreError as error:
             if not error.transient:
@@ -295,7 +295,7 @@ class _Last:
             log.warning("session %s: step not kept: %s", context.session_id, error)
             return
         try:
-            self._lease.pause()
+            self._lease.raise_if_stopping()
         except HandedOver:
             self.rest()
             raise
@@ -326,7 +326,7 @@ def _workspace(turn: Turn, deps: Deps, watch: Watcher) -> Workspace:
         turn.files_of,
         deps,
         watch,
-        begun=turn.begun or turn.lease.taken_over,
+        begun=turn.begun or turn.lease.is_takeover,
         worked=count_results(context.messages[context.turn_start :]) > 0,
     )
 

@@ -33,7 +33,7 @@ from tests.flow.product import KEY, SECRET, free_port
 from tests.stores import CREDENTIALS, S3Server, running_s3
 from worker.core.records import RECORD
 from worker.errors import StoreError
-from worker.queue.journal import FOLDER, State, decode
+from worker.queue.journal import FOLDER, State, decode_entry
 from worker.sessions.s3 import S3Store
 
 WORKERS, CONCURRENCY, PROJECTS = 4, 8, 20
@@ -148,7 +148,7 @@ class World:
         found = {}
         for name in self.store.records.names(FOLDER):
             stored = self.store.records.read(name, RECORD)
-            entry = decode(stored.content) if stored else None
+            entry = decode_entry(stored.content) if stored else None
             if entry and entry.state is not State.PARKED:
                 found[name] = entry.owner
         return found

@@ -84,14 +84,14 @@ def watch(leases: Leases, clock: HandClock, seconds: float) -> list[str]:
     """Look at the others every few seconds for so long; those found dead."""
     dead: list[str] = []
     for _ in range(int(seconds / BEAT) + 1):
-        dead += leases.bury()
+        dead += leases.remove_dead_workers()
         clock.time += BEAT
     return dead
 
 
 def dies(leases: Leases, turn: int = 0) -> Lease:
     """Take the turn, and never be heard of again."""
-    taken = leases.claimed(KEY, turn, "t")
+    taken = leases.claim_turn(KEY, turn, "t")
     held = taken.__enter__()
     # Nobody may close it either: the collector would.
     graves.append(taken)
@@ -103,7 +103,7 @@ def test_one_of_many_workers_holds_the_turn_and_the_others_learn_who(place: Plac
     gate = threading.Barrier(WORKERS)
 
     def contend(number: int) -> Lease | Claim:
-        with worker(place, host=f"w{number}").claimed(KEY, 0, f"t{number}") as held:
+        with worker(place, host=f"w{number}").claim_turn(KEY, 0, f"t{number}") as held:
             gate.wait(60)
             return held
 
@@ -118,39 +118,39 @@ def test_a_dead_workers_turn_is_taken_over_with_a_higher_fence(place: Place) -> 
     dead = dies(worker(place))
     clock = HandClock()
     heir = worker(place, clock)
-    with heir.claimed(KEY, 0, "other") as held:
+    with heir.claim_turn(KEY, 0, "other") as held:
         assert isinstance(held, Claim)
         assert held.owner == dead.claim.owner
     assert watch(heir, clock, LEASE + 2 * BEAT)
-    with heir.claimed(KEY, 0, "t") as held:
+    with heir.claim_turn(KEY, 0, "t") as held:
         assert isinstance(held, Lease)
-        assert held.taken_over
+        assert held.is_takeover
         assert held.claim.fence == dead.claim.fence + 1
 
 
 def test_a_worker_that_beats_lives_however_its_clock_runs(place: Place) -> None:
     late, early = HandClock(time=5.0), HandClock(time=36_005.0)
     slow, other = worker(place, late), worker(place, early)
-    with slow.claimed(KEY, 0, "t") as held:
+    with slow.claim_turn(KEY, 0, "t") as held:
         assert isinstance(held, Lease)
         for _ in range(10):
-            held.confirm()
-            assert other.bury() == []
+            held.confirm_held()
+            assert other.remove_dead_workers() == []
             early.time += BEAT
-        with other.claimed(KEY, 0, "t") as theirs:
+        with other.claim_turn(KEY, 0, "t") as theirs:
             assert isinstance(theirs, Claim)
 
 
 def test_a_worker_that_was_taken_for_dead_finds_out_before_it_writes(place: Place) -> None:
     paused = HandClock()
     held = dies(worker(place, paused))
-    held.check()
+    held.check_held()
     clock = HandClock()
     assert watch(worker(place, clock), clock, LEASE + 2 * BEAT)
     with pytest.raises(LeaseLost):
-        held.confirm()
+        held.confirm_held()
     with pytest.raises(LeaseLost):
-        held.check()
+        held.check_held()
 
 
 def test_one_whose_heart_was_still_asks_before_it_keeps_a_step(place: Place) -> None:
@@ -160,37 +160,37 @@ def test_one_whose_heart_was_still_asks_before_it_keeps_a_step(place: Place) -> 
     assert watch(worker(place, clock), clock, LEASE + 2 * BEAT)
     paused.time += LEASE
     with pytest.raises(LeaseLost):
-        held.check()
+        held.check_held()
 
 
 def test_a_store_that_was_away_makes_nobody_look_dead(place: Place) -> None:
     held = dies(worker(place))
     clock = HandClock()
     other = worker(place, clock)
-    assert other.bury() == []
+    assert other.remove_dead_workers() == []
     clock.time += 10 * LEASE
-    assert other.bury() == []
-    held.confirm()
+    assert other.remove_dead_workers() == []
+    held.confirm_held()
     assert watch(other, clock, LEASE - 2 * BEAT) == []
 
 
 def test_a_worker_that_resigns_is_succeeded_at_once(place: Place) -> None:
     leaving = worker(place)
     held = dies(leaving)
-    leaving.stopping = True
+    leaving.is_stopping = True
     with pytest.raises(HandedOver):
-        held.pause()
-    leaving.resign()
-    with worker(place).claimed(KEY, 0, "t") as theirs:
+        held.raise_if_stopping()
+    leaving.unregister()
+    with worker(place).claim_turn(KEY, 0, "t") as theirs:
         assert isinstance(theirs, Lease)
 
 
 def test_what_a_thread_left_behind_is_free_for_its_own_worker(place: Place) -> None:
     mine = worker(place)
     held = dies(mine, 0)
-    mine.leave(held.claim.owner)
-    assert mine.holder(KEY, 0) is None
-    with mine.claimed(KEY, 0, "t") as again:
+    mine.end_work(held.claim.owner)
+    assert mine.find_holder(KEY, 0) is None
+    with mine.claim_turn(KEY, 0, "t") as again:
         assert isinstance(again, Lease)
 
 
@@ -201,7 +201,7 @@ def test_of_many_heirs_one_takes_over(place: Place) -> None:
     gate = threading.Barrier(WORKERS)
 
     def inherit(number: int) -> Lease | Claim:
-        with worker(place, host=f"h{number}").claimed(KEY, 0, "t") as held:
+        with worker(place, host=f"h{number}").claim_turn(KEY, 0, "t") as held:
             gate.wait(60)
             return held
 
@@ -239,7 +239,7 @@ class Interposed:
 def test_a_heartbeat_at_the_last_moment_saves_the_worker(place: Place) -> None:
     held = dies(worker(place))
     clock = HandClock()
-    other = Leases(cast(Any, Interposed(place.store, held.confirm)), clock, lease=LEASE)
+    other = Leases(cast(Any, Interposed(place.store, held.confirm_held)), clock, lease=LEASE)
     assert watch(other, clock, LEASE + BEAT) == []
-    held.confirm()
-    assert other.holder(KEY, 0) == held.claim
+    held.confirm_held()
+    assert other.find_holder(KEY, 0) == held.claim

@@ -18,7 +18,7 @@ from worker.core.verdict import Verdict
 from worker.demo.gitlab import GitLabSim
 from worker.deps import Deps
 from worker.maintenance import retention
-from worker.queue.journal import Journal, name_of
+from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.sessions.table import guarded
@@ -75,17 +75,17 @@ class Kept:
         found = known.found(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
         entry = known.dump(known.seen(None, KEY, seen, found))
         self.store.known.change(self.project, KEY, lambda stored: entry)
-        with self.leases.entered() as (owner, _):
+        with self.leases.register_work() as (owner, _):
             parked = Replied(self.project, self.iid, "thread", 99)
-            begun = self.journal.begin(parked, owner)
+            begun = self.journal.take_trigger(parked, owner)
             assert not isinstance(begun, str)
-            self.journal.park(begun, "SECRET reason")
+            self.journal.park_entry(begun, "SECRET reason")
 
     def leaves(self) -> set[str]:
         return {name.rpartition("/")[2] for name in self.place.names()}
 
     def expire(self, days: float = 90.0, most: int = 1000) -> list[str]:
-        return list(retention.expire(self.deps(), days, most))
+        return list(retention.remove_expired(self.deps(), days, most))
 
 
 @pytest.fixture
@@ -131,10 +131,10 @@ def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
 
 
 def test_what_would_be_removed_is_told_and_stays(kept: Kept) -> None:
-    assert list(retention.expired(kept.deps(), 90)) == []
+    assert list(retention.list_expired(kept.deps(), 90)) == []
     kept.at.clock.time += 92 * DAY
     before = sorted(kept.place.names())
-    told = list(retention.expired(kept.deps(), 90))
+    told = list(retention.list_expired(kept.deps(), 90))
     assert f"session {kept.key.session_id} of {kept.project}!{kept.iid}: would be removed" in told
     assert sorted(kept.place.names()) == before
     # What belongs to a session is found without one in the next look only.
@@ -155,11 +155,11 @@ def test_a_sweep_is_bounded_and_the_next_one_goes_on(kept: Kept) -> None:
 def test_what_is_at_work_or_has_a_trigger_to_come_is_left_alone(kept: Kept) -> None:
     kept.at.clock.time += 100 * DAY
     asked = Replied(kept.project, kept.iid, "thread", 100)
-    kept.journal.accept(asked)
+    kept.journal.add_trigger(asked)
     kept.expire()
     assert kept.store.latest(kept.key) == 1
-    kept.journal.settle(asked)
-    with Leases(kept.store, kept.at.clock).claimed(kept.key, 2, "an answer"):
+    kept.journal.remove_trigger(asked)
+    with Leases(kept.store, kept.at.clock).claim_turn(kept.key, 2, "an answer"):
         kept.expire()
         assert kept.store.latest(kept.key) == 1
     kept.expire()
@@ -170,7 +170,7 @@ def test_what_is_at_work_or_has_a_trigger_to_come_is_left_alone(kept: Kept) -> N
 def test_a_session_that_never_ended_goes_too(kept: Kept) -> None:
     dead = Leases(kept.store, kept.at.clock)
     key = SessionKey(kept.project, 77, "abcdefabcdef")
-    with dead.claimed(key, 0, "a run"):
+    with dead.claim_turn(key, 0, "a run"):
         kept.store.checkpoint(key, 0, b"{}")
         kept.store.write_files(key, 0, [b"tar"])
         kept.store.stop(key, 0, "stopped")
@@ -185,7 +185,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
     kept.store.checkpoint(kept.key, 2, b"SECRET checkpoint")
     note = kept.at.comment("/sandpiper forget")
     heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
-    kept.journal.accept(heard)
+    kept.journal.add_trigger(heard)
     ended = job.run(heard, kept.deps())
     assert "Deleted" in str(ended)
     names = kept.place.names()
@@ -195,7 +195,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
     ]
     rest = {name.partition("/")[0] for name in names} - {"workers", "sessions"}
     assert rest <= {"index", "journal", "spend"}
-    assert [name for name in names if name.startswith("journal/")] == [name_of(heard)]
+    assert [name for name in names if name.startswith("journal/")] == [name_entry(heard)]
     for name in names:
         stored = kept.store.records.read(name, 1 << 20)
         assert stored is not None

@@ -410,7 +410,7 @@ def test_keda_counts_what_waits_and_what_runs() -> None:
     assert spec["scaleTargetRef"] == {"name": "r-sandpiper-worker"}
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (1, 20)
     triggers = {each["name"]: each["metadata"] for each in spec["triggers"]}
-    queue = app.build(Settings(), lambda: pytest.fail("not needed")).conf.task_default_queue
+    queue = app.build_app(Settings(), lambda: pytest.fail("not needed")).conf.task_default_queue
     assert triggers["waiting"]["listName"] == queue
     assert triggers["running"]["listName"] == "unacked"
     assert triggers["waiting"]["address"] == "r-sandpiper-redis.team.svc:6379"

@@ -15,7 +15,7 @@ from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
 from worker.deps import Deps
 from worker.errors import StoreError
-from worker.queue.consumer import Shift
+from worker.queue.consumer import Consumer
 from worker.queue.journal import FOLDER, Journal
 from worker.queue.leases import Leases
 from worker.queue.publisher import Publisher
@@ -84,11 +84,11 @@ def accepting(made: Product, store: Store | None = None) -> Iterator[Callable[[T
     """What the door does with a trigger."""
     kept, clock = store or folder_store(made), SystemClock()
     journal = Journal(kept.records, Leases(kept, clock), clock)
-    celery = app.build(Settings(broker=made.env["SANDPIPER_BROKER"]), _no_deps)
+    celery = app.build_app(Settings(broker=made.env["SANDPIPER_BROKER"]), _no_deps)
     with closing(Publisher(celery, app.TASK)) as publish:
-        yield Shift(
+        yield Consumer(
             *(_no_deps, publish, unwatched), journal=lambda: journal, alone=False, patience=1.0
-        ).accept
+        ).accept_trigger
 
 
 def _no_deps() -> Deps:

@@ -147,16 +147,16 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
         journal = Journal(at.store.records, leases, clock)
         other = at.deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
         first = threading.Thread(
-            target=delivery.perform, args=(at.trigger(), deps, unwatched, _never)
+            target=delivery.deliver_trigger, args=(at.trigger(), deps, unwatched, _never)
         )
         first.start()
         assert model.asked.wait(10)
         # The same message, handed out twice.
-        delivery.perform(at.trigger(), other, unwatched, _never)
-        assert leases.bury() == []
+        delivery.deliver_trigger(at.trigger(), other, unwatched, _never)
+        assert leases.remove_dead_workers() == []
         model.go.set()
         first.join(30)
-        delivery.perform(at.trigger(), other, unwatched, _never)
+        delivery.deliver_trigger(at.trigger(), other, unwatched, _never)
         (note,) = at.own()
         assert "A race." in note.body
         assert model.count == 1

@@ -89,13 +89,15 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []
-        delivery.perform(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
+        delivery.deliver_trigger(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
         assert again == [at.trigger()]
         while heard and not between.swallowed:
             time.sleep(0.01)
         between.speak()
         while again:
-            delivery.perform(again.pop(), deps, unwatched, lambda each, _: again.append(each))
+            delivery.deliver_trigger(
+                again.pop(), deps, unwatched, lambda each, _: again.append(each)
+            )
         (note,) = at.own()
         assert "A race in the test." in note.body
         assert len(at.model.requests) == 1

@@ -85,10 +85,10 @@ def test_operators_see_what_was_given_up(told: Product) -> None:
     leases = Leases(store, clock, "another")
     journal = Journal(store.records, leases, clock)
     trigger = Replied(501, 1, "thread", 99)
-    with leases.entered() as (owner, _):
-        begun = journal.begin(trigger, owner)
+    with leases.register_work() as (owner, _):
+        begun = journal.take_trigger(trigger, owner)
         assert not isinstance(begun, str)
-        journal.park(begun, "three workers died at it")
+        journal.park_entry(begun, "three workers died at it")
     with told.serve():
         listed = _Text(httpx.get(f"{told.url}/sessions", auth=("me", TOKEN)).text)
     assert f"{trigger_id(trigger)} " in listed.text

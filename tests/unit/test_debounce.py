@@ -78,11 +78,11 @@ def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None
     deps = at.deps(debounce=REST)
     seconds_after(at.scene.pipeline, 10, at)
     trigger = at.trigger()
-    delivery.perform(trigger, deps, unwatched, lambda *told: later.append(told))
+    delivery.deliver_trigger(trigger, deps, unwatched, lambda *told: later.append(told))
     ((again, seconds),) = later
     assert (again, round(seconds)) == (trigger, 20)
-    (name,) = deps.journal.names()
-    noted = deps.journal.read(name)
+    (name,) = deps.journal.list_names()
+    noted = deps.journal.read_entry(name)
     assert noted is not None
     assert (noted.entry.state, noted.entry.tries) == (State.WAITING, 0)
     assert noted.entry.due == pytest.approx(at.clock.now() + 20)

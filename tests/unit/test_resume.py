@@ -163,7 +163,7 @@ def _killed_after_a_command(world: World) -> MemorySandbox:
 
 def test_what_is_handed_over_is_gone_on_with_as_it_was(world: World) -> None:
     def end(iteration: int) -> None:
-        world.at.leases.stopping = True
+        world.at.leases.is_stopping = True
 
     world.at.on_asking = end
     world.at.answers(says("", call("c1", "run")), FINDING)
@@ -172,7 +172,7 @@ def test_what_is_handed_over_is_gone_on_with_as_it_was(world: World) -> None:
     assert world.tools.ran == []
     assert world.engine.left is not None
     assert world.engine.left.gone
-    world.at.leases.stopping = False
+    world.at.leases.is_stopping = False
     world.at.on_asking = lambda iteration: None
     assert isinstance(world.run(), job.Finished)
     assert [each.id for each, _ in world.tools.ran] == ["c1"]

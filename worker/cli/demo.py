@@ -86,12 +86,12 @@ def _settings(
 @contextmanager
 def _served(chosen: Settings, watch: Watcher) -> Iterator[str]:
     """The receiver on a free port and the embedded worker; yields the receiver's URL."""
-    celery = app.build(chosen, lambda: wiring.deps(chosen), watch)
-    door = wiring.door(chosen, app.enqueuer(celery))
+    celery = app.build_app(chosen, lambda: wiring.deps(chosen), watch)
+    door = wiring.door(chosen, app.acceptor(celery))
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
-    with process.embedded(celery, concurrency=1):
+    with process.run_embedded_worker(celery, concurrency=1):
         thread.start()
         _await(lambda: server.started, "the receiver did not start")
         host, port = server.servers[0].sockets[0].getsockname()

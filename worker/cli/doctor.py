@@ -121,7 +121,7 @@ def patient(
     now: Callable[[], float] = time.time,
 ) -> Patient:
     """The product's own parts, to be looked at."""
-    celery = Once(lambda: app.build(settings, partial(_no_job, settings)))
+    celery = Once(lambda: app.build_app(settings, partial(_no_job, settings)))
     return Patient(
         settings=settings,
         file=file,
@@ -133,8 +133,8 @@ def patient(
         engine=about,
         shortfalls=lambda: _shortfalls(settings),
         models=lambda: _candidates(settings),
-        broker=lambda: process.readiness(celery())(),
-        workers=lambda: process.workers(celery()),
+        broker=lambda: process.broker_check(celery())(),
+        workers=lambda: process.list_workers(celery()),
         tools=lambda: wiring.tool_names(settings),
         now=now,
         monotonic=time.monotonic,

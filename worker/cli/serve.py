@@ -39,7 +39,7 @@ def run(
     concurrency: int,
     watched: Telemetry | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ConfigError; `parts` as for `app.build`."""
+    """Serve until SIGTERM or SIGINT. Raises ConfigError; `parts` as for `app.build_app`."""
     sys.setswitchinterval(TURN)
     watched = watched or wiring.telemetry(settings)
     wiring.require_secret(settings)
@@ -47,12 +47,14 @@ def run(
     if embedded:
         wiring.require_worker(settings)
     kept = None if embedded else wiring.journal(settings, watched)
-    celery = app.build(settings, parts, watched.watch, (lambda: kept) if kept else None)
-    door = wiring.door(settings, app.enqueuer(celery), process.readiness(celery), watched)
+    celery = app.build_app(settings, parts, watched.watch, (lambda: kept) if kept else None)
+    door = wiring.door(settings, app.acceptor(celery), process.broker_check(celery), watched)
     server = wiring.server(door, host, port)
-    ending = _signalled(lambda: process.leave(celery))
+    ending = _signalled(lambda: process.exit_now(celery))
     grace = settings.worker.grace
-    working = process.embedded(celery, concurrency, grace, lambda: process.leave(celery))
+    working = process.run_embedded_worker(
+        celery, concurrency, grace, lambda: process.exit_now(celery)
+    )
     with working if embedded else nullcontext():
         if not ending.is_set():
             server.run()

@@ -7,8 +7,8 @@ from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import SandpiperError
 from worker.maintenance import missed_pipelines
-from worker.maintenance.abandoned import again
-from worker.maintenance.retention import expire, expired
+from worker.maintenance.abandoned import resume_abandoned
+from worker.maintenance.retention import list_expired, remove_expired
 from worker.settings import Settings
 
 
@@ -42,7 +42,7 @@ def command(
     if here:
         wiring.require_worker(settings)
     deps = wiring.deps(settings)
-    queue = app.enqueuer(app.build(settings, lambda: deps))
+    queue = app.acceptor(app.build_app(settings, lambda: deps))
 
     def begin(found: Trigger) -> None:
         if here:
@@ -51,14 +51,14 @@ def command(
             queue(found)
 
     verb = "would be begun" if dry_run else "begun"
-    for swept in missed_pipelines.sweep(
+    for swept in missed_pipelines.begin_missed_pipelines(
         deps, max(deps.clock.now() - hours * 3600, 0.0), most, begin
     ):
-        click.echo(f"{swept.what}: {verb if swept.begun else swept.reason}")
-    for stranded in again(deps, begin, act=not dry_run):
+        click.echo(f"{swept.what}: {verb if swept.was_begun else swept.reason}")
+    for stranded in resume_abandoned(deps, begin, act=not dry_run):
         click.echo(f"{stranded.what}: {stranded.reason or verb}")
     if settings.retention.days:
-        old = expired if dry_run else expire
+        old = list_expired if dry_run else remove_expired
         for line in old(deps, settings.retention.days):
             click.echo(line)
     if not dry_run and not keep_sandboxes:
@@ -69,16 +69,16 @@ def command(
 def _parked(settings: Settings, retry: str) -> None:
     deps = wiring.deps(settings)
     if not retry:
-        for line in missed_pipelines.parked(deps.journal):
+        for line in missed_pipelines.list_parked(deps.journal):
             click.echo(line)
         return
-    trigger = deps.journal.retry(retry)
+    trigger = deps.journal.retry_parked(retry)
     if trigger is None:
         raise SandpiperError(f"there is not one parked trigger {retry!r}: see sweep --parked")
     if settings.broker.startswith("memory://"):
         click.echo(f"trigger {retry}: the running `sandpiper serve` will take it within a minute")
         return
-    app.enqueuer(app.build(settings, lambda: deps))(trigger)
+    app.acceptor(app.build_app(settings, lambda: deps))(trigger)
     click.echo(f"trigger {retry}: queued")
 
 

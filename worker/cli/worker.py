@@ -37,7 +37,7 @@ def run(
     watched: Telemetry | None = None,
     metrics_port: int = 0,
 ) -> None:
-    """Work until SIGTERM. Raises ConfigError; `parts` as for `app.build`.
+    """Work until SIGTERM. Raises ConfigError; `parts` as for `app.build_app`.
 
     `metrics_port` answers to /metrics, 0 is none.
     """
@@ -48,7 +48,7 @@ def run(
         )
     wiring.require_worker(settings)
     watched = watched or wiring.telemetry(settings)
-    made = app.build(settings, parts, watched.watch)
+    made = app.build_app(settings, parts, watched.watch)
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
         process.run_worker(made, concurrency, settings.worker.grace)

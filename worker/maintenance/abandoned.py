@@ -1,7 +1,7 @@
-"""Work that was begun and that nobody will end: triggers without a worker, turns without either.
+"""Finds triggers that no worker runs, and turns that were begun and have neither.
 
-Workers find the first kind by themselves (`worker.queue.recovery`); this is for what was left while
-none was there, or by a store that lost a record.
+Running workers find the triggers themselves (`worker.queue.recovery`); the sweep also finds them
+while no worker runs, and turns whose trigger was lost with a record of the store.
 """
 
 import logging
@@ -14,12 +14,12 @@ from worker.core.context import Context
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.deps import Deps
-from worker.queue.journal import Noted, State
+from worker.queue.journal import State, StoredEntry
 
 log = logging.getLogger("sandpiper.sweep")
 
 STALE = 600.0
-"""Seconds for which a trigger that nobody has begun may still be on the queue."""
+"""Seconds for which a trigger that nobody has begun may be on the queue."""
 
 _CHECKPOINT = re.compile(
     r"sessions/([1-9]\d{0,18})/([1-9]\d{0,18})/([0-9a-f]{4,64})/(\d{4})/checkpoint\.json"
@@ -27,47 +27,49 @@ _CHECKPOINT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Stranded:
+class Abandoned:
     """What was found, and why it was not begun again ("" if it was)."""
 
     what: str
     reason: str = ""
 
 
-def again(deps: Deps, begin: Callable[[Trigger], None], *, act: bool = True) -> Iterator[Stranded]:
-    """Hand what is stranded to `begin`; without `act` only tell of it.
+def resume_abandoned(
+    deps: Deps, begin: Callable[[Trigger], None], *, act: bool = True
+) -> Iterator[Abandoned]:
+    """Call `begin` for each abandoned trigger and turn, and yield them; without `act` only yield.
 
     Raises StoreError and what `begin` raises.
     """
-    for name in list(deps.journal.names()):
-        noted = deps.journal.read(name)
-        if noted and _left(noted, deps) and (not act or deps.journal.revive(noted)):
+    for name in list(deps.journal.list_names()):
+        noted = deps.journal.read_entry(name)
+        if noted and _is_abandoned(noted, deps) and (not act or deps.journal.reopen_entry(noted)):
             if act:
                 begin(noted.entry.trigger)
-            yield Stranded(f"trigger {trigger_id(noted.entry.trigger)}")
-    for key, turn in list(_unfinished(deps)):
+            yield Abandoned(f"trigger {trigger_id(noted.entry.trigger)}")
+    for key, turn in list(_find_unfinished_turns(deps)):
         what = f"turn {turn} of session {key.session_id}"
-        trigger = _trigger(key, turn, deps)
+        trigger = _restore_trigger(key, turn, deps)
         if isinstance(trigger, str):
-            yield Stranded(what, trigger)
+            yield Abandoned(what, trigger)
             continue
         if act:
             begin(trigger)
-        yield Stranded(what)
+        yield Abandoned(what)
 
 
-def _left(noted: Noted, deps: Deps) -> bool:
-    """Whether nobody works on a trigger, and no message may be there that would change that."""
+def _is_abandoned(noted: StoredEntry, deps: Deps) -> bool:
+    """Whether no worker runs a trigger, and none will because of a message."""
     entry = noted.entry
     if entry.state in (State.PARKED, State.HELD):
         return False
     if entry.owner:
-        return not deps.leases.alive(entry.owner)
+        return not deps.leases.is_alive(entry.owner)
     return deps.clock.now() - max(entry.accepted_at, entry.due) > STALE
 
 
-def _unfinished(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
-    """Turns with a checkpoint, but no commit, nobody at work and no trigger that would go on."""
+def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
+    """Yield the turns that have a checkpoint but no commit, no worker and no trigger."""
     for name in deps.store.records.names("sessions/"):
         found = _CHECKPOINT.fullmatch(name)
         if not found:
@@ -76,31 +78,31 @@ def _unfinished(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
         latest = deps.store.latest(key)
         if latest is not None and latest >= turn:
             continue
-        if deps.leases.holder(key, turn):
+        if deps.leases.find_holder(key, turn):
             continue
-        if not any(True for _ in deps.journal.names(key.project_id, key.mr_iid)):
+        if not any(True for _ in deps.journal.list_names(key.project_id, key.mr_iid)):
             yield key, turn
 
 
-def _trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
-    """What began the turn, or why that cannot be told."""
+def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
+    """Return the trigger that began a turn, or why it cannot be restored."""
     data = deps.store.read_checkpoint(key, turn)
     try:
         context = history.load(data or b"")
     except history.HistoryError as error:
         return f"its checkpoint cannot be read: {error}"
-    return _asked(context) or _failed(context)
+    return _restore_reply(context) or _restore_failure(context)
 
 
-def _asked(context: Context) -> Replied | None:
-    """The comment that the turn answers, if it can still be told which."""
+def _restore_reply(context: Context) -> Replied | None:
+    """Return the comment that a turn answers, if its note and id are known."""
     if not context.answered or not context.note or not context.note.discussion_id:
         return None
     subject, note = context.subject, context.note
     return Replied(subject.project_id, subject.mr_iid, note.discussion_id, context.answered[-1])
 
 
-def _failed(context: Context) -> PipelineFailed | str:
+def _restore_failure(context: Context) -> PipelineFailed | str:
     if context.turn:
         return "which comment it was to answer is not known any more: ask again"
     subject = context.subject

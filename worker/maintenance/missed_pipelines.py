@@ -1,4 +1,4 @@
-"""Repair: failed pipelines that nobody told us of. The same ones again and again do no harm."""
+"""Finds failed pipelines whose webhook was lost. To begin one twice does no harm."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -20,53 +20,56 @@ MOST_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """One thing a sweep came upon. `begun` says that it was handed on, `reason` why not."""
+class MissedPipeline:
+    """A failed pipeline that the sweep looked at; `reason` says why it was not begun."""
 
     what: str
-    begun: bool
+    was_begun: bool
     reason: str = ""
 
 
-def sweep(
+def begin_missed_pipelines(
     deps: Deps, since: float, most: int, begin: Callable[[PipelineFailed], None]
-) -> Iterator[Swept]:
-    """Hand at most `most` failed pipelines without a session to `begin`, as they are found.
+) -> Iterator[MissedPipeline]:
+    """Call `begin` for at most `most` failed pipelines without a session, and yield all looked at.
 
-    `since` is in epoch seconds. Raises QueueError, StoreError.
+    `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
     begun = 0
     for found in islice(deps.desk.failing(since), MOST_LOOKED_AT):
         if isinstance(found, str):
-            yield Swept("GitLab", False, found)
+            yield MissedPipeline("GitLab", False, found)
             continue
         what = f"pipeline {found.pipeline_id} of project {found.mr_project_id}!{found.mr_iid}"
-        reason = _left_alone(found, deps)
+        reason = _reason_to_skip(found, deps)
         if not reason:
             begin(found)
             begun += 1
-        yield Swept(what, not reason, reason)
+        yield MissedPipeline(what, not reason, reason)
         if begun >= most:
             return
 
 
-def parked(journal: Journal, most: int | None = None) -> Iterator[str]:
-    """A line for each trigger that could not be brought to an end, of the first `most` triggers
-    that have not ended. Raises StoreError."""
-    for noted in journal.parked(most):
+def list_parked(journal: Journal, most: int | None = None) -> Iterator[str]:
+    """Yield a line for each parked trigger among the first `most` of the journal.
+
+    Raises StoreError.
+    """
+    for noted in journal.find_parked(most):
         entry = noted.entry
         at = datetime.fromtimestamp(entry.accepted_at, UTC).strftime("%Y-%m-%d %H:%M")
-        yield f"{trigger_id(entry.trigger)}  {at}Z  {_described(entry.trigger)}: {entry.reason}"
+        about = _describe_trigger(entry.trigger)
+        yield f"{trigger_id(entry.trigger)}  {at}Z  {about}: {entry.reason}"
 
 
-def _described(trigger: Trigger) -> str:
+def _describe_trigger(trigger: Trigger) -> str:
     if isinstance(trigger, Replied | Reacted):
         return f"note {trigger.note_id} on {trigger.project_id}!{trigger.mr_iid}"
     return f"pipeline {trigger.pipeline_id} of project {trigger.project_id}"
 
 
-def _left_alone(found: PipelineFailed, deps: Deps) -> str:
-    """Why there is nothing to begin: a session, or the desk's reason."""
+def _reason_to_skip(found: PipelineFailed, deps: Deps) -> str:
+    """Return why a pipeline is not begun, or ""."""
     place = Subject(
         deps.gitlab_url,
         *(found.mr_project_id, "", found.mr_iid, found.project_id, found.pipeline_id),
@@ -75,7 +78,7 @@ def _left_alone(found: PipelineFailed, deps: Deps) -> str:
     key = key_of(place, deps.playbook.for_trigger("pipeline_failed"), deps)
     if deps.store.latest(key) is not None:
         return "it has its session"
-    if deps.leases.holder(key, 0):
+    if deps.leases.find_holder(key, 0):
         return "it is being looked at"
     try:
         subject = deps.desk.subject(found)

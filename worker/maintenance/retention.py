@@ -15,9 +15,9 @@ from worker.core.records import RECORD, Records
 from worker.core.triggers import Trigger, trigger_id
 from worker.deps import Deps
 from worker.errors import StoreError
-from worker.queue.journal import State, name_of
+from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
-from worker.queue.project_slots import SLOTS, owners
+from worker.queue.project_slots import SLOTS, decode_owners
 
 log = logging.getLogger("sandpiper.retention")
 
@@ -25,65 +25,65 @@ MOST = 1000
 """Things that one sweep removes."""
 
 HOUR = 3600.0
-"""Seconds for which what belongs to nothing may be somebody's that is about to begin."""
+"""Seconds for which a record that belongs to no session may be one of a session that begins."""
 
 EXPIRY = "retention"
 
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """One thing that is too old, and how it goes; False if it is in use after all."""
+    """One thing that is too old. `remove` returns False if it is in use after all."""
 
     what: str
     remove: Callable[[], bool]
 
 
-def expire(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
-    """Remove what is older than `days`, as long as the lines tell; at most `most` things.
+def remove_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
+    """Remove what is older than `days`, at most `most` things, and yield a line for each.
 
-    A session's age is that of its latest turn, and one that is at work or has a trigger to come is
-    left alone. Raises StoreError.
+    Removal goes on as the lines are read. A session is as old as its latest turn; one that is at
+    work or has a trigger in the journal stays. Raises StoreError.
     """
     before = deps.clock.now() - days * known.DAY
-    gone = (f"{old.what}: removed" for old in _old(deps, before) if old.remove())
+    gone = (f"{old.what}: removed" for old in _find_old(deps, before) if old.remove())
     yield from islice(gone, most)
 
 
-def expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
-    """What `expire` would remove. Raises StoreError."""
+def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
+    """Yield a line for each thing that `remove_expired` would remove. Raises StoreError."""
     before = deps.clock.now() - days * known.DAY
-    yield from (f"{old.what}: would be removed" for old in islice(_old(deps, before), most))
+    yield from (f"{old.what}: would be removed" for old in islice(_find_old(deps, before), most))
 
 
-def _old(deps: Deps, before: float) -> Iterator[_Old]:
+def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
     # The parked ones first: a trigger in the journal keeps its sessions.
-    parked = list(_parked(deps, before))
-    yield from (_record(name, deps, what) for name, what in parked)
+    parked = list(_find_old_parked(deps, before))
+    yield from (_record_to_remove(name, deps, what) for name, what in parked)
     settled = {name for name, _ in parked}
     keys, gone = list(deps.store.sessions()), set[str]()
     for key in keys:
         if _is_old(key, before, settled, deps):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
-            yield _Old(what, partial(_expired, key, deps, gone))
-    yield from _strays(deps, {key.session_id for key in keys} - gone)
-    yield from _known(deps, before)
-    yield from _by_name(deps, before)
+            yield _Old(what, partial(_remove_session, key, deps, gone))
+    yield from _find_strays(deps, {key.session_id for key in keys} - gone)
+    yield from _find_old_known(deps, before)
+    yield from _find_old_by_name(deps, before)
 
 
-def forget(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
+def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
     """Remove what is left of a merge request besides its committed sessions (see
     `conversation.forget`), known failures (see `survey.forget`) and the trigger `by` which asks
     for it. Returns how many sessions and triggers. Raises StoreError.
     """
     records, done = deps.store.records, 0
-    for name in list(deps.journal.names(project_id, mr_iid)):
-        noted = deps.journal.read(name) if name != name_of(by) else None
+    for name in list(deps.journal.list_names(project_id, mr_iid)):
+        noted = deps.journal.read_entry(name) if name != name_entry(by) else None
         if noted and noted.entry.state is State.PARKED:
             records.delete(name)
             done += 1
     for key in list(deps.store.sessions(project_id, mr_iid)):
         if deps.store.latest(key) is None:
-            done += _cleared(key, 0, deps)
+            done += _remove_unless_held(key, 0, deps)
     for name in list(records.names(shelf.RECENT)):
         row = shelf.row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
@@ -91,14 +91,14 @@ def forget(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
     return done
 
 
-def _parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
-    """Name and description of each old trigger that was given up."""
-    for noted in deps.journal.parked():
+def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
+    """Yield the name and the description of each old parked trigger."""
+    for noted in deps.journal.find_parked():
         if noted.entry.accepted_at < before:
             yield noted.name, f"parked trigger {trigger_id(noted.entry.trigger)}"
 
 
-def _record(name: str, deps: Deps, what: str = "") -> _Old:
+def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
     def remove() -> bool:
         deps.store.records.delete(name)
         return True
@@ -107,34 +107,34 @@ def _record(name: str, deps: Deps, what: str = "") -> _Old:
 
 
 def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
-    """Whether nothing was written to it for long, and no trigger of its merge request waits; those
-    in `settled` don't count."""
+    """Whether a session was last written before then, and the journal has no trigger of its merge
+    request but those in `settled`."""
     touched = deps.store.touched(key)
     if touched is None or touched >= before:
         return False
-    return settled.issuperset(deps.journal.names(key.project_id, key.mr_iid))
+    return settled.issuperset(deps.journal.list_names(key.project_id, key.mr_iid))
 
 
-def _expired(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
-    """Remove an old session that nobody is at work on, and note that in `gone`."""
+def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
+    """Remove an old session unless a worker holds it; its key is added to `gone`."""
     latest = deps.store.latest(key)
-    if not _cleared(key, 0 if latest is None else latest + 1, deps):
+    if not _remove_unless_held(key, 0 if latest is None else latest + 1, deps):
         return False
     gone.add(key.session_id)
     return True
 
 
-def _cleared(key: SessionKey, turn: int, deps: Deps) -> bool:
-    """Remove a session under the claim of its next turn, unless somebody holds that."""
-    with deps.leases.claimed(key, turn, EXPIRY) as held:
+def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
+    """Remove a session while holding its next turn; False if a worker holds that."""
+    with deps.leases.claim_turn(key, turn, EXPIRY) as held:
         if not isinstance(held, Lease) or (deps.store.latest(key) or 0) > turn:
             return False
         deps.store.remove(key)
     return True
 
 
-def _strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
-    """What belongs to no session, and what a probe of the store has left."""
+def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
+    """Yield records that belong to no session, and what probes of the store have left."""
     records, now = deps.store.records, deps.clock.now()
     for prefix in (shelf.INDEX, shelf.PROBE):
         for name in list(records.names(prefix)):
@@ -142,16 +142,18 @@ def _strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
                 continue
             at = records.modified(name)
             if at is not None and at < now - HOUR:
-                yield _record(name, deps)
+                yield _record_to_remove(name, deps)
     for name in list(records.names(SLOTS)):
         project = name.removeprefix(SLOTS).removesuffix(".json")
-        busy = project.isdecimal() and any(True for _ in deps.journal.names(int(project)))
+        busy = project.isdecimal() and any(True for _ in deps.journal.list_names(int(project)))
         stored = records.read(name, RECORD)
-        if not busy and not any(map(deps.leases.alive, owners(stored.content) if stored else ())):
-            yield _record(name, deps)
+        if not busy and not any(
+            map(deps.leases.is_alive, decode_owners(stored.content) if stored else ())
+        ):
+            yield _record_to_remove(name, deps)
 
 
-def _known(deps: Deps, before: float) -> Iterator[_Old]:
+def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
     if deps.known is None:
         return
     for name in list(deps.store.records.names(shelf.KNOWN)):
@@ -160,47 +162,47 @@ def _known(deps: Deps, before: float) -> Iterator[_Old]:
             continue
         project, key = place
         data = deps.known.read(project, key)
-        if data is not None and _stale(data, key, before):
+        if data is not None and _is_stale(data, key, before):
             what = f"known failure {key} of project {project}"
-            yield _Old(what, partial(_unlearnt, deps.known, project, key, before))
+            yield _Old(what, partial(_remove_known, deps.known, project, key, before))
 
 
-def _unlearnt(failures: KnownFailures, project: int, key: str, before: float) -> bool:
+def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
     try:
-        failures.change(project, key, partial(_fresh, key, before))
+        failures.change(project, key, partial(_keep_fresh, key, before))
     except StoreError:  # somebody has just seen it
         return False
     return True
 
 
-def _stale(data: bytes, key: str, before: float) -> bool:
-    """Whether nobody has seen an error since; what cannot be read is of no use to anybody."""
+def _is_stale(data: bytes, key: str, before: float) -> bool:
+    """Whether an error was last seen before then; one that cannot be read counts as old."""
     entry = known.load(data, key)
     return entry is None or entry.last < before
 
 
-def _fresh(key: str, before: float, data: bytes | None) -> bytes | None:
-    return None if data is None or _stale(data, key, before) else data
+def _keep_fresh(key: str, before: float, data: bytes | None) -> bytes | None:
+    return None if data is None or _is_stale(data, key, before) else data
 
 
-def _by_name(deps: Deps, before: float) -> Iterator[_Old]:
-    """Lists and sums whose names say how old they are."""
+def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
+    """Yield lists and sums that are too old by their names."""
     records = deps.store.records
-    rows = [name for name in records.names(shelf.RECENT) if _row_before(name, before)]
+    rows = [name for name in records.names(shelf.RECENT) if _is_row_before(name, before)]
     if rows:
-        yield _Old(f"{len(rows)} rows of the list of turns", partial(_all, rows, records))
+        yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
     for name in list(records.names(shelf.SPEND)):
         ended = shelf.spend_day(name)
         if ended is not None and ended < before:
-            yield _record(name, deps)
+            yield _record_to_remove(name, deps)
 
 
-def _row_before(name: str, before: float) -> bool:
+def _is_row_before(name: str, before: float) -> bool:
     row = shelf.row(name)
     return row is not None and row.at < before
 
 
-def _all(names: list[str], records: Records) -> bool:
+def _remove_all(names: list[str], records: Records) -> bool:
     for name in names:
         records.delete(name)
     return True

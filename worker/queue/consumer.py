@@ -1,4 +1,4 @@
-"""A worker's time at work, whatever brings it the triggers: what it has, begins with and leaves."""
+"""Accepts triggers for the queue, and processes those that a message brings."""
 
 import logging
 import threading
@@ -11,8 +11,8 @@ from worker.deps import Deps
 from worker.errors import QueueError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import Journal
-from worker.queue.project_slots import Gate
-from worker.queue.recovery import Rescuer
+from worker.queue.project_slots import ProjectSlots
+from worker.queue.recovery import Recovery
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -29,11 +29,13 @@ class Publisher(Protocol):
         ...
 
 
-class Shift:
-    """The parts of this process's jobs, made once, and its share in what others left lying.
+class Consumer:
+    """The queue's side of one process: it accepts triggers, runs them, and recovers lost ones.
 
-    `publish` puts a trigger on the queue. `journal` makes the journal of a process that has no
-    other parts of a job. `alone` says that the queue is in this process's memory.
+    `make` makes the parts of a job and is called once, when they are needed. `journal` gives the
+    journal of a process that only accepts triggers; without it the parts' own is used. `publish`
+    puts a trigger on the queue. `alone` says that the queue is in this process's memory. `patience`
+    is the number of seconds after which recovery queues a trigger again that nobody has begun.
     """
 
     def __init__(
@@ -47,70 +49,71 @@ class Shift:
         patience: float,
     ) -> None:
         self._make, self._publish, self._watch = make, publish, watch
-        self._journal = journal or (lambda: self.deps().journal)
+        self._journal = journal or (lambda: self.make_deps().journal)
         self._alone, self._patience = alone, patience
         self._made: Deps | None = None
-        self._rescuer: Rescuer | None = None
-        self._gate: Gate | None = None
+        self._recovery: Recovery | None = None
+        self._slots: ProjectSlots | None = None
         self._lock = threading.Lock()
 
-    def deps(self) -> Deps:
-        """The parts of a job. Raises what making them raises."""
+    def make_deps(self) -> Deps:
+        """Return the parts of a job, made at the first call. Raises what making them raises."""
         with self._lock:
             if self._made is None:
                 self._made = self._make()
             return self._made
 
-    def accept(self, trigger: Trigger) -> None:
-        """Write a trigger into the journal, then queue it. Raises QueueError.
+    def accept_trigger(self, trigger: Trigger) -> None:
+        """Write a trigger into the journal, then queue it.
 
-        Once it is in the journal it is safe: without a message recovery finds it there.
+        Raises QueueError if the store or the broker does not take it. Once it is in the journal it
+        is not lost, whatever the broker does: recovery finds it there.
         """
         try:
-            self._journal().accept(trigger)
+            self._journal().add_trigger(trigger)
         except StoreError as error:
             raise QueueError(f"the trigger cannot be kept: {error}", transient=True) from error
         self._publish(trigger)
 
-    def work(self, trigger: Trigger, queued_at: float | None = None) -> None:
-        """Run a trigger from the queue, put there at `queued_at` (epoch seconds, if known).
+    def process_trigger(self, trigger: Trigger, queued_at: float | None = None) -> None:
+        """Run a trigger that a message brought. `queued_at` is when it was queued (epoch seconds).
 
-        Raises StoreError where it could not even be noted that it is begun.
+        Raises StoreError if the journal could not be read or written before the run.
         """
-        deps = self.deps()
+        deps = self.make_deps()
         waited = None if queued_at is None else max(0.0, deps.clock.now() - queued_at)
-        delivery.perform(trigger, deps, self._watch, self._later, waited, self._gate)
+        delivery.deliver_trigger(trigger, deps, self._watch, self._queue_later, waited, self._slots)
 
-    def begin(self, threads: int) -> None:
-        """The worker is there: look after what was left lying. Raises what `deps` raises."""
-        deps = self.deps()
+    def start_recovery(self, threads: int) -> None:
+        """Start recovery in a worker with so many threads. Raises what `make_deps` raises."""
+        deps = self.make_deps()
         cap = deps.project_concurrency or threads // 2
-        gate = Gate(deps.store.records, deps.journal, deps.leases, self._publish, cap)
-        self._gate = gate
-        self._rescuer = Rescuer(
+        slots = ProjectSlots(deps.store.records, deps.journal, deps.leases, self._publish, cap)
+        self._slots = slots
+        self._recovery = Recovery(
             *(deps.journal, deps.leases, self._publish, deps.clock, self._patience, self._watch),
-            admit=gate.admit,
+            admit=slots.queue_held,
             count_waiting=self._publish.count_waiting,
         )
-        self._rescuer.start(alone=self._alone)
+        self._recovery.start(alone=self._alone)
 
-    def stop(self) -> None:
-        """The worker is about to end: runs end between two steps and are handed over."""
+    def stop_runs(self) -> None:
+        """Let all runs end after their current step, so that another worker continues them."""
         if self._made is not None:
-            self._made.leases.stopping = True
+            self._made.leases.is_stopping = True
 
-    def end(self) -> None:
-        """The worker is gone: what it still held is free. Raises nothing."""
-        if self._rescuer is not None:
-            self._rescuer.close()
+    def release_everything(self) -> None:
+        """End recovery and give up all leases of this process. Raises nothing."""
+        if self._recovery is not None:
+            self._recovery.close()
         if self._made is not None:
-            self._made.leases.resign()
+            self._made.leases.unregister()
 
-    def _later(self, trigger: Trigger, seconds: float) -> None:
-        """This process's timer, unless it will not be there to keep its promise."""
-        staying = self._made is not None and not self._made.leases.stopping
-        if self._rescuer is not None and staying:
-            self._rescuer.later(trigger, seconds)
+    def _queue_later(self, trigger: Trigger, seconds: float) -> None:
+        """Queue a trigger after so many seconds; at once if this process is about to end."""
+        staying = self._made is not None and not self._made.leases.is_stopping
+        if self._recovery is not None and staying:
+            self._recovery.queue_later(trigger, seconds)
             return
         try:
             self._publish(trigger)

@@ -14,15 +14,20 @@ from worker.errors import StoreError
 log = logging.getLogger("sandpiper.leases")
 
 FOLDER = "workers/"
-BURIED = b'{"worker": ""}'
-"""What a record is replaced with before it goes: not every store deletes conditionally."""
+DEAD_RECORD = b'{"worker": ""}'
+"""Replaces the record of a dead worker before it is deleted: not every store deletes
+conditionally."""
 
 
-class Presence:
-    """One registration of this worker: from its first record to its last."""
+class Registration:
+    """This worker's record in the store, from its creation to its removal.
+
+    The constructor creates it and raises StoreError. `is_lost` says that it is this worker's no
+    more.
+    """
 
     def __init__(self, name: str, store: SessionStore, clock: Clock) -> None:
-        self.name, self.lost = name, False
+        self.name, self.is_lost = name, False
         self._record, self._store, self._clock = f"{FOLDER}{name}.json", store, clock
         self._lock = threading.Lock()
         self._number = 0
@@ -31,36 +36,39 @@ class Presence:
         if not store.records.create(self._record, self._content()):
             raise StoreError(f"{store.records.place(self._record)} exists", transient=True)
 
-    def beat(self) -> None:
-        """Write the next heartbeat; `lost` if somebody took the record. Raises StoreError."""
+    def send_heartbeat(self) -> None:
+        """Write the next heartbeat; sets `is_lost` if another worker removed the record.
+
+        Raises StoreError.
+        """
         with self._lock:
-            if self.lost:
+            if self.is_lost:
                 return
             started, before = self._clock.monotonic(), self._content()
             stored = self._store.records.read(self._record, RECORD)
             self._number += 1
-            # What stands there may be a beat of ours whose answer was lost.
+            # The record may hold a heartbeat of ours whose answer was lost.
             ours = stored is not None and _same_worker(stored.content, before)
             if stored is None or not ours:
-                self._lose()
+                self._mark_lost()
             elif self._store.records.replace(self._record, self._content(), stored.version):
                 self._at = started
             else:
-                self._lose()
+                self._mark_lost()
 
-    def age(self) -> float:
+    def seconds_since_heartbeat(self) -> float:
         """Seconds since the last heartbeat that was written."""
         return self._clock.monotonic() - self._at
 
-    def leave(self) -> None:
-        """Take the record away: all that this worker holds is free at once. Raises StoreError."""
+    def remove_record(self) -> None:
+        """Delete the record, which frees all that this worker holds. Raises StoreError."""
         with self._lock:
-            if not self.lost:
-                self.lost = True
+            if not self.is_lost:
+                self.is_lost = True
                 self._store.records.delete(self._record)
 
-    def _lose(self) -> None:
-        self.lost = True
+    def _mark_lost(self) -> None:
+        self.is_lost = True
         log.error("worker %s was taken for dead; its runs end here, others go on", self.name)
 
     def _content(self) -> bytes:

@@ -1,10 +1,11 @@
-"""Every accepted trigger until it has ended, so that none is lost with a worker or a broker.
+"""Keeps every accepted trigger until it has ended, so that none is lost with a worker or a broker.
 
 journal/{project_id}/{mr_iid}/{kind}{number}-{trigger_id}.json
 
-A record is created before the trigger's work begins and removed when that has ended in a note or a
-stated reason; what cannot be ended stays, parked, until somebody looks. Who works on it is named in
-it, and may be taken for dead by `leases`: then the next one begins, and after MOST_DEATHS nobody.
+An entry is created before the trigger is accepted, and removed when its run has ended in a note or
+a stated reason. What cannot be ended stays as a parked entry until somebody looks at it. The entry
+names the worker that runs the trigger; if that worker dies, another one takes the trigger over, at
+most MOST_DEATHS times.
 """
 
 import json
@@ -25,14 +26,14 @@ log = logging.getLogger("sandpiper.journal")
 
 FOLDER = "journal/"
 MOST_DEATHS = 3
-"""Workers that a trigger may outlive; then its last run only says so."""
+"""How many workers may die while they run a trigger; its last run then only reports that."""
 
 _ROUNDS = 8
 _SCHEMA = 1
 
 
 class State(StrEnum):
-    """What is the matter with a trigger."""
+    """The state of a trigger."""
 
     OPEN = "open"
     WAITING = "waiting"
@@ -42,12 +43,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One trigger. Times are epoch seconds of whoever wrote them.
+    """One trigger. Times are in epoch seconds by the writer's clock.
 
-    `owner` works on it, or where it is WAITING has promised to begin it again at `due`; "" is
-    nobody. HELD ones are begun when their project's turn comes. `deaths` counts owners that died,
-    `tries` runs that ended in a passing error, `queued` how often it was put on the queue again.
-    `broke` names the last error that nobody has foreseen; a run that it ends counts as a death.
+    `owner` is the worker that runs it, or if it is WAITING the one that will begin it again at
+    `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
+    that died, `tries` the runs that ended in a transient error, `queued` how often recovery has
+    queued it again. `broke` is the last unexpected exception; a run that it ended counts as a
+    death.
     """
 
     trigger: Trigger
@@ -63,8 +65,8 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """An entry as it stands in the journal."""
+class StoredEntry:
+    """An entry as it was read from the store, and the version to replace it by."""
 
     name: str
     entry: Entry
@@ -72,161 +74,169 @@ class Noted:
 
 
 class Journal:
-    """The journal in a store's records. All methods raise StoreError."""
+    """The journal among a store's records. All methods raise StoreError."""
 
     def __init__(self, records: Records, leases: Leases, clock: Clock) -> None:
         self._records, self._leases, self._clock = records, leases, clock
 
-    def accept(self, trigger: Trigger) -> None:
-        """Note a trigger that is about to be queued."""
+    def add_trigger(self, trigger: Trigger) -> None:
+        """Add a trigger that is about to be queued, unless it has an entry."""
         entry = Entry(trigger, State.OPEN, accepted_at=self._clock.now())
-        self._records.create(name_of(trigger), encode(entry))
+        self._records.create(name_entry(trigger), encode_entry(entry))
 
-    def begin(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
-        """Take the trigger for `owner`; its entry, or why there is nothing to do for it now.
+    def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
+        """Make `owner` the owner of a trigger. Returns its entry, or the reason why it is not to
+        run.
 
-        It was accepted `waited` seconds ago, unless the journal knows better.
+        A trigger without an entry gets one, as accepted `waited` seconds ago.
         """
-        name = name_of(trigger)
+        name = name_entry(trigger)
         for _ in range(_ROUNDS):
-            noted = self.read(name)
+            noted = self.read_entry(name)
             if noted is None:
                 accepted_at = self._clock.now() - waited
                 entry = Entry(trigger, State.OPEN, owner, accepted_at=accepted_at)
-                if self._records.create(name, encode(entry)):
+                if self._records.create(name, encode_entry(entry)):
                     return entry
                 continue
-            taken = self._taken(noted.entry, owner)
-            if isinstance(taken, str) or self._swap(noted, taken):
+            taken = self._take_over(noted.entry, owner)
+            if isinstance(taken, str) or self._replace_entry(noted, taken):
                 return taken
         raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
 
-    def settle(self, trigger: Trigger) -> None:
-        """It has ended."""
-        self._records.delete(name_of(trigger))
+    def remove_trigger(self, trigger: Trigger) -> None:
+        """Remove the entry of a trigger that has ended."""
+        self._records.delete(name_entry(trigger))
 
-    def wait(self, entry: Entry, seconds: float, reason: str, *, failed: bool) -> None:
-        """Its run ended for now; this worker's timer begins it again."""
+    def postpone_entry(self, entry: Entry, seconds: float, reason: str, *, failed: bool) -> None:
+        """Record that this worker will begin the trigger again in so many seconds."""
         tries = entry.tries + int(failed)
-        due, timer = self._clock.now() + seconds, self._leases.timer()
-        self._own(entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000])
+        due, timer = self._clock.now() + seconds, self._leases.timer_owner()
+        self._update_owned(
+            entry, State.WAITING, owner=timer, due=due, tries=tries, reason=reason[:1000]
+        )
 
-    def break_off(self, entry: Entry, error: str) -> None:
-        """Its run is ended by an error that nobody has foreseen; who finds it begins it again."""
-        self._own(entry, State.OPEN, broke=error)
+    def record_unexpected_error(self, entry: Entry, error: str) -> None:
+        """Record that an unexpected exception ended the run; the entry stays open for recovery."""
+        self._update_owned(entry, State.OPEN, broke=error)
 
-    def hand_over(self, entry: Entry) -> None:
-        """Its run ended between two steps; anybody may go on."""
-        self._own(entry, State.OPEN, owner="")
+    def release_entry(self, entry: Entry) -> None:
+        """Give the trigger up between two steps of its run; any worker may continue it."""
+        self._update_owned(entry, State.OPEN, owner="")
 
-    def hold(self, entry: Entry, reason: str) -> None:
-        """It has to wait until others of its project have ended."""
-        self._own(entry, State.HELD, owner="", reason=reason)
+    def hold_entry(self, entry: Entry, reason: str) -> None:
+        """Hold the trigger back until its project has a free slot."""
+        self._update_owned(entry, State.HELD, owner="", reason=reason)
 
-    def admit(self, noted: Noted) -> bool:
-        """Open what is held, to be queued; True for the one of many callers who has to."""
-        return self._swap(noted, replace(noted.entry, state=State.OPEN, owner="", reason=""))
+    def open_held_entry(self, noted: StoredEntry) -> bool:
+        """Open a held entry. True for the one of many callers that has to queue it then."""
+        return self._replace_entry(
+            noted, replace(noted.entry, state=State.OPEN, owner="", reason="")
+        )
 
-    def park(self, entry: Entry, reason: str) -> None:
-        """It cannot be ended; a human has to look."""
+    def park_entry(self, entry: Entry, reason: str) -> None:
+        """Record that the trigger cannot be ended and somebody has to look at it."""
         log.error("trigger %s is parked: %s", trigger_id(entry.trigger), reason)
-        self._own(entry, State.PARKED, owner="", reason=reason[:1000])
+        self._update_owned(entry, State.PARKED, owner="", reason=reason[:1000])
 
-    def revive(self, noted: Noted) -> bool:
-        """Make it nobody's, to be queued again; True for the one of many callers who has to."""
+    def reopen_entry(self, noted: StoredEntry) -> bool:
+        """Open an abandoned entry. True for the one of many callers that has to queue it then."""
         entry = noted.entry
         died = entry.state is State.OPEN and bool(entry.owner)
         open_again = replace(
             *(entry,), state=State.OPEN, owner="", queued=entry.queued + 1,
             deaths=entry.deaths + int(died),
         )  # fmt: skip
-        return self._swap(noted, open_again)
+        return self._replace_entry(noted, open_again)
 
-    def names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
-        """The names of all entries, of a project's, or of one of its merge requests'."""
+    def list_names(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[str]:
+        """Yield the names of all entries, of a project's, or of a merge request's."""
         place = f"{FOLDER}{project_id}/" if project_id else FOLDER
         return self._records.names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
-    def read(self, name: str) -> Noted | None:
-        """One entry. One that is damaged is removed, for nothing can be made of it."""
+    def read_entry(self, name: str) -> StoredEntry | None:
+        """Read an entry; None if there is none. A damaged one is deleted."""
         stored = self._records.read(name, RECORD)
         if stored is None:
             return None
         try:
-            return Noted(name, decode(stored.content), stored.version)
+            return StoredEntry(name, decode_entry(stored.content), stored.version)
         except (ValueError, RecursionError, OverflowError) as error:
             log.error("%s is damaged and removed: %s", self._records.place(name), error)
             self._records.delete(name)
             return None
 
-    def parked(self, most: int | None = None) -> Iterator[Noted]:
-        """The entries that a human has to look at, of the first `most`."""
-        for name in islice(self.names(), most):
-            noted = self.read(name)
+    def find_parked(self, most: int | None = None) -> Iterator[StoredEntry]:
+        """Yield the parked entries among the first `most` entries."""
+        for name in islice(self.list_names(), most):
+            noted = self.read_entry(name)
             if noted and noted.entry.state is State.PARKED:
                 yield noted
 
-    def retry(self, start: str) -> Trigger | None:
-        """Open the parked trigger whose id begins so; None if there is no such one, or several."""
-        found = [one for one in self.parked() if trigger_id(one.entry.trigger).startswith(start)]
+    def retry_parked(self, start: str) -> Trigger | None:
+        """Open the parked trigger whose id begins with `start`; None unless there is exactly
+        one."""
+        found = [
+            one for one in self.find_parked() if trigger_id(one.entry.trigger).startswith(start)
+        ]
         if len(found) != 1 or not start:
             return None
         (noted,) = found
         fresh = Entry(noted.entry.trigger, State.OPEN, accepted_at=self._clock.now())
-        return fresh.trigger if self._swap(noted, fresh) else None
+        return fresh.trigger if self._replace_entry(noted, fresh) else None
 
-    def before(self, trigger: Replied) -> bool:
-        """Whether an older comment of the same thread has not been dealt with yet."""
+    def has_earlier_reply(self, trigger: Replied) -> bool:
+        """Whether an earlier comment of the same thread has not been answered yet."""
         prefix = f"{FOLDER}{trigger.project_id}/{trigger.mr_iid}/"
         for name in self._records.names(f"{prefix}reply"):
             number = name.removeprefix(f"{prefix}reply").partition("-")[0]
             if not number.isdecimal() or int(number) >= trigger.note_id:
                 continue
-            noted = self.read(name)
-            if noted and _ahead(noted.entry, trigger):
+            noted = self.read_entry(name)
+            if noted and _is_ahead(noted.entry, trigger):
                 return True
         return False
 
-    def _taken(self, entry: Entry, owner: str) -> Entry | str:
+    def _take_over(self, entry: Entry, owner: str) -> Entry | str:
         if entry.state is State.PARKED:
             return f"it is parked: {entry.reason}"
         died = entry.state is State.OPEN and bool(entry.owner)
-        if died and self._leases.alive(entry.owner):
+        if died and self._leases.is_alive(entry.owner):
             return "it is being worked on already"
         return replace(entry, state=State.OPEN, owner=owner, deaths=entry.deaths + int(died))
 
-    def _own(self, entry: Entry, state: State, **changes: Any) -> None:
-        """Change an entry that is ours; if it was taken from us it is not ours to change."""
-        noted = self.read(name_of(entry.trigger))
+    def _update_owned(self, entry: Entry, state: State, **changes: Any) -> None:
+        """Change an entry, unless another worker has taken it over."""
+        noted = self.read_entry(name_entry(entry.trigger))
         if noted and noted.entry.owner == entry.owner:
-            self._swap(noted, replace(entry, state=state, **changes))
+            self._replace_entry(noted, replace(entry, state=state, **changes))
 
-    def _swap(self, noted: Noted, entry: Entry) -> bool:
-        return self._records.replace(noted.name, encode(entry), noted.version)
+    def _replace_entry(self, noted: StoredEntry, entry: Entry) -> bool:
+        return self._records.replace(noted.name, encode_entry(entry), noted.version)
 
 
-def name_of(trigger: Trigger) -> str:
-    """Where a trigger's entry lies; those of a merge request are neighbours."""
+def name_entry(trigger: Trigger) -> str:
+    """Return the name of a trigger's entry; those of a merge request have a common prefix."""
     number = trigger.note_id if isinstance(trigger, Replied | Reacted) else trigger.pipeline_id
-    place = f"{FOLDER}{project_of(trigger)}/{trigger.mr_iid}/"
+    place = f"{FOLDER}{get_project_id(trigger)}/{trigger.mr_iid}/"
     return f"{place}{trigger.kind}{number}-{trigger_id(trigger)}.json"
 
 
-def project_of(trigger: Trigger) -> int:
-    """The merge request's project; where that is not known, the pipeline's."""
+def get_project_id(trigger: Trigger) -> int:
+    """Return the merge request's project, or the pipeline's if that is not known."""
     if isinstance(trigger, Replied | Reacted):
         return trigger.project_id
     return trigger.mr_project_id or trigger.project_id
 
 
-def encode(entry: Entry) -> bytes:
-    """The record's bytes."""
+def encode_entry(entry: Entry) -> bytes:
+    """Return the bytes of a record."""
     fields = asdict(entry) | {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
     return json.dumps(fields, sort_keys=True).encode()
 
 
-def decode(content: bytes) -> Entry:
-    """The entry in a record. Raises ValueError, or what hostile JSON makes of it."""
+def decode_entry(content: bytes) -> Entry:
+    """Return the entry of a record. Raises ValueError, RecursionError or OverflowError."""
     fields = json.loads(content)
     if not isinstance(fields, dict) or not isinstance(fields.get("trigger"), dict):
         raise ValueError("it is not an object with a trigger")
@@ -234,28 +244,28 @@ def decode(content: bytes) -> Entry:
         trigger=from_message(fields["trigger"]),
         state=State(str(fields.get("state"))),
         owner=str(fields.get("owner", "")),
-        deaths=_count(fields, "deaths"),
-        tries=_count(fields, "tries"),
-        queued=_count(fields, "queued"),
-        accepted_at=float(_number(fields, "accepted_at")),
-        due=float(_number(fields, "due")),
+        deaths=_read_count(fields, "deaths"),
+        tries=_read_count(fields, "tries"),
+        queued=_read_count(fields, "queued"),
+        accepted_at=float(_read_number(fields, "accepted_at")),
+        due=float(_read_number(fields, "due")),
         reason=str(fields.get("reason", "")),
         broke=str(fields.get("broke", "")),
     )
 
 
-def _count(fields: Mapping[str, Any], name: str) -> int:
-    return int(_number(fields, name))
+def _read_count(fields: Mapping[str, Any], name: str) -> int:
+    return int(_read_number(fields, name))
 
 
-def _number(fields: Mapping[str, Any], name: str) -> float:
+def _read_number(fields: Mapping[str, Any], name: str) -> float:
     value = fields.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} must be a number")
     return value
 
 
-def _ahead(entry: Entry, trigger: Replied) -> bool:
+def _is_ahead(entry: Entry, trigger: Replied) -> bool:
     same = isinstance(entry.trigger, Replied) and (
         entry.trigger.discussion_id == trigger.discussion_id
     )

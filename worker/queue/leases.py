@@ -1,14 +1,13 @@
-"""Who is alive, and who works on what.
+"""Which worker is alive, and which one works on a turn of a session.
 
-A worker keeps one record, `workers/{name}.json`, that changes with every heartbeat. All that it
-holds (claims on turns, running triggers) names the worker, so one small write keeps any number of
-sessions alive. Others judge it by their own monotonic clock: a record that they have seen unchanged
-for `lease` seconds is replaced and removed, and who held it is dead. Clocks that differ do no harm,
-because no time of another machine is ever compared.
+A worker keeps one record, `workers/{name}.json`, and changes it with every heartbeat. Claims on
+turns and entries of the journal name the worker, so one small write keeps any number of them. Other
+workers watch the record by their own monotonic clock: if it has not changed for `lease` seconds,
+they remove it, and the worker counts as dead. No two machines' clocks are ever compared.
 
-A worker whose record was taken away finds out at its next heartbeat, and at the latest before it
-posts or commits: `Lease.confirm` beats there and then. Each take-over of a turn raises the fencing
-number of its claim.
+A worker whose record was removed notices that at its next heartbeat, and at the latest before it
+posts or commits: `Lease.confirm_held` sends a heartbeat first. Each take-over of a turn raises the
+fencing number of its claim.
 """
 
 import logging
@@ -22,85 +21,91 @@ from secrets import token_hex
 from worker.core.ports import Claim, Clock, SessionKey, SessionStore
 from worker.core.records import RECORD
 from worker.errors import HandedOver, LeaseLost, StoreError
-from worker.queue.heartbeat import BURIED, FOLDER, Presence
+from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
 
 log = logging.getLogger("sandpiper.leases")
 
 BEAT = 8.0
-"""Seconds between two heartbeats, and between two looks at the others'."""
+"""Seconds between two heartbeats, and between two checks of the other workers'."""
 
 LEASE = 30.0
-"""Seconds without a heartbeat after which a worker is dead to those who watched."""
+"""Seconds without a heartbeat after which the workers that watched count a worker as dead."""
 
 OUTAGE = 180.0
 OUTAGE_PAUSE = 3.0
-"""Seconds for which a finished run waits for a store that is away, and between its attempts."""
+"""Seconds for which a finished run waits for a store that does not answer, and between its
+tries."""
 
 BACKSTOP = 86_400.0
-"""Seconds after which a claim falls by the clock alone, whoever seems to hold it."""
+"""Seconds after which a claim ends by the clock alone, whoever holds it."""
 
 
 TIMER = "timer"
-"""Stands for the worker itself where it has promised to do something later."""
+"""Stands for the worker itself, as the owner of what it will begin later."""
 
 
 class Lease:
-    """A turn of a session that is ours as long as our worker is alive."""
+    """This worker's hold on one turn of a session, for as long as its heartbeats are in time."""
 
     def __init__(
-        self, key: SessionKey, turn: int, claim: Claim, presence: Presence, leases: "Leases"
+        self, key: SessionKey, turn: int, claim: Claim, presence: Registration, leases: "Leases"
     ) -> None:
         self.key, self.turn, self.claim = key, turn, claim
-        self._presence, self._leases = presence, leases
+        self._registration, self._leases = presence, leases
 
     @property
-    def taken_over(self) -> bool:
-        """Whether another run held the turn before and died."""
+    def is_takeover(self) -> bool:
+        """Whether another run held the turn before and its worker died."""
         return self.claim.fence > 0
 
-    def check(self) -> None:
-        """Before a step's result is kept. Raises LeaseLost; StoreError where it cannot be known.
+    def check_held(self) -> None:
+        """Check the lease before the result of a step is kept.
 
-        The store is asked only if the heart has been still for too long.
+        Asks the store only if the last heartbeat is too old. Raises LeaseLost if another worker has
+        taken over, StoreError if that cannot be found out.
         """
-        if self._presence.age() > self._leases.lease / 2:
-            self.confirm()
-        if self._presence.lost:
+        if self._registration.seconds_since_heartbeat() > self._leases.lease / 2:
+            self.confirm_held()
+        if self._registration.is_lost:
             raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
 
-    def sure(self) -> bool:
-        """Whether nobody can have taken over by now, as far as is known without asking anybody."""
-        return not self._presence.lost and self._presence.age() <= self._leases.lease / 2
+    def is_surely_held(self) -> bool:
+        """Whether the last heartbeat is so recent that nobody can have taken over."""
+        return (
+            not self._registration.is_lost
+            and self._registration.seconds_since_heartbeat() <= self._leases.lease / 2
+        )
 
-    def confirm(self) -> None:
-        """Before anything is posted or committed: the same, and the store is always asked."""
-        self.patiently(self._presence.beat)
-        if self._presence.lost:
+    def confirm_held(self) -> None:
+        """Check the lease before something is posted or committed: `check_held`, but always asks
+        the store."""
+        self.retry_while_away(self._registration.send_heartbeat)
+        if self._registration.is_lost:
             raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
 
-    def patiently(self, task: Callable[[], None]) -> None:
-        """`task`, again and again while the store is away, for OUTAGE seconds: work that is done
-        is not thrown away for that. Raises what it raises then."""
+    def retry_while_away(self, task: Callable[[], None]) -> None:
+        """Call `task` until the store answers, for at most OUTAGE seconds, so that finished work is
+        not thrown away. Raises what `task` raises last."""
         until = self._leases.clock.monotonic() + OUTAGE
         while True:
             try:
                 return task()
             except StoreError as error:
                 late = self._leases.clock.monotonic() > until
-                if not error.transient or late or self._leases.stopping:
+                if not error.transient or late or self._leases.is_stopping:
                     raise
                 log.warning("session %s waits for the store: %s", self.key.session_id, error)
             self._leases.clock.sleep(OUTAGE_PAUSE)
 
-    def pause(self) -> None:
-        """Between two steps. Raises HandedOver when this worker is about to end."""
-        if self._leases.stopping:
+    def raise_if_stopping(self) -> None:
+        """Raise HandedOver if this worker is about to end. To be called between two steps."""
+        if self._leases.is_stopping:
             raise HandedOver(f"session {self.key.session_id} is handed over: this worker ends")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
-    """A worker's record as it was last seen; `still` are the seconds it has not changed for."""
+class _Observation:
+    """A worker's record as it was last read; `still` is for how many seconds it has not changed."""
 
     version: str
     at: float
@@ -108,9 +113,10 @@ class _Sight:
 
 
 class Leases:
-    """This worker's claims, and its view of the other workers. For any number of threads.
+    """This worker's claims, and what it knows of the other workers. Safe to share by threads.
 
-    It is present while it holds something, or from `stay` on; a thread of its own beats.
+    The worker is registered while it holds something, and from `stay_registered` on; a thread sends
+    its heartbeats. `is_stopping` asks all runs to end after their current step.
     """
 
     def __init__(
@@ -123,27 +129,27 @@ class Leases:
         lease: float = LEASE,
     ) -> None:
         self.lease, self.interval = lease, beat
-        self.stopping = False
-        self.living: frozenset[str] = frozenset()
+        self.is_stopping = False
+        self.live_workers: frozenset[str] = frozenset()
         self.clock = self._clock = clock
         self._store = store
         self._host = re.sub(r"[^A-Za-z0-9.-]", "-", host)[:80] or "worker"
-        self._presence: Presence | None = None
+        self._registration: Registration | None = None
         self._held: set[str] = set()
         self._owed: list[tuple[SessionKey, int, Claim]] = []
-        self._sights: dict[str, _Sight] = {}
+        self._observations: dict[str, _Observation] = {}
         self._staying = False
         self._change = threading.Condition(threading.RLock())
 
     # ------------------------------------------------------------------------------ what is ours
 
     @contextmanager
-    def claimed(self, key: SessionKey, turn: int, trigger: str) -> Iterator[Lease | Claim]:
-        """Hold the turn; yields the Lease, or the claim of who holds it. Raises StoreError.
+    def claim_turn(self, key: SessionKey, turn: int, trigger: str) -> Iterator[Lease | Claim]:
+        """Claim a turn on behalf of `trigger` until the block ends.
 
-        `trigger` says on behalf of what.
+        Yields the Lease, or the claim of the worker that holds the turn. Raises StoreError.
         """
-        with self.entered() as (owner, presence):
+        with self.register_work() as (owner, presence):
             claim = Claim(owner, trigger, self._clock.now() + BACKSTOP)
             held = self._claim(key, turn, claim)
             if held.owner != owner:
@@ -155,92 +161,96 @@ class Leases:
                 self._release(key, turn, held)
 
     @contextmanager
-    def entered(self) -> Iterator[tuple[str, Presence]]:
-        """A name under which something is held until the block ends, at the latest."""
-        owner, presence = self._enter()
+    def register_work(self) -> Iterator[tuple[str, Registration]]:
+        """Yield a name under which this worker can hold something until the block ends."""
+        owner, presence = self._begin_work()
         try:
             yield owner, presence
         finally:
-            self.leave(owner)
+            self.end_work(owner)
 
-    def leave(self, owner: str) -> None:
-        """Nothing is held under this name any more."""
+    def end_work(self, owner: str) -> None:
+        """Free all that is held under this name."""
         with self._change:
             self._held.discard(owner)
-            if self._held or self._staying or self._presence is None:
+            if self._held or self._staying or self._registration is None:
                 return
-            presence, self._presence = self._presence, None
+            presence, self._registration = self._registration, None
             self._change.notify_all()
-        _leave(presence)
+        _remove_record(presence)
 
-    def enter(self) -> str:
-        """A name under which something is held until `leave`. Raises StoreError."""
-        return self._enter()[0]
+    def begin_work(self) -> str:
+        """Return a name under which something can be held until `end_work`. Raises StoreError."""
+        return self._begin_work()[0]
 
-    def timer(self) -> str:
-        """The name under which this worker promises to do something later. Raises StoreError."""
+    def timer_owner(self) -> str:
+        """Return the name that owns what this worker will begin later. Raises StoreError."""
         with self._change:
-            return f"{self._present().name}/{TIMER}"
+            return f"{self._ensure_registered().name}/{TIMER}"
 
-    def stay(self) -> None:
-        """Be present until `resign`, also while nothing is held. Raises StoreError."""
+    def stay_registered(self) -> None:
+        """Register this worker until `unregister`, even while it holds nothing. Raises
+        StoreError."""
         with self._change:
             self._staying = True
-            self._present()
+            self._ensure_registered()
 
-    def resign(self) -> None:
-        """Be gone: all that is held is free for others at once. Raises nothing."""
+    def unregister(self) -> None:
+        """Remove this worker's record, which frees all that it holds. Raises nothing."""
         with self._change:
-            self._staying, presence, self._presence = False, self._presence, None
+            self._staying, presence, self._registration = False, self._registration, None
             self._held.clear()
             self._change.notify_all()
         if presence is not None:
-            _leave(presence)
+            _remove_record(presence)
 
-    def _enter(self) -> tuple[str, Presence]:
+    def _begin_work(self) -> tuple[str, Registration]:
         with self._change:
-            presence = self._present()
+            presence = self._ensure_registered()
             owner = f"{presence.name}/{token_hex(4)}"
             self._held.add(owner)
             return owner, presence
 
-    def _present(self) -> Presence:
-        if self._presence is None or self._presence.lost:
+    def _ensure_registered(self) -> Registration:
+        if self._registration is None or self._registration.is_lost:
             name = f"{self._host}-{token_hex(6)}"
-            self._presence = Presence(name, self._store, self._clock)
+            self._registration = Registration(name, self._store, self._clock)
             self._held.clear()
             log.info("worker %s is present", name)
             thread = threading.Thread(
-                target=self._beat, args=(self._presence,), name="sandpiper-heart", daemon=True
+                target=self._keep_beating,
+                args=(self._registration,),
+                name="sandpiper-heart",
+                daemon=True,
             )
             thread.start()
-        return self._presence
+        return self._registration
 
-    def _beat(self, presence: Presence) -> None:
+    def _keep_beating(self, presence: Registration) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._presence is not presence, self.interval)
-                if self._presence is not presence or presence.lost:
+                self._change.wait_for(lambda: self._registration is not presence, self.interval)
+                if self._registration is not presence or presence.is_lost:
                     return
             try:
-                presence.beat()
-                self._pay()
+                presence.send_heartbeat()
+                self._release_owed()
             except StoreError as error:
                 log.warning("no heartbeat: %s", error)
 
-    def _pay(self) -> None:
-        """Release what could not be released when it was due. Raises StoreError."""
+    def _release_owed(self) -> None:
+        """Release the claims that could not be released in time. Raises StoreError."""
         while self._owed:
             self._store.release(*self._owed[0])
             self._owed.pop(0)
 
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
-        """The claim that holds the turn after we have tried to take it."""
+        """Try to claim a turn; returns the claim that holds it then."""
         now = self._clock.now()
         held = self._store.claim(key, turn, claim, now)
         if held is None:
             return claim
-        if self.alive(held.owner):
+        if self.is_alive(held.owner):
             return held
         heir = replace(claim, fence=held.fence + 1)
         log.warning("session %s turn %d: %s is dead", key.session_id, turn, held.owner)
@@ -256,67 +266,76 @@ class Leases:
 
     # --------------------------------------------------------------------------- what is others'
 
-    def holder(self, key: SessionKey, turn: int) -> Claim | None:
-        """Who is at work on a turn, or None. Raises StoreError."""
+    def find_holder(self, key: SessionKey, turn: int) -> Claim | None:
+        """Return the claim of the living worker that holds a turn, or None. Raises StoreError."""
         held = self._store.holder(key, turn, self._clock.now())
-        return held if held and self.alive(held.owner) else None
+        return held if held and self.is_alive(held.owner) else None
 
-    def alive(self, owner: str) -> bool:
-        """Whether who holds something under this name still lives. Raises StoreError.
+    def is_alive(self, owner: str) -> bool:
+        """Whether the worker that holds something under this name is alive. Raises StoreError.
 
-        A worker that was seen without a heartbeat for too long is buried here.
+        Removes the record of a worker that has sent no heartbeat for too long.
         """
         worker, _, token = owner.partition("/")
         with self._change:
-            if self._presence and worker == self._presence.name and not self._presence.lost:
+            if (
+                self._registration
+                and worker == self._registration.name
+                and not self._registration.is_lost
+            ):
                 return owner in self._held or token == TIMER
-        return bool(re.fullmatch(r"[A-Za-z0-9.-]{1,100}", worker)) and self._lives(worker)
+        return bool(re.fullmatch(r"[A-Za-z0-9.-]{1,100}", worker)) and self._is_worker_alive(worker)
 
-    def bury(self) -> list[str]:
-        """Look at every worker; the names of those found dead. Raises StoreError.
+    def remove_dead_workers(self) -> list[str]:
+        """Check every worker and return the names of the dead ones. Raises StoreError.
 
-        `living` are then the others.
+        `live_workers` has the other workers' names then.
         """
         records = list(self._store.records.names(FOLDER))
         names = [name.removeprefix(FOLDER).removesuffix(".json") for name in records]
         with self._change:
-            self._sights = {name: self._sights[name] for name in names if name in self._sights}
-        dead = [name for name in names if not self.alive(f"{name}/{TIMER}")]
-        own = {self._presence.name} if self._presence else set()
-        self.living = frozenset(names) - frozenset(dead) - own
+            self._observations = {
+                name: self._observations[name] for name in names if name in self._observations
+            }
+        dead = [name for name in names if not self.is_alive(f"{name}/{TIMER}")]
+        own = {self._registration.name} if self._registration else set()
+        self.live_workers = frozenset(names) - frozenset(dead) - own
         return dead
 
-    def _lives(self, worker: str) -> bool:
+    def _is_worker_alive(self, worker: str) -> bool:
         record = f"{FOLDER}{worker}.json"
         stored = self._store.records.read(record, RECORD)
         if stored is None:
             return False
-        if self._watched(worker, stored.version).still < self.lease:
+        if self._observe(worker, stored.version).still < self.lease:
             return True
-        # The version decides between a heartbeat that just came and the burial.
-        if not self._store.records.replace(record, BURIED, stored.version):
+        # The version decides whether a heartbeat came in between.
+        if not self._store.records.replace(record, DEAD_RECORD, stored.version):
             return True
         self._store.records.delete(record)
         log.warning("worker %s has not been heard of for %.0f s: dead", worker, self.lease)
         return False
 
-    def _watched(self, worker: str, version: str) -> _Sight:
-        """What has been seen of a worker. A store that was away must not make everybody look
-        dead: the time between two looks counts for two heartbeats at most."""
+    def _observe(self, worker: str, version: str) -> _Observation:
+        """Update what is known of a worker.
+
+        The time between two reads counts for two heartbeats at most: when the store was away,
+        nobody could send any.
+        """
         now = self._clock.monotonic()
         with self._change:
-            sight = self._sights.get(worker)
+            sight = self._observations.get(worker)
             if sight is None or sight.version != version:
-                sight = _Sight(version, now)
+                sight = _Observation(version, now)
             else:
                 passed = min(now - sight.at, 2 * self.interval)
-                sight = _Sight(version, now, sight.still + passed)
-            self._sights[worker] = sight
+                sight = _Observation(version, now, sight.still + passed)
+            self._observations[worker] = sight
             return sight
 
 
-def _leave(presence: Presence) -> None:
+def _remove_record(presence: Registration) -> None:
     try:
-        presence.leave()
+        presence.remove_record()
     except StoreError as error:
         log.warning("worker %s is taken for alive a little longer: %s", presence.name, error)

@@ -1,4 +1,4 @@
-"""The queue of `memory://`: kombu's, but a message wakes its reader instead of being polled for."""
+"""kombu's transport for `memory://`, but a message wakes its reader, which polls otherwise."""
 
 import threading
 from queue import Empty
@@ -7,22 +7,22 @@ from typing import Any
 from kombu.transport import memory
 
 PAUSE = 0.1
-"""The most seconds the reader waits before the worker looks after what else it has to do.
+"""Seconds after which a reader returns without a message, so that the worker does its other work.
 
-A finished job is acknowledged then, which lets the next one in, and a shutdown is noticed.
+It acknowledges finished jobs then, which lets the next one in, and notices a shutdown.
 """
 
 _arrived = threading.Condition()
 
 
 class _Count:
-    """How many messages were put so far, by anybody in this process."""
+    """How many messages this process has put on its queues."""
 
     puts = 0
 
 
 class Channel(memory.Channel):  # type: ignore[misc]
-    """A channel of this process; every message is told to the readers."""
+    """kombu's channel, which wakes the readers at every message."""
 
     def _put(self, queue: str, message: Any, **options: Any) -> None:
         super()._put(queue, message, **options)
@@ -32,23 +32,23 @@ class Channel(memory.Channel):  # type: ignore[misc]
 
 
 class Transport(memory.Transport):  # type: ignore[misc]
-    """kombu.transport.memory, woken by messages."""
+    """kombu's transport with readers that wait for messages."""
 
     Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
         """Deliver one message. Raises TimeoutError, sooner than asked, if there is none."""
         before = _Count.puts
-        if self._delivered():
+        if self._deliver_one():
             return
         with _arrived:
             _arrived.wait_for(
                 lambda: _Count.puts != before, PAUSE if timeout is None else min(timeout, PAUSE)
             )
-        if not self._delivered():
+        if not self._deliver_one():
             raise TimeoutError
 
-    def _delivered(self) -> bool:
+    def _deliver_one(self) -> bool:
         try:
             self.cycle.get(self._deliver, timeout=0)
         except Empty:

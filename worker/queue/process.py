@@ -15,42 +15,44 @@ from celery.worker import state
 from kombu.exceptions import OperationalError
 
 from worker.errors import QueueError
-from worker.queue.consumer import Shift
+from worker.queue.consumer import Consumer
 
 log = logging.getLogger("sandpiper.queue")
 
 
 class Sandpiper(Celery):  # type: ignore[misc]
-    """Celery with what is ours: the shift that its workers work."""
+    """Celery with the consumer of its worker."""
 
-    shift: Shift
+    consumer: Consumer
 
 
-class WorkerStep(StartStopStep):  # type: ignore[misc]
-    """The shift as a part of Celery's worker: stopped after the consumer, before the pool."""
+class ConsumerStep(StartStopStep):  # type: ignore[misc]
+    """Starts recovery with Celery's worker; stops the runs after its consumer and before its
+    pool."""
 
     requires = ("celery.worker.components:Pool",)
 
     def start(self, parent: Any) -> None:
-        parent.app.shift.begin(parent.concurrency or 1)
+        parent.app.consumer.start_recovery(parent.concurrency or 1)
 
     def stop(self, parent: Any) -> None:
-        parent.app.shift.stop()
+        parent.app.consumer.stop_runs()
 
     terminate = stop
 
 
 def run_worker(app: Sandpiper, concurrency: int, grace: float) -> None:
-    """A worker process, until SIGTERM. Threads: a session mostly waits on the model.
+    """Run Celery's worker in this process until SIGTERM, with threads: runs mostly wait for a
+    model.
 
-    SIGTERM ends every run between two steps and hands it over. What takes longer than `grace`
-    seconds is left where it is, as it is after a second SIGTERM.
+    SIGTERM ends every run after its current step, so that another worker continues it. After
+    `grace` seconds, or at a second SIGTERM, the process exits at once.
     """
 
     def closing(**_: object) -> None:
-        app.shift.stop()
-        signal.signal(signal.SIGTERM, lambda *_: leave(app))
-        ending = threading.Timer(grace, leave, [app])
+        app.consumer.stop_runs()
+        signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
+        ending = threading.Timer(grace, exit_now, [app])
         ending.daemon = True
         ending.start()
 
@@ -66,24 +68,24 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float) -> None:
             ]
         )
     finally:
-        app.shift.end()
+        app.consumer.release_everything()
 
 
-def leave(app: Sandpiper) -> None:
-    """End this process now; others go on with what it has."""
+def exit_now(app: Sandpiper) -> None:
+    """Exit at once, with status 1; other workers continue the runs of this one."""
     log.error("the runs did not end in time: they are left to other workers")
-    app.shift.end()
+    app.consumer.release_everything()
     os._exit(1)
 
 
 @contextmanager
-def embedded(
+def run_embedded_worker(
     app: Sandpiper, concurrency: int, grace: float = 30.0, late: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """A worker in a thread of this process, for `memory://`.
+    """Run Celery's worker in a thread of this process until the block ends, for `memory://`.
 
-    At the end of the block its runs end between two steps; those that take longer than `grace`
-    seconds are left where they are, and `late` is called.
+    Its runs end after their current step then. If that takes longer than `grace` seconds, `late` is
+    called.
     """
     # The pool's threads look for their task in the default app; a worker's own process sets it too.
     app.set_default()
@@ -101,17 +103,17 @@ def embedded(
     try:
         yield
     finally:
-        app.shift.stop()
+        app.consumer.stop_runs()
         state.should_stop = 0
         thread.join(grace)
         state.should_stop = None
-        app.shift.end()
+        app.consumer.release_everything()
         if thread.is_alive():
             late()
 
 
-def readiness(app: Celery) -> Callable[[], str | None]:
-    """A function that says why the broker cannot be used, or None."""
+def broker_check(app: Celery) -> Callable[[], str | None]:
+    """Return a function that returns why the broker cannot be used, or None."""
 
     def ready() -> str | None:
         try:
@@ -125,8 +127,11 @@ def readiness(app: Celery) -> Callable[[], str | None]:
     return ready
 
 
-def workers(app: Celery, seconds: float = 3.0) -> list[str]:
-    """The names of the workers that answer through the broker within so many seconds."""
+def list_workers(app: Celery, seconds: float = 3.0) -> list[str]:
+    """Return the names of the workers that answer through the broker within so many seconds.
+
+    Raises QueueError.
+    """
     try:
         return sorted(app.control.inspect(timeout=seconds).ping() or {})
     except (OperationalError, OSError) as error:

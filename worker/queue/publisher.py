@@ -1,4 +1,4 @@
-"""Triggers onto the queue: one connection that is kept open, and Celery's own messages.
+"""Puts triggers on the queue as Celery's messages, over one connection that is kept open.
 
 `Celery.send_task` does the same in twice the CPU time: for every message it describes the arguments
 for results that nobody stores, asks a pool for a connection and declares the queue.
@@ -26,7 +26,7 @@ PERSISTENT = 2
 CONNECT_SECONDS = 5.0
 
 QUEUED_AT = "queued_at"
-"""The header of a message that says since when its trigger waits, in epoch seconds."""
+"""The header that says since when a message's trigger has waited, in epoch seconds."""
 
 
 class Publisher:
@@ -41,24 +41,26 @@ class Publisher:
         self._producer: Any = None
 
     def __call__(self, trigger: Trigger, since: float | None = None) -> None:
-        """One message. `since` is when its wait began (epoch seconds), if that was before now.
+        """Send one message. `since` is when the trigger's wait began (epoch seconds), by default
+        now.
 
-        Raises QueueError, transient, if the broker does not take it. A message may
-        arrive twice where its confirmation got lost: triggers are idempotent.
+        Raises QueueError, transient, if the broker does not take it. If only the confirmation is
+        lost, the message arrives twice, which is harmless: triggers are idempotent.
         """
-        self._attempt(partial(self._send, trigger, since))
+        self._with_producer(partial(self._send, trigger, since))
 
     def count_waiting(self) -> int:
-        """How many messages no worker has taken yet. Raises QueueError, transient."""
-        return self._attempt(self._count)
+        """Return how many messages no worker has taken yet. Raises QueueError, transient."""
+        return self._with_producer(self._count_messages)
 
     def close(self) -> None:
-        """Give the connection up; the next message opens another one."""
+        """Close the connection; the next message opens another one."""
         with self._lock:
-            self._close()
+            self._disconnect()
 
-    def _attempt(self, work: Callable[[Any], T]) -> T:
-        """What `work` makes of a producer that is connected. Raises QueueError, transient."""
+    def _with_producer(self, work: Callable[[Any], T]) -> T:
+        """Call `work` with a connected producer, over a new connection if it fails. Raises
+        QueueError."""
         failure: Exception | None = None
         with self._lock:
             # The second attempt is for a broker that was restarted since the last message.
@@ -67,13 +69,13 @@ class Publisher:
                 self._connection = connection
                 foreign = (*connection.connection_errors, *connection.channel_errors)
                 try:
-                    return work(self._connected(connection))
+                    return work(self._connect(connection))
                 except (KombuError, OSError, *foreign) as error:
-                    self._close()
+                    self._disconnect()
                     failure = error
         raise QueueError(f"the broker does not answer: {failure}", transient=True) from failure
 
-    def _connected(self, connection: Any) -> Any:
+    def _connect(self, connection: Any) -> Any:
         if self._producer is None:
             connection.ensure_connection(
                 max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS
@@ -82,7 +84,7 @@ class Publisher:
             self._app.amqp.default_queue(self._producer.channel).declare()
         return self._producer
 
-    def _close(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection, self._producer = self._connection, None, None
         if connection is not None:
             connection.release()
@@ -105,7 +107,7 @@ class Publisher:
             **message.properties,
         )
 
-    def _count(self, producer: Any) -> int:
+    def _count_messages(self, producer: Any) -> int:
         queue = self._app.amqp.default_queue
         # Declaring a queue again is the one way in which every broker tells its length.
         found = producer.channel.queue_declare(

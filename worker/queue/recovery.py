@@ -1,8 +1,9 @@
-"""Work that somebody left lying is queued again, by every worker's own look at the journal.
+"""Queues triggers again that a dead worker has left or whose message was lost.
 
-One thread for each worker. It registers the worker, finds the dead ones, and puts on the queue what
-they had, what nobody has taken for long, and what this worker has promised for later. Many may see
-the same; the journal lets one of them act. What is queued twice all the same is begun once.
+Each worker has a thread for it. It keeps the worker registered, finds dead workers, and queues what
+they were running, what nobody has begun for long, and what this worker was to begin later. If
+several workers find the same entry, the journal lets one of them act. A trigger that is queued
+twice all the same is run once.
 """
 
 import heapq
@@ -16,29 +17,33 @@ from worker.core.ports import Clock
 from worker.core.progress import Backlog, Watcher, unwatched
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.queue.journal import Journal, Noted, State, project_of
+from worker.queue.journal import Journal, State, StoredEntry, get_project_id
 from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.rescue")
 
 PATIENCE = 40.0
-"""Seconds that an entry may be nobody's before it is queued again; doubled each time."""
+"""Seconds for which an entry may have no owner before it is queued again; doubled each time."""
 
 LONGEST = 6
-"""Doublings of the patience at most."""
+"""How often the patience is doubled at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
-    """An entry as it was last read, when that was, and since when it has been so."""
+class _Observation:
+    """An entry as it was last read, when it was read, and since when it has not changed."""
 
-    noted: Noted
+    noted: StoredEntry
     read: float
     since: float
 
 
-class Rescuer:
-    """Looks every `leases.interval` seconds until `close`."""
+class Recovery:
+    """Runs every `leases.interval` seconds until `close`.
+
+    `admit` queues the held triggers of a project, as many as may begin. `count_waiting` tells how
+    many messages the broker has.
+    """
 
     def __init__(
         self,
@@ -56,111 +61,116 @@ class Rescuer:
         self._watch = watch
         self._journal, self._leases, self._enqueue = journal, leases, enqueue
         self._clock, self._patience = clock, patience
-        self._sights: dict[str, _Sight] = {}
-        self._later: list[tuple[float, int, Trigger]] = []
+        self._observations: dict[str, _Observation] = {}
+        self._due: list[tuple[float, int, Trigger]] = []
         self._promised = 0
         self._change = threading.Condition()
         self._closed = self._alone = False
-        self._living: frozenset[str] = frozenset()
+        self._live_workers: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name="sandpiper-rescue", daemon=True)
 
     def start(self, *, alone: bool = False) -> None:
-        """Begin. `alone` says that the queue is this process's own, and was empty at the start:
-        what is nobody's is queued at once."""
+        """Start the thread. `alone` says that the queue is in this process's memory and was empty
+        at the start: entries without an owner are queued at once."""
         self._alone = alone
         self._thread.start()
 
-    def later(self, trigger: Trigger, seconds: float) -> None:
-        """Queue a trigger again after a while."""
+    def queue_later(self, trigger: Trigger, seconds: float) -> None:
+        """Queue a trigger after so many seconds."""
         with self._change:
             self._promised += 1
             due = self._clock.monotonic() + seconds
-            heapq.heappush(self._later, (due, self._promised, trigger))
+            heapq.heappush(self._due, (due, self._promised, trigger))
             self._change.notify_all()
 
     def close(self) -> None:
-        """No look begins after this."""
+        """Stop the thread; what is being queued is finished."""
         with self._change:
             self._closed = True
             self._change.notify_all()
 
-    def look(self, *, first: bool = False) -> int:
-        """Look once; how many triggers were queued. Raises StoreError, QueueError."""
-        self._leases.stay()
-        died = bool(self._leases.bury()) or first
-        self._living = self._leases.living
-        names = list(self._journal.names())
-        self._sights = {name: self._sights[name] for name in names if name in self._sights}
+    def run_once(self, *, first: bool = False) -> int:
+        """Go through the journal once and return how many triggers were queued.
+
+        `first` queues all entries without an owner. Raises StoreError or QueueError.
+        """
+        self._leases.stay_registered()
+        died = bool(self._leases.remove_dead_workers()) or first
+        self._live_workers = self._leases.live_workers
+        names = list(self._journal.list_names())
+        self._observations = {
+            name: self._observations[name] for name in names if name in self._observations
+        }
         for name in names:
-            self._read(name, afresh=died)
-        queued = sum(self._revive(name) for name in self._left(first=first))
-        queued += sum(self._admit(project) for project in self._held())
-        self._report()
+            self._read_entry(name, afresh=died)
+        queued = sum(self._queue_again(name) for name in self._find_abandoned(first=first))
+        queued += sum(self._admit(project) for project in self._find_held_projects())
+        self._report_backlog()
         return queued
 
-    def _held(self) -> set[int]:
-        """The projects that hold something back."""
-        entries = (sight.noted.entry for sight in self._sights.values())
-        return {project_of(each.trigger) for each in entries if each.state is State.HELD}
+    def _find_held_projects(self) -> set[int]:
+        """Return the projects that have held entries."""
+        entries = (sight.noted.entry for sight in self._observations.values())
+        return {get_project_id(each.trigger) for each in entries if each.state is State.HELD}
 
-    def _report(self) -> None:
-        """What was seen, as it was last read."""
-        entries = [sight.noted.entry for sight in self._sights.values()]
+    def _report_backlog(self) -> None:
+        """Tell the watcher how many triggers have not ended, as they were last read."""
+        entries = [sight.noted.entry for sight in self._observations.values()]
         waiting = [each.accepted_at for each in entries if each.state is not State.PARKED]
         oldest = max(0.0, self._clock.now() - min(waiting)) if waiting else 0.0
         self._watch(Backlog(len(waiting), len(entries) - len(waiting), oldest))
 
-    def _read(self, name: str, *, afresh: bool) -> None:
-        """Read an entry unless that was done not long ago."""
-        now, sight = self._clock.monotonic(), self._sights.get(name)
+    def _read_entry(self, name: str, *, afresh: bool) -> None:
+        """Read an entry, unless it was read not long ago."""
+        now, sight = self._clock.monotonic(), self._observations.get(name)
         if sight is not None and not afresh and now - sight.read < self._patience:
             return
-        noted = self._journal.read(name)
+        noted = self._journal.read_entry(name)
         if noted is None:
-            self._sights.pop(name, None)
+            self._observations.pop(name, None)
             return
         same = sight is not None and sight.noted.version == noted.version
-        self._sights[name] = _Sight(noted, now, sight.since if sight and same else now)
+        self._observations[name] = _Observation(noted, now, sight.since if sight and same else now)
 
-    def _left(self, *, first: bool) -> list[str]:
-        """The entries that nobody will do anything about."""
+    def _find_abandoned(self, *, first: bool) -> list[str]:
+        """Return the names of the entries that no worker will go on with."""
         begun, unbegun = [], []
-        for name, sight in self._sights.items():
+        for name, sight in self._observations.items():
             entry = sight.noted.entry
             if entry.state in (State.PARKED, State.HELD):
                 continue
             if not entry.owner:
                 unbegun.append(name)
-            elif not self._lives(entry.owner):
+            elif not self._is_alive(entry.owner):
                 begun.append(name)
-        return begun + (unbegun if first else self._overdue(unbegun))
+        return begun + (unbegun if first else self._find_overdue(unbegun))
 
-    def _lives(self, owner: str) -> bool:
-        return owner.partition("/")[0] in self._living or self._leases.alive(owner)
+    def _is_alive(self, owner: str) -> bool:
+        return owner.partition("/")[0] in self._live_workers or self._leases.is_alive(owner)
 
-    def _overdue(self, unbegun: list[str]) -> list[str]:
-        """Of the entries that nobody has begun, those whose message must have been lost.
+    def _find_overdue(self, unbegun: list[str]) -> list[str]:
+        """Return those of the entries without an owner whose message is taken for lost.
 
-        As long as the broker has any messages, theirs may be among them.
+        As long as the broker has any messages, theirs may be among them: they get more time then.
         """
         now = self._clock.monotonic()
-        waited = {name: now - self._sights[name].since for name in unbegun}
-        overdue = [name for name in unbegun if waited[name] >= self._patience_with(name)]
+        waited = {name: now - self._observations[name].since for name in unbegun}
+        overdue = [name for name in unbegun if waited[name] >= self._get_patience(name)]
         if not overdue or self._count_waiting() == 0:
             return overdue
         longest = self._patience * (1 << LONGEST)
         return [name for name in overdue if waited[name] >= longest]
 
-    def _patience_with(self, name: str) -> float:
-        """Seconds that an entry may be nobody's; twice as many each time it is queued again."""
-        return self._patience * (1 << min(self._sights[name].noted.entry.queued, LONGEST))
+    def _get_patience(self, name: str) -> float:
+        """Return the seconds for which an entry may have no owner."""
+        return self._patience * (1 << min(self._observations[name].noted.entry.queued, LONGEST))
 
-    def _revive(self, name: str) -> bool:
+    def _queue_again(self, name: str) -> bool:
         """Queue an entry again; False if another worker was faster."""
-        noted = self._sights[name].noted
-        if not self._journal.revive(noted):
+        noted = self._observations[name].noted
+        if not self._journal.reopen_entry(noted):
             return False
-        del self._sights[name]
+        del self._observations[name]
         self._enqueue(noted.entry.trigger)
         log.warning("trigger %s is queued again", trigger_id(noted.entry.trigger))
         return True
@@ -169,26 +179,28 @@ class Rescuer:
         first = self._alone
         while not self._closed:
             try:
-                self.look(first=first)
+                self.run_once(first=first)
                 first = False
             except (StoreError, QueueError) as error:
                 log.warning("no look at what was left lying: %s", error)
-            self._tend(self._clock.monotonic() + self._leases.interval * random.uniform(0.9, 1.1))
+            self._queue_due(
+                self._clock.monotonic() + self._leases.interval * random.uniform(0.9, 1.1)
+            )
 
-    def _tend(self, until: float) -> None:
-        """Queue what becomes due until then."""
+    def _queue_due(self, until: float) -> None:
+        """Queue the triggers that become due until then."""
         while True:
             with self._change:
                 now = self._clock.monotonic()
-                due = min(self._later[0][0], until) if self._later else until
+                due = min(self._due[0][0], until) if self._due else until
                 if now < due and not self._closed:
                     self._change.wait(due - now)
                     continue
-                if self._closed or not self._later or self._later[0][0] > now:
+                if self._closed or not self._due or self._due[0][0] > now:
                     return
-                trigger = heapq.heappop(self._later)[2]
+                trigger = heapq.heappop(self._due)[2]
             try:
                 self._enqueue(trigger)
             except QueueError as error:
                 log.warning("trigger %s is late: %s", trigger_id(trigger), error)
-                self.later(trigger, self._leases.interval)
+                self.queue_later(trigger, self._leases.interval)

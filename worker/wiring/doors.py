@@ -71,7 +71,7 @@ def _journal(kept: SessionStore) -> Journal:
 
 def _parked(kept: Kept) -> Iterator[str]:
     """What was given up, of the first triggers in the journal."""
-    return missed_pipelines.parked(_journal(kept), MOST_READ)
+    return missed_pipelines.list_parked(_journal(kept), MOST_READ)
 
 
 def published(settings: Settings) -> Published:

@@ -27,5 +27,5 @@ def leases(settings: Settings, kept: Store) -> Leases:
     chosen = settings.worker
     host = socket.gethostname()
     held = Leases(kept, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
-    atexit.register(held.resign)
+    atexit.register(held.unregister)
     return held

@@ -13,7 +13,7 @@ from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted
 from worker.maintenance import abandoned
-from worker.maintenance.abandoned import STALE, Stranded
+from worker.maintenance.abandoned import STALE, Abandoned
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 
@@ -25,9 +25,9 @@ def at(tmp_path: Path) -> Iterator[Job]:
         assert sim.unexpected == []
 
 
-def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Stranded]]:
+def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:
     begun: list[Trigger] = []
-    found = list(abandoned.again(at.deps(), begun.append, act=act))
+    found = list(abandoned.resume_abandoned(at.deps(), begun.append, act=act))
     return begun, found
 
 
@@ -35,21 +35,21 @@ def cut_off(at: Job, run: Trigger) -> None:
     """The run ends after its first step, and no trigger is left of it."""
 
     def end(iteration: int) -> None:
-        at.leases.stopping = True
+        at.leases.is_stopping = True
 
     at.on_asking = end
     at.answers(says("", call()))
     with pytest.raises(Interrupted):
         job.run(run, at.deps(), at._watch)
-    at.leases.stopping = False
+    at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
 
 
 def test_a_trigger_of_a_worker_that_is_gone_is_begun_again_once(at: Job) -> None:
     leases = Leases(at.store, at.clock)
-    Journal(at.store.records, leases, at.clock).begin(at.trigger(), leases.enter())
+    Journal(at.store.records, leases, at.clock).take_trigger(at.trigger(), leases.begin_work())
     assert sweep(at)[0] == []
-    leases.resign()
+    leases.unregister()
     assert sweep(at, act=False)[0] == []
     assert len(sweep(at, act=False)[1]) == 1
     assert sweep(at)[0] == [at.trigger()]
@@ -57,7 +57,7 @@ def test_a_trigger_of_a_worker_that_is_gone_is_begun_again_once(at: Job) -> None
 
 
 def test_a_trigger_that_may_still_be_on_the_queue_is_left_to_it(at: Job) -> None:
-    at.deps().journal.accept(at.trigger())
+    at.deps().journal.add_trigger(at.trigger())
     assert sweep(at)[0] == []
     at.clock.time += STALE + 1
     assert sweep(at)[0] == [at.trigger()]

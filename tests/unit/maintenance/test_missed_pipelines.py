@@ -10,7 +10,7 @@ from worker import job
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
-from worker.maintenance.missed_pipelines import Swept, sweep
+from worker.maintenance.missed_pipelines import MissedPipeline, begin_missed_pipelines
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ class Sweeps:
         self.at = at
         self.begun: list[PipelineFailed] = []
 
-    def __call__(self, most: int = 100) -> list[Swept]:
-        return list(sweep(self.at.deps(), 0.0, most, self.begun.append))
+    def __call__(self, most: int = 100) -> list[MissedPipeline]:
+        return list(begin_missed_pipelines(self.at.deps(), 0.0, most, self.begun.append))
 
 
 @pytest.fixture
@@ -44,18 +44,18 @@ def sweeps(at: Job) -> Sweeps:
 
 def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
-    assert (swept.begun, sweeps.begun) == (True, [at.trigger()])
+    assert (swept.was_begun, sweeps.begun) == (True, [at.trigger()])
     at.answers(FINDING)
     assert isinstance(job.run(sweeps.begun[0], at.deps()), job.Finished)
     (again,) = sweeps()
-    assert (again.begun, again.reason) == (False, "it has its session")
+    assert (again.was_begun, again.reason) == (False, "it has its session")
     assert len(sweeps.begun) == 1
 
 
 def test_what_is_at_work_is_left_to_it(at: Job, sweeps: Sweeps) -> None:
     with at.elsewhere(at.key()):
         assert [each.reason for each in sweeps()] == ["it is being looked at"]
-    assert sweeps()[0].begun
+    assert sweeps()[0].was_begun
 
 
 def test_what_the_desk_would_leave_alone_is_left_alone(at: Job, sweeps: Sweeps) -> None:
@@ -82,9 +82,9 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_swept(
     newer = sim.run_pipeline(mr)
     sim.fail_next("GET", f"/pipelines/{newer.id}", 403)
     first, second = sweeps()
-    assert not first.begun
+    assert not first.was_begun
     assert "pipeline" in first.reason
-    assert second.begun
+    assert second.was_begun
 
 
 def test_a_broker_that_is_down_ends_the_sweep_with_its_error(at: Job) -> None:
@@ -92,4 +92,4 @@ def test_a_broker_that_is_down_ends_the_sweep_with_its_error(at: Job) -> None:
         raise QueueError("down", transient=True)
 
     with pytest.raises(QueueError):
-        list(sweep(at.deps(), 0.0, 5, begin))
+        list(begin_missed_pipelines(at.deps(), 0.0, 5, begin))

@@ -8,7 +8,7 @@ from tests.fakes import HandClock
 from worker import app
 from worker.core.triggers import PipelineFailed
 from worker.errors import QueueError, StoreError
-from worker.queue.journal import Journal, name_of
+from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
 from worker.settings import Settings
@@ -23,10 +23,10 @@ def journal_in(store: FolderStore) -> Journal:
 
 
 def accept(broker: str, journal: Journal) -> None:
-    built = app.build(
+    built = app.build_app(
         *(Settings(broker=broker), lambda: pytest.fail("no worker")), journal=lambda: journal
     )
-    app.enqueuer(built)(TRIGGER)
+    app.acceptor(built)(TRIGGER)
 
 
 def test_a_trigger_is_kept_although_the_broker_that_is_down_refuses_it(tmp_path: Path) -> None:
@@ -34,13 +34,13 @@ def test_a_trigger_is_kept_although_the_broker_that_is_down_refuses_it(tmp_path:
     for _ in range(2):
         with pytest.raises(QueueError, match="the broker does not answer"):
             accept(NOWHERE, journal)
-    assert list(journal.names()) == [name_of(TRIGGER)]
+    assert list(journal.list_names()) == [name_entry(TRIGGER)]
 
 
 def test_a_trigger_that_cannot_be_kept_is_refused_before_it_is_queued(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     (tmp_path / "store" / "journal").write_text("in the way")
     with pytest.raises(StoreError):
-        journal_in(store).accept(TRIGGER)
+        journal_in(store).add_trigger(TRIGGER)
     with pytest.raises(QueueError, match="the trigger cannot be kept"):
         accept(NOWHERE, journal_in(store))

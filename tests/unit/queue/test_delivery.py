@@ -16,9 +16,9 @@ from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError
 from worker.queue import delivery
-from worker.queue.journal import MOST_DEATHS, Journal, State, name_of
+from worker.queue.journal import MOST_DEATHS, Journal, State, name_entry
 from worker.queue.leases import Leases
-from worker.queue.recovery import Rescuer
+from worker.queue.recovery import Recovery
 
 PATIENCE = 40.0
 
@@ -52,11 +52,11 @@ def queue() -> Queue:
 
 
 def perform(at: Job, trigger: Trigger, queue: Queue, **changes: object) -> None:
-    delivery.perform(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
+    delivery.deliver_trigger(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
 
 
 def state(at: Job, trigger: Trigger) -> State | None:
-    noted = at.deps().journal.read(name_of(trigger))
+    noted = at.deps().journal.read_entry(name_entry(trigger))
     return noted.entry.state if noted else None
 
 
@@ -69,14 +69,14 @@ def test_a_trigger_that_ended_leaves_no_record(at: Job, queue: Queue) -> None:
     at.answers(FINDING)
     perform(at, at.trigger(), queue)
     assert len(at.own()) == 1
-    assert list(at.deps().journal.names()) == []
+    assert list(at.deps().journal.list_names()) == []
     assert queue.later == []
 
 
 def test_what_another_worker_has_begun_is_not_begun_again(at: Job, queue: Queue) -> None:
     leases, journal = another(at)
-    with leases.entered() as (owner, _):
-        journal.begin(at.trigger(), owner)
+    with leases.register_work() as (owner, _):
+        journal.take_trigger(at.trigger(), owner)
         perform(at, at.trigger(), queue)
     assert at.own() == []
 
@@ -104,34 +104,34 @@ def test_a_passing_error_is_tried_again_later(at: Job, queue: Queue) -> None:
 
 def test_a_lasting_error_is_parked_with_its_reason(at: Job, queue: Queue) -> None:
     perform(at, at.trigger(), queue, desk=Refusing(transient=False))
-    (parked,) = at.deps().journal.parked()
+    (parked,) = at.deps().journal.find_parked()
     assert parked.entry.reason == "GitLab does not say"
     assert queue.later == []
 
 
 def test_a_dead_workers_trigger_is_queued_again_by_one_of_many(at: Job, queue: Queue) -> None:
     dead, journal = another(at)
-    owner = dead.enter()
-    journal.begin(at.trigger(), owner)
-    dead.resign()
+    owner = dead.begin_work()
+    journal.take_trigger(at.trigger(), owner)
+    dead.unregister()
     rescuers = [
-        Rescuer(journal_of, leases, queue.now.append, at.clock, PATIENCE)
+        Recovery(journal_of, leases, queue.now.append, at.clock, PATIENCE)
         for leases, journal_of in (another(at) for _ in range(4))
     ]
-    assert sum(rescuer.look() for rescuer in rescuers) == 1
+    assert sum(rescuer.run_once() for rescuer in rescuers) == 1
     assert queue.now == [at.trigger()]
-    assert sum(rescuer.look() for rescuer in rescuers) == 0
+    assert sum(rescuer.run_once() for rescuer in rescuers) == 0
 
 
 def test_what_nobody_takes_is_queued_again_after_a_growing_while(at: Job, queue: Queue) -> None:
     leases, journal = another(at)
-    journal.accept(at.trigger())
-    rescuer = Rescuer(journal, leases, queue.now.append, at.clock, PATIENCE)
+    journal.add_trigger(at.trigger())
+    rescuer = Recovery(journal, leases, queue.now.append, at.clock, PATIENCE)
     counts = []
     for _ in range(3):
         before = len(queue.now)
         for _ in range(10):
-            rescuer.look()
+            rescuer.run_once()
             at.clock.time += PATIENCE / 8
         counts.append(len(queue.now) - before)
     assert counts == [1, 0, 1]
@@ -139,35 +139,35 @@ def test_what_nobody_takes_is_queued_again_after_a_growing_while(at: Job, queue:
 
 def test_what_the_broker_may_still_have_is_not_queued_again_for_long(at: Job, queue: Queue) -> None:
     leases, journal = another(at)
-    journal.accept(at.trigger())
+    journal.add_trigger(at.trigger())
     messages = [1]
-    rescuer = Rescuer(
+    rescuer = Recovery(
         *(journal, leases, queue.now.append, at.clock, PATIENCE), count_waiting=lambda: messages[0]
     )
-    rescuer.look()
+    rescuer.run_once()
     at.clock.time += 60 * PATIENCE
-    assert rescuer.look() == 0
+    assert rescuer.run_once() == 0
     messages[0] = 0
-    assert rescuer.look() == 1
+    assert rescuer.run_once() == 1
     messages[0] = 1
     at.clock.time += 1
-    rescuer.look()
+    rescuer.run_once()
     at.clock.time += 64 * PATIENCE
-    assert rescuer.look() == 1
+    assert rescuer.run_once() == 1
 
 
 def test_a_fresh_queue_in_memory_gets_what_the_last_one_had(at: Job, queue: Queue) -> None:
     leases, journal = another(at)
-    journal.accept(at.trigger())
-    Rescuer(journal, leases, queue.now.append, at.clock, PATIENCE).look(first=True)
+    journal.add_trigger(at.trigger())
+    Recovery(journal, leases, queue.now.append, at.clock, PATIENCE).run_once(first=True)
     assert queue.now == [at.trigger()]
 
 
 def test_what_outlived_three_workers_is_told_of_and_parked(at: Job, queue: Queue) -> None:
     for _ in range(MOST_DEATHS):
         leases, journal = another(at)
-        journal.begin(at.trigger(), leases.enter())
-        leases.resign()
+        journal.take_trigger(at.trigger(), leases.begin_work())
+        leases.unregister()
     perform(at, at.trigger(), queue)
     (note,) = at.own()
     assert "3 workers died" in note.body
@@ -194,18 +194,18 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
     told = "3 runs broke off, at least one by an unforeseen error (ZeroDivisionError)"
     assert told in note.body
     assert "not for strangers" not in note.body
-    assert [one.entry.reason for one in at.deps().journal.parked()] == [f"given up: {told}"]
+    assert [one.entry.reason for one in at.deps().journal.find_parked()] == [f"given up: {told}"]
 
 
 def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Queue) -> None:
     journal = at.deps().journal
-    with at.leases.entered() as (owner, _):
-        entry = journal.begin(at.trigger(), owner)
+    with at.leases.register_work() as (owner, _):
+        entry = journal.take_trigger(at.trigger(), owner)
         assert not isinstance(entry, str)
-        journal.park(entry, "it was refused")
-    assert [one.entry.reason for one in journal.parked()] == ["it was refused"]
-    assert journal.retry("zzz") is None
-    assert journal.retry(name_of(at.trigger()).partition("-")[2][:6]) == at.trigger()
+        journal.park_entry(entry, "it was refused")
+    assert [one.entry.reason for one in journal.find_parked()] == ["it was refused"]
+    assert journal.retry_parked("zzz") is None
+    assert journal.retry_parked(name_entry(at.trigger()).partition("-")[2][:6]) == at.trigger()
     at.answers(FINDING)
     perform(at, at.trigger(), queue)
     assert len(at.own()) == 1
@@ -219,8 +219,8 @@ def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Que
     mr = at.scene.mr
     one, two = (Replied(mr.project.id, mr.iid, each.discussion_id, each.id) for each in notes)
     journal = at.deps().journal
-    journal.accept(one)
-    journal.accept(two)
+    journal.add_trigger(one)
+    journal.add_trigger(two)
     perform(at, two, queue)
     assert state(at, two) is State.WAITING
     perform(at, one, queue)
@@ -230,7 +230,7 @@ def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Que
         1,
         2,
     ]
-    assert list(journal.names()) == []
+    assert list(journal.list_names()) == []
     noted = [seconds for _, seconds in queue.later]
     assert noted == [delivery.BUSY_WAIT]
 
@@ -242,13 +242,13 @@ def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> No
     first, second = (at.comment(text, root.discussion_id) for text in ("One?", "Two?"))
 
     def end(iteration: int) -> None:
-        at.leases.stopping = True
+        at.leases.is_stopping = True
 
     at.on_asking = end
     at.answers(says("", call()))
     with pytest.raises(Interrupted):
         at.heard(first)
-    at.leases.stopping = False
+    at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
     at.answers(says("to the second"), says("to the first"))
     assert isinstance(at.heard(second), job.Finished)

@@ -16,10 +16,10 @@ from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError
 from worker.queue import delivery
-from worker.queue.journal import Entry, Journal, State, name_of
+from worker.queue.journal import Entry, Journal, State, name_entry
 from worker.queue.leases import LEASE, Leases
-from worker.queue.project_slots import Gate
-from worker.queue.recovery import Rescuer
+from worker.queue.project_slots import ProjectSlots
+from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 
 OPEN = ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN)
@@ -41,13 +41,15 @@ class Worker:
     def __post_init__(self) -> None:
         self.leases = Leases(self.store, self.clock)
         self.journal = Journal(self.store.records, self.leases, self.clock)
-        self.gate = Gate(self.store.records, self.journal, self.leases, self.queue, self.cap)
+        self.gate = ProjectSlots(
+            self.store.records, self.journal, self.leases, self.queue, self.cap
+        )
 
     def queue(self, trigger: Trigger, since: float) -> None:
         self.queued.append((trigger, since))
 
     def begin(self, trigger: Trigger, owner: str) -> Entry:
-        entry = self.journal.begin(trigger, owner)
+        entry = self.journal.take_trigger(trigger, owner)
         assert not isinstance(entry, str)
         return entry
 
@@ -55,20 +57,20 @@ class Worker:
         """Whether it may begin now; a run that begins ends at once."""
         with self.at_work(trigger) as free:
             if free:
-                self.journal.settle(trigger)
+                self.journal.remove_trigger(trigger)
             return free
 
     @contextmanager
     def at_work(self, trigger: Trigger) -> Iterator[bool]:
         """A run of the trigger, if it may begin now."""
         with (
-            self.leases.entered() as (owner, _),
-            self.gate.entered(self.begin(trigger, owner)) as free,
+            self.leases.register_work() as (owner, _),
+            self.gate.hold_slot(self.begin(trigger, owner)) as free,
         ):
             yield free
 
     def state(self, trigger: Trigger) -> State | None:
-        noted = self.journal.read(name_of(trigger))
+        noted = self.journal.read_entry(name_entry(trigger))
         return noted.entry.state if noted else None
 
 
@@ -104,7 +106,7 @@ def test_who_waits_longest_goes_first_and_with_its_newest_pipeline(worker: Worke
     held = [failure(2, 1), failure(3, 1), failure(4, 2), failure(5, 0), failure(6, 0)]
     with worker.at_work(failure(1, 9)):
         assert not any([worker.tries(trigger) for trigger in held])
-        worker.journal.settle(failure(1, 9))
+        worker.journal.remove_trigger(failure(1, 9))
     for _ in held:
         worker.tries(worker.queued[-1][0])
     order = [trigger.pipeline_id for trigger, _ in worker.queued]  # type: ignore[union-attr]
@@ -116,19 +118,19 @@ def test_slots_of_a_dead_worker_are_free_and_the_rescuer_lets_the_next_one_in(
 ) -> None:
     clock = HandClock()
     dead, alive = (Worker(FolderStore(tmp_path), clock, cap=1) for _ in range(2))
-    owner = dead.leases.enter()
-    with dead.gate.entered(dead.begin(failure(1), owner)):
+    owner = dead.leases.begin_work()
+    with dead.gate.hold_slot(dead.begin(failure(1), owner)):
         assert not alive.tries(failure(2, 2))
-        rescuer = Rescuer(
-            *(alive.journal, alive.leases, lambda trigger: None, clock), admit=alive.gate.admit
+        rescuer = Recovery(
+            *(alive.journal, alive.leases, lambda trigger: None, clock), admit=alive.gate.queue_held
         )
         for _ in range(3):
-            rescuer.look()
+            rescuer.run_once()
         assert alive.queued == []
         clock.time += LEASE
         for _ in range(6):
             clock.time += 8
-            rescuer.look()
+            rescuer.run_once()
             if alive.queued:
                 break
         assert [trigger for trigger, _ in alive.queued] == [failure(2, 2)]
@@ -149,7 +151,7 @@ def test_a_storm_on_many_threads_never_has_more_than_the_cap_at_work(worker: Wor
             threading.Event().wait(0.005)
             with lock:
                 at_work -= 1
-            worker.journal.settle(failure(number, number))
+            worker.journal.remove_trigger(failure(number, number))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 17)]
     for thread in threads:
@@ -159,7 +161,7 @@ def test_a_storm_on_many_threads_never_has_more_than_the_cap_at_work(worker: Wor
     while worker.queued:
         run(worker.queued.pop()[0].pipeline_id)  # type: ignore[union-attr]
     assert 1 <= most <= worker.cap
-    assert list(worker.journal.names()) == []
+    assert list(worker.journal.list_names()) == []
 
 
 def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:
@@ -184,7 +186,9 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
     at.answers(OPEN, FINDING)
     bodies = []
     for _ in range(2):
-        delivery.perform(at.trigger(), at.deps(), unwatched, lambda *told: later.append(told))
+        delivery.deliver_trigger(
+            at.trigger(), at.deps(), unwatched, lambda *told: later.append(told)
+        )
         bodies.append(at.own()[0].body)
         at.clock.time += 1000
     assert "no model answers now" in bodies[0]
@@ -194,15 +198,15 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
     outcome = at.stored().outcome
     assert outcome is not None
     assert outcome.status is Status.DONE
-    assert list(at.deps().journal.names()) == []
+    assert list(at.deps().journal.list_names()) == []
 
 
 def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
     at.answers(*[OPEN] * (delivery.PATIENT_TRIES + 1))
     for _ in range(delivery.PATIENT_TRIES + 1):
         assert at.sessions() == []
-        delivery.perform(at.trigger(), at.deps(), unwatched, lambda *told: None)
+        delivery.deliver_trigger(at.trigger(), at.deps(), unwatched, lambda *told: None)
         at.clock.time += 60
     (note,) = at.own()
     assert "not asked now" in note.body
-    assert list(at.deps().journal.names()) == []
+    assert list(at.deps().journal.list_names()) == []

@@ -23,7 +23,7 @@ def no_deps() -> Deps:
 
 @contextmanager
 def publisher(url: str) -> Iterator[Publisher]:
-    made = Publisher(app.build(Settings(broker=url), no_deps), app.TASK)
+    made = Publisher(app.build_app(Settings(broker=url), no_deps), app.TASK)
     with closing(made):
         yield made
 
@@ -31,7 +31,7 @@ def publisher(url: str) -> Iterator[Publisher]:
 def queued(url: str) -> list[object]:
     """The triggers on the queue, taken from it."""
     found: list[object] = []
-    built = app.build(Settings(broker=url), no_deps)
+    built = app.build_app(Settings(broker=url), no_deps)
     with built.connection_for_read() as connection, connection.SimpleQueue(QUEUE) as queue:
         while True:
             try:

@@ -21,7 +21,7 @@ from worker.demo.gitlab import GitLabSim
 from worker.errors import ConfigError, ModelError, SandboxLost, StoreError
 from worker.models.breaker import FAILURES, Breaker
 from worker.queue import delivery
-from worker.queue.recovery import Rescuer
+from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.telemetry.metrics import Metrics
@@ -63,7 +63,9 @@ def told() -> Telemetry:
 def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigger]:
     later: list[Trigger] = []
     deps = told.around(at.deps())
-    delivery.perform(at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited)
+    delivery.deliver_trigger(
+        at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited
+    )
     return later
 
 
@@ -127,21 +129,21 @@ def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
     kit = EchoKit(redacted={("gitlab-token", "the diff"): 3})
     deps = told.around(at.deps(kit=lambda subject, workflow: kit))
-    delivery.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
 
 def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> None:
     deps = at.deps()
-    deps.journal.accept(at.trigger())
+    deps.journal.add_trigger(at.trigger())
     at.clock.time += 90
-    rescuer = Rescuer(deps.journal, deps.leases, lambda one: None, at.clock, 1000.0, told.watch)
-    rescuer.look()
+    rescuer = Recovery(deps.journal, deps.leases, lambda one: None, at.clock, 1000.0, told.watch)
+    rescuer.run_once()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 90
     assert value(told.metrics, "sandpiper_journal_entries", state="unfinished") == 1
-    deps.journal.settle(at.trigger())
-    rescuer.look()
-    deps.leases.resign()
+    deps.journal.remove_trigger(at.trigger())
+    rescuer.run_once()
+    deps.leases.unregister()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 0
 
 
@@ -244,6 +246,6 @@ def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telem
     kit.toolbox.fails = lambda call: SandboxLost("gone")
     at.answers(says("", ToolCall("1", "look", "{}")))
     deps = told.around(at.deps(kit=lambda subject, workflow: kit))
-    delivery.perform(at.trigger(), deps, told.watch, lambda one, seconds: None)
+    delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

@@ -46,7 +46,9 @@ def told(spans: InMemorySpanExporter) -> Iterator[Telemetry]:
 
 
 def perform(at: Job, told: Telemetry) -> None:
-    delivery.perform(at.trigger(), told.around(at.deps()), told.watch, lambda one, seconds: None)
+    delivery.deliver_trigger(
+        at.trigger(), told.around(at.deps()), told.watch, lambda one, seconds: None
+    )
 
 
 def tree(spans: InMemorySpanExporter) -> dict[str, tuple[ReadableSpan, str]]:

@@ -32,7 +32,7 @@ def sandbox(any_sandbox: FramedSandbox) -> FramedSandbox:
 
 @pytest.fixture(scope="module")
 def shared(any_driver: Warmable) -> Iterator[FramedSandbox]:
-    """Of each kind in turn, one for all commands that change nothing."""
+    """Of each kind in turn, one for all commands that leave nothing another one would see."""
     with any_driver.start("shared") as running:
         yield running
 
@@ -120,13 +120,13 @@ def test_a_command_of_megabytes_is_refused(shared: Sandbox) -> None:
         run(shared, "#" * (1 << 20) + "#")
 
 
-def test_state_on_disk_is_kept_between_commands(sandbox: Sandbox) -> None:
-    run(sandbox, "mkdir d && cd d && echo kept > file")
-    assert run(sandbox, "cat d/file").stdout.preview == "kept\n"
+def test_state_on_disk_is_kept_between_commands(shared: Sandbox) -> None:
+    run(shared, "mkdir d && cd d && echo kept > file")
+    assert run(shared, "cat d/file").stdout.preview == "kept\n"
 
 
-def test_large_output_is_spilled_and_shown_in_part(sandbox: Sandbox) -> None:
-    out = run(sandbox, "seq 1 100000", number=7).stdout
+def test_large_output_is_spilled_and_shown_in_part(shared: Sandbox) -> None:
+    out = run(shared, "seq 1 100000", number=7).stdout
     assert (out.size, out.lines, out.kept, out.path) == (588_895, 100_000, 588_895, f"{OUT}/7.txt")
     assert len(out.preview.encode()) <= PREVIEW
     assert out.preview.startswith("1\n2\n3\n")
@@ -138,9 +138,9 @@ def test_large_output_is_spilled_and_shown_in_part(sandbox: Sandbox) -> None:
     assert int(mark[2].replace(",", "")) == out.lines - shown.count("\n")
 
 
-def test_a_spilled_output_is_whole_for_a_later_command(sandbox: Sandbox) -> None:
-    run(sandbox, "seq 1 100000 >&2", number=3)
-    result = run(sandbox, f"seq 1 100000 | cmp - {OUT}/3.err.txt && echo same", number=4)
+def test_a_spilled_output_is_whole_for_a_later_command(shared: Sandbox) -> None:
+    run(shared, "seq 1 100000 >&2", number=3)
+    result = run(shared, f"seq 1 100000 | cmp - {OUT}/3.err.txt && echo same", number=4)
     assert result.stdout.preview == "same\n"
 
 
@@ -169,10 +169,10 @@ def test_a_used_number_is_used_again(sandbox: Sandbox) -> None:
     assert run(sandbox, f"ls {OUT}").stdout.preview == ""
 
 
-def test_binary_output_is_named_and_kept(sandbox: Sandbox) -> None:
-    out = run(sandbox, "head -c 1000 /dev/zero").stdout
+def test_binary_output_is_named_and_kept(shared: Sandbox) -> None:
+    out = run(shared, "head -c 1000 /dev/zero").stdout
     assert (out.preview, out.binary, out.kept) == ("binary data, 1,000 bytes", True, 1000)
-    assert sandbox.get(out.path or "", limit=2000) == bytes(1000)
+    assert shared.get(out.path or "", limit=2000) == bytes(1000)
 
 
 def test_a_gigabyte_of_output_ends_and_costs_the_host_little(sandbox: Sandbox) -> None:
@@ -194,9 +194,9 @@ def test_output_without_end_is_ended_by_the_deadline(sandbox: Sandbox) -> None:
     assert result.seconds < 5
 
 
-def test_two_streams_of_megabytes_do_not_block_each_other(sandbox: Sandbox) -> None:
+def test_two_streams_of_megabytes_do_not_block_each_other(shared: Sandbox) -> None:
     write = "for i in range(300): os.write(1, b'o' * 9999 + b'\\n'); os.write(2, b'e' * 9999)"
-    result = run(sandbox, f'python3 -c "import os\n{write}"')
+    result = run(shared, f'python3 -c "import os\n{write}"')
     assert (result.exit_code, result.stdout.size, result.stderr.size) == (0, 3_000_000, 2_999_700)
     assert (result.stdout.lines, result.stderr.lines) == (300, 0)
 
@@ -236,12 +236,12 @@ def test_the_deadline_kills_the_whole_group(sandbox: Sandbox) -> None:
     ],
 )
 def test_what_stays_in_the_background_is_killed_and_not_waited_for(
-    sandbox: Sandbox, command: str
+    shared: Sandbox, command: str
 ) -> None:
-    result = run(sandbox, command)
+    result = run(shared, command)
     assert (result.exit_code, result.stdout.preview) == (0, "begun\n")
     assert result.seconds < 5
-    assert processes(sandbox) == ""
+    assert processes(shared) == ""
 
 
 def test_a_process_substitution_may_finish(shared: Sandbox) -> None:

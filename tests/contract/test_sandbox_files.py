@@ -96,15 +96,15 @@ def test_twenty_megabytes_pass(sandbox: Sandbox) -> None:
     assert sandbox.get("/tmp/big", limit=len(content)) == content
 
 
-def test_an_empty_file_is_a_file(sandbox: Sandbox) -> None:
-    assert sandbox.put("/tmp/empty", []) == 0
-    assert sandbox.get("/tmp/empty", limit=10) == b""
+def test_an_empty_file_is_a_file(shared: Sandbox) -> None:
+    assert shared.put("/tmp/empty", []) == 0
+    assert shared.get("/tmp/empty", limit=10) == b""
 
 
-def test_put_replaces(sandbox: Sandbox) -> None:
-    sandbox.put("/tmp/file", [b"long content"])
-    sandbox.put("/tmp/file", [b"short"])
-    assert sandbox.get("/tmp/file", limit=100) == b"short"
+def test_put_replaces(shared: Sandbox) -> None:
+    shared.put("/tmp/file", [b"long content"])
+    shared.put("/tmp/file", [b"short"])
+    assert shared.get("/tmp/file", limit=100) == b"short"
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ def test_put_refuses_what_is_not_under_tmp(shared: Sandbox, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tmp/folder", "/tmp/file/below"])
-def test_put_refuses_a_place_that_is_taken(sandbox: Sandbox, path: str) -> None:
-    run(sandbox, "mkdir folder; touch file folder/file")
+def test_put_refuses_a_place_that_is_taken(shared: Sandbox, path: str) -> None:
+    run(shared, "mkdir -p folder; touch file folder/file")
     with pytest.raises(ValueError, match=path):
-        sandbox.put(path, [b"x"])
+        shared.put(path, [b"x"])
 
 
 def test_a_file_over_the_cap_is_refused_and_nothing_stays(
@@ -154,19 +154,19 @@ def test_a_source_that_fails_leaves_nothing(sandbox: Sandbox) -> None:
     assert tree(sandbox) == ["d ./_out", "d ./data"]
 
 
-def test_get_gives_the_first_bytes(sandbox: Sandbox) -> None:
-    sandbox.put("/tmp/file", [b"0123456789"])
-    assert sandbox.get("/tmp/file", limit=4) == b"0123"
-    assert sandbox.get("/tmp/file", limit=0) == b""
+def test_get_gives_the_first_bytes(shared: Sandbox) -> None:
+    shared.put("/tmp/file", [b"0123456789"])
+    assert shared.get("/tmp/file", limit=4) == b"0123"
+    assert shared.get("/tmp/file", limit=0) == b""
 
 
 @pytest.mark.parametrize(
     "path", ["/tmp/none", "/tmp", "/tmp/fifo", "/dev/zero", "/tmp/loop", "/tmp/a\0b", "", "\ud800"]
 )
-def test_get_reads_regular_files_only(sandbox: Sandbox, path: str) -> None:
-    run(sandbox, "mkfifo fifo; ln -s loop loop")
+def test_get_reads_regular_files_only(shared: Sandbox, path: str) -> None:
+    run(shared, "mkfifo fifo; ln -sfT loop loop")
     with pytest.raises(FileNotFoundError):
-        sandbox.get(path, limit=10)
+        shared.get(path, limit=10)
 
 
 def test_what_is_exported_is_restored(

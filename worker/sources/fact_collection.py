@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from worker.core.error_lines import error_lines
-from worker.core.facts import Change, Facts, Run, Target, Unknown
-from worker.core.kinds import changes_dependency, is_ci, is_docs
+from worker.core.facts import Facts, Run, Target, Unknown
 from worker.core.survey import Failing, Group
-from worker.core.touches import MAX_TEXT, Changed, added_lines, definitions, touches
+from worker.core.touches import MAX_TEXT
 from worker.sources import wire
 from worker.sources.around import OF_MR, Around
 from worker.sources.carriers import find_carriers
+from worker.sources.change import read_change
 from worker.sources.client import Listing
 from worker.sources.compared_logs import key_of, read_errors, read_own_errors
 from worker.sources.compared_pipelines import find_pipelines, known
@@ -219,8 +219,8 @@ class Collection:
             for job in group.jobs
         ]
         made = Facts(self._name(group), runs[0], tuple(runs[1:]))
-        diff = self._diff
-        change = diff if isinstance(diff, Unknown) else self._change(group, diff)
+        project = self._reader.subject.project
+        change = read_change(self._error_text(group), project, self._diff)
         rest = tuple(
             replace(self._compared(Facts(name, run), near), name=shown(name), change=change)
             for name, run in zip(map(self._name_of, group.jobs[1:]), runs[1:], strict=True)
@@ -348,31 +348,6 @@ class Collection:
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job_id, frozenset())
         return ours.error if wanted and wanted <= found else key_of(found)
-
-    def _change(self, group: Group, diff: Listing[wire.DiffFile]) -> Change:
-        files, whole = diff.items, not diff.more
-        paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-        changed = [
-            Changed(
-                each.new_path,
-                each.old_path,
-                definitions(each.diff),
-                added_lines(each.diff),
-                each.new_file,
-            )
-            for each in files
-        ]
-        touched = touches(self._error_text(group), changed, self._reader.subject.project)
-        return Change(
-            files=len(files),
-            ci=tuple(path for path in paths if is_ci(path)),
-            dependencies=tuple(
-                each.new_path for each in files if changes_dependency(each.new_path, each.diff)
-            ),
-            only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
-            touches=tuple(each for each in touched if each.sure or each.tested),
-            whole=whole,
-        )
 
     def _error_text(self, group: Group) -> str:
         """The lines of the log that tell of the failure, as far as it was read."""

@@ -37,10 +37,10 @@ class SandboxGone(SandboxError):
 class Output:
     """One stream of one command.
 
-    `preview` is at most 4,096 bytes of UTF-8 text: all of the output, or its head and tail with
-    the cut marked. `size` is in bytes, `lines` counts newlines. `path` names the file inside the
-    sandbox that holds the whole output, or is None if the preview is everything. `kept` is the
-    number of bytes in that file: less than `size` where the cap on one output was hit.
+    `preview` is UTF-8 text: all of an output of at most 5,120 bytes, or 4,096 bytes of its head and
+    tail with the cut marked. `size` is in bytes, `lines` counts newlines. `path` names the file
+    inside the sandbox that holds the whole output, or is None if the preview is everything. `kept`
+    is the number of bytes in that file: less than `size` where the cap on one output was hit.
     """
 
     preview: str
@@ -71,7 +71,7 @@ class Sandbox(Protocol):
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
         """Run `command` in bash, wait at most `timeout` seconds, then kill its process group.
 
-        Output over 4,096 bytes, or fewer if the spec says so, is spilled inside the container to
+        Output over 5,120 bytes, or fewer if the spec says so, is spilled inside the container to
         `/tmp/_out/{number}.txt` (stderr: `{number}.err.txt`) and only a preview crosses to the
         host. Processes the command leaves in the background are killed when it ends.
 

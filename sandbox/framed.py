@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from sandbox.base import ExecResult, SandboxGone, SandboxLimit
-from sandbox.report import PREVIEW, exec_result, no_result, raise_refusal
+from sandbox.image.preview import PREVIEW
+from sandbox.report import exec_result, no_result, raise_refusal
 from sandbox.spec import ContainerSpec
 from sandbox.stream import Session, pieces
 from sandbox.wire import BadReport, Ended, Silent, StreamBroken, Wire

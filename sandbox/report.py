@@ -3,13 +3,13 @@
 from typing import Any
 
 from sandbox.base import OUT, ExecResult, Output, SandboxError, SandboxLimit
+from sandbox.image.preview import PREVIEW, most_shown
 from sandbox.wire import BadReport
 
-PREVIEW = 4096
 _MESSAGE = 300
 
 
-def clip(text: str, limit: int = PREVIEW) -> str:
+def clip(text: str, limit: int = most_shown(PREVIEW)) -> str:
     """`text` as valid UTF-8 of at most `limit` bytes."""
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 

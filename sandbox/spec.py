@@ -52,7 +52,8 @@ class ContainerSpec:
     dead container. The defaults give a workspace of 1.75 GB.
 
     The caps are in bytes, the times in seconds. `preview` is what is shown of one output, where it
-    is less than the usual 4,096 bytes. `grace` is what a command's report may be late.
+    is less than the usual 4,096 bytes; one that is longer by up to a quarter is shown whole.
+    `grace` is what a command's report may be late.
     `shared_limits` asks the engine for no limit on memory, processes and processors, because it
     has none to give (rootless, without control groups of its own): whatever the engine runs in
     limits all its sandboxes together. Each process is then limited, and so is the number of a

@@ -7,17 +7,17 @@ import contextlib
 import os
 
 from sandbox.image.frames import Json
-from sandbox.image.preview import PREVIEW, decode, is_binary, preview
+from sandbox.image.preview import PREVIEW, decode, is_binary, most_shown, preview
 
 
 class Capture:
     """Fed piece by piece; the file is made when the preview cannot show everything.
 
-    The preview has at most `limit` bytes, the file `cap`.
+    The preview has `limit` bytes, or `most_shown(limit)` if that is everything, the file `cap`.
     """
 
     def __init__(self, path: str, cap: int, limit: int = PREVIEW) -> None:
-        self.path, self.cap, self.limit = path, cap, limit
+        self.path, self.cap, self.limit, self.most = path, cap, limit, most_shown(limit)
         self.size = self.lines = self.kept = 0
         self.head = self.tail = b""
         self.file: int | None = None
@@ -26,13 +26,13 @@ class Capture:
             os.unlink(path)
 
     def feed(self, data: bytes) -> None:
-        unwritten = self.head if self.size <= self.limit else b""
+        unwritten = self.head if self.size <= self.most else b""
         self.size += len(data)
         self.lines += data.count(b"\n")
-        self.tail = (data if len(data) >= self.limit else self.tail + data)[-self.limit :]
-        if len(self.head) < self.limit:
-            self.head = (self.head + data)[: self.limit]
-        if self.size > self.limit:
+        self.tail = (data if len(data) >= self.most else self.tail + data)[-self.most :]
+        if len(self.head) < self.most:
+            self.head = (self.head + data)[: self.most]
+        if self.size > self.most:
             self.keep(unwritten + data)
 
     def keep(self, data: bytes) -> None:
@@ -53,11 +53,11 @@ class Capture:
             self.full = True
 
     def report(self) -> Json:
-        binary = is_binary(self.head + self.tail if self.size > self.limit else self.head)
+        binary = is_binary(self.head + self.tail if self.size > self.most else self.head)
         text = preview(self.head, self.tail, self.size, self.lines, self.limit)
         if binary:
             text = f"binary data, {self.size:,} bytes"
-        if self.size <= self.limit and text != decode(self.head):
+        if self.size <= self.most and text != decode(self.head):
             self.keep(self.head)
         if self.file is not None:
             os.close(self.file)

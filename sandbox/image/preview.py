@@ -5,6 +5,14 @@ from collections.abc import Callable
 PREVIEW = 4096
 
 
+def most_shown(limit: int) -> int:
+    """Bytes that are shown at most: a remainder of up to a quarter of `limit` is shown too.
+
+    To cut that little off would cost more, a call to read it, than it saves.
+    """
+    return limit + limit // 4
+
+
 def decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
@@ -52,11 +60,12 @@ def fit(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) 
 
 
 def preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
-    """All of an output, or its head and tail with the cut marked: at most `limit` bytes.
+    """All of an output of at most `most_shown(limit)` bytes, else `limit` of its head and tail.
 
-    `head` and `tail` are its first and last `limit` bytes, `size` and `lines` count all of it.
+    The cut is marked. `head` and `tail` are its first and last `most_shown(limit)` bytes, `size`
+    and `lines` count all of it.
     """
-    if size <= limit and len(decode(head).encode()) <= limit:
+    if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)
     room = limit - 96
     top = fit(head, room // 3, min(room // 3, size), cut_head)

@@ -144,8 +144,8 @@ def test_a_spilled_output_is_whole_for_a_later_command(shared: Sandbox) -> None:
     assert result.stdout.preview == "same\n"
 
 
-@pytest.mark.parametrize(("size", "spilled"), [(4096, False), (4097, True)])
-def test_output_is_spilled_above_4096_bytes(sandbox: Sandbox, size: int, spilled: bool) -> None:
+@pytest.mark.parametrize(("size", "spilled"), [(5120, False), (5121, True)])
+def test_output_is_spilled_above_5120_bytes(sandbox: Sandbox, size: int, spilled: bool) -> None:
     out = run(sandbox, f"head -c {size} /dev/zero | tr '\\0' x").stdout
     assert (out.path is not None, out.size) == (spilled, size)
     assert ("not shown" in out.preview) == spilled
@@ -160,7 +160,7 @@ def test_less_is_shown_and_more_is_spilled_where_the_spec_says_so(
         out = run(sandbox, "seq 1 1000").stdout
         assert 900 < len(out.preview.encode()) <= 1024
         assert (out.path, out.kept) == (f"{OUT}/1.txt", 3893)
-        assert run(sandbox, "head -c 1024 /dev/zero | tr '\\0' x", number=2).stdout.path is None
+        assert run(sandbox, "head -c 1280 /dev/zero | tr '\\0' x", number=2).stdout.path is None
 
 
 def test_a_used_number_is_used_again(sandbox: Sandbox) -> None:

@@ -6,15 +6,24 @@ LIMIT = 4096
 _ROOM = 96  # for the line in between
 
 
-def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
-    """`output` whole if it fits in `limit` bytes, else its beginning and its end.
+def most_shown(limit: int) -> int:
+    """Bytes that are shown at most: a remainder of up to a quarter of `limit` is shown too.
 
-    Cut at line ends, or inside a line that is longer than half of the limit (JSON often is one
-    line); a line in between says how much is not shown. Bytes that are not UTF-8 become U+FFFD.
+    To cut that little off would cost more, a call to read it, than it saves.
+    """
+    return limit + limit // 4
+
+
+def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
+    """`output` whole if it has at most `most_shown(limit)` bytes, else its beginning and its end.
+
+    These have at most `limit` bytes, and are cut at line ends, or inside a line that is longer than
+    half of the limit (JSON often is one line); a line in between says how much is not shown. Bytes
+    that are not UTF-8 become U+FFFD.
     """
     data = output.encode("utf-8", "replace") if isinstance(output, str) else output
     text = data.decode("utf-8", "replace")
-    if len(text.encode()) <= limit:
+    if len(text.encode()) <= most_shown(limit):
         return text
     half = (limit - _ROOM) // 2
     head = _head(text[:half], half)

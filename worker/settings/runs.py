@@ -24,8 +24,9 @@ class LimitSettings(Part):
         default=4096,
         ge=1024,
         le=65_536,
-        description="Bytes of one result that the model is shown; the whole is a file. Of the "
-        "output of a command never more than 4096; a diff of up to 8 KB is shown whole.",
+        description="Bytes of one result that the model is shown; the whole is a file. One that is "
+        "longer by up to a quarter is shown whole. Of the output of a command never more than "
+        "4096, or 5120 if that is everything; a diff of up to 8 KB is shown whole.",
     )
     turns_per_day: int = Field(default=20, ge=1, description="Answers in one thread and day.")
     project_concurrency: int = Field(

@@ -16,7 +16,7 @@ from worker.core.ports import (
     Document,
     DocumentKind,
 )
-from worker.core.preview import head_and_tail
+from worker.core.preview import head_and_tail, most_shown
 from worker.errors import ArgumentError
 from worker.tools.base import Bench, Made
 
@@ -27,7 +27,8 @@ PARTS = (64 << 20, 16 << 20, 2 << 20)
 def inline(document: Document, bench: Bench, number: int) -> Made:
     """The document itself if it is small, else a file in the sandbox and a preview."""
     size = len(document.data)
-    if document.chunks is None and size <= max(bench.preview_bytes, document.shown_whole):
+    most = max(most_shown(bench.preview_bytes), document.shown_whole)
+    if document.chunks is None and size <= most:
         shown = preview(document, size) if document.shown_whole else _value(document)
         return Made({"result": shown} | _missing(document), size)
     return _saved(document, bench, f"{OUT}/{number}.txt", preview(document, bench.preview_bytes))
@@ -135,7 +136,7 @@ def _exists(path: str, bench: Bench) -> bool:
 
 
 def preview(document: Document, limit: int) -> str:
-    """At most `limit` bytes: of a log the lines that explain the failure, else head and tail."""
+    """Of a log at most `limit` bytes of what explains the failure, else head and tail."""
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:

@@ -5,12 +5,18 @@ import random
 
 import pytest
 
-from worker.core.preview import LIMIT, head_and_tail
+from worker.core.preview import LIMIT, head_and_tail, most_shown
 
 
 def test_what_fits_is_shown_as_it_is() -> None:
     assert head_and_tail("one\ntwo\n") == "one\ntwo\n"
     assert head_and_tail("x" * LIMIT) == "x" * LIMIT
+
+
+def test_a_remainder_of_a_quarter_is_shown_too() -> None:
+    assert most_shown(LIMIT) == 5120
+    assert head_and_tail("x" * 5120) == "x" * 5120
+    assert 4000 < len(head_and_tail("x" * 5121)) <= LIMIT
 
 
 def test_a_long_text_keeps_whole_lines_of_its_head_and_tail() -> None:
@@ -55,4 +61,6 @@ def test_a_preview_keeps_to_its_limit_whatever_the_output(limit: int) -> None:
     bits = [b"\n", b"x" * 700, "é€😀".encode(), b"\xff" * 40, b"word "]
     for _ in range(300):
         output = b"".join(seeded.choices(bits, k=60))
-        assert len(head_and_tail(output, limit).encode()) <= limit
+        shown = head_and_tail(output, limit)
+        whole = shown == output.decode("utf-8", "replace")
+        assert len(shown.encode()) <= (most_shown(limit) if whole else limit)

@@ -5,17 +5,26 @@ import re
 
 import pytest
 
-from sandbox.image.preview import PREVIEW, cut_head, cut_tail, is_binary, preview
+from sandbox.image.preview import PREVIEW, cut_head, cut_tail, is_binary, most_shown, preview
+
+MOST = most_shown(PREVIEW)
 
 
 def of(output: bytes) -> str:
     """The preview of a whole output, as the runner makes it."""
-    return preview(output[:PREVIEW], output[-PREVIEW:], len(output), output.count(b"\n"))
+    return preview(output[:MOST], output[-MOST:], len(output), output.count(b"\n"))
 
 
-@pytest.mark.parametrize("output", [b"", b"x", b"line\n", "ü✓🐦\n".encode(), b"x" * PREVIEW])
+@pytest.mark.parametrize("output", [b"", b"x", b"line\n", "ü✓🐦\n".encode(), b"x" * 5120])
 def test_a_short_output_is_shown_whole(output: bytes) -> None:
     assert of(output) == output.decode()
+
+
+def test_more_than_a_quarter_over_the_limit_is_cut_to_the_limit() -> None:
+    assert MOST == 5120
+    shown = of(b"x" * 5121)
+    assert " not shown …]" in shown
+    assert PREVIEW - 200 < len(shown) <= PREVIEW
 
 
 def test_head_and_tail_end_on_lines() -> None:
@@ -45,18 +54,18 @@ def test_a_short_first_line_does_not_hide_a_long_second() -> None:
 
 
 def test_bytes_that_grow_when_they_are_replaced_still_fit() -> None:
-    for output in (b"\xff" * PREVIEW, b"\xff" * 100_000, b"a\xff" * 2048, b"\xff" * 1400):
+    for output in (b"\xff" * MOST, b"\xff" * 100_000, b"a\xff" * 2048, b"\xff" * 1800):
         assert len(of(output).encode()) <= PREVIEW
 
 
 def test_the_count_of_hidden_bytes_is_right_for_any_output() -> None:
     chance = random.Random(7)
     letters = [b"a", b"\n", "ü".encode(), "🐦".encode(), b"\xff", b"word "]
-    for size in (4000, 4096, 4097, 4500, 9000, 50_000):
+    for size in (4000, 4096, 5120, 5121, 9000, 50_000):
         output = b"".join(chance.choices(letters, k=size))
         shown = of(output)
-        assert len(shown.encode()) <= PREVIEW
         mark = re.search(r"\n?\[… ([\d,]+) bytes, ([\d,]+) lines not shown …\]\n", shown)
+        assert len(shown.encode()) <= (PREVIEW if mark else MOST)
         if mark is None:
             assert shown == output.decode("utf-8", "replace")
             continue

@@ -55,7 +55,7 @@ def test_a_lying_report_is_refused(lie: dict[str, Any]) -> None:
 
 def test_a_preview_is_clipped_again() -> None:
     lie = {**STREAM, "preview": "ü" * 60_000, "size": 120_000}
-    assert exec_result(report(stdout=lie), 1, 0.1).stdout.preview == "ü" * 2048
+    assert exec_result(report(stdout=lie), 1, 0.1).stdout.preview == "ü" * 2560
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from worker.core.context import Context, Subject
-from worker.core.limits import Spent
-from worker.core.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User
+from worker.core.conversation.context import Context, Subject
+from worker.core.conversation.limits import Spent
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    User,
+)
 
 SUBJECT = Subject(
     gitlab_url="https://gitlab.example",

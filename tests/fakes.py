@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sandbox.base import ExecResult, Output, SandboxGone
-from worker.core.messages import ToolCall, ToolResult, ToolSpec, Usage
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, Usage
 from worker.core.ports import Document, Ran, Reply, Request, StopReason
 from worker.errors import ModelError
 

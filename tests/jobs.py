@@ -8,32 +8,33 @@ from typing import Any
 
 from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
-from worker import job
-from worker.core.context import Context, Subject
-from worker.core.history import load
-from worker.core.limits import Limits
-from worker.core.messages import ToolSpec
-from worker.core.places import JobLog, Place
+from worker.core.conversation.context import Context, Subject
+from worker.core.conversation.context_json import load
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import ToolSpec
+from worker.core.events import Asking, Event
+from worker.core.failure.jobs import Survey
 from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
-from worker.core.progress import Asking, Event
-from worker.core.survey import Survey
+from worker.core.ports.evidence import JobLog, Place
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied
 from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, failing_merge_request
-from worker.deps import Deps
 from worker.errors import ModelError, SourceError
-from worker.forge.gitlab import GitLabForge
+from worker.forge.gitlab.writer import GitLabForge
+from worker.jobs import dispatch
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.turns.parts import Deps
+from worker.turns.session import key_of
 
 FINDING = says(
     "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"
     "## Evidence\n- job 1 line 1: it ran twice\n"
 )
-Ran = job.Result
+Ran = dispatch.Result
 START = 1_795_000_000.0
 
 
@@ -146,7 +147,7 @@ class Job:
 
     def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
         """The job of a failed pipeline's webhook."""
-        return job.run(self.trigger(pipeline), self.deps(**changes), self._watch)
+        return dispatch.run(self.trigger(pipeline), self.deps(**changes), self._watch)
 
     def passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
         """The job of the webhook of a pipeline that passed."""
@@ -159,7 +160,7 @@ class Job:
             failed.mr_iid,
             failed.mr_project_id,
         )
-        return job.run(trigger, self.deps(**changes), self._watch)
+        return dispatch.run(trigger, self.deps(**changes), self._watch)
 
     def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
         """What the door makes of the pipeline's webhook."""
@@ -174,7 +175,7 @@ class Job:
         assert note is not None
         mr = note.merge_request
         trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
-        return job.run(trigger, self.deps(**changes), self._watch)
+        return dispatch.run(trigger, self.deps(**changes), self._watch)
 
     def comment(self, text: str, thread: str = "", **options: Any) -> Note:
         """What the developer writes."""
@@ -206,7 +207,7 @@ class Job:
         """The session of a pipeline."""
         found = self.desk.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
         assert isinstance(found, Subject)
-        return job.key_of(found, WORKFLOW, self.deps())
+        return key_of(found, WORKFLOW, self.deps())
 
     @contextmanager
     def elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:

@@ -8,14 +8,15 @@ from tempfile import TemporaryDirectory
 from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver
 from tests.labelled_worlds import Built, World, build
-from worker import job, wiring
+from worker import wiring
+from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
 from worker.core.triggers import PipelineFailed
-from worker.core.verdict import Verdict
 from worker.demo.gitlab import GitLabSim
-from worker.deps import Deps
-from worker.forge.note import HEADLINES
+from worker.forge.text.note import HEADLINES
+from worker.jobs import dispatch
 from worker.settings.loading import load
+from worker.turns.parts import Deps
 
 LABELS = {
     Verdict.FLAKY: "flaky",
@@ -68,7 +69,7 @@ def post_note(world: World, label: str) -> Posted:
             sandboxes=MemoryDriver(),
             tools=lambda: "",
         )
-        job.run(_trigger(built), parts)
+        dispatch.run(_trigger(built), parts)
         assert sim.unexpected == []
         (note,) = [each for each in built.scene.mr.notes() if each.author is built.scene.bot]
         return Posted(_headline(note.body), note.body)

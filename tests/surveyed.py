@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 from tests.fakes import says
 from tests.jobs import EchoKit, Job
-from worker import job
-from worker.core import known
-from worker.core.messages import User
+from worker.core.conversation.messages import User
+from worker.core.failure import known
+from worker.core.failure.jobs import Survey
 from worker.core.ports import Reply
-from worker.core.survey import Survey
 from worker.demo.gitlab import MergeRequest, Pipeline
-from worker.sources.captured import Captured
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
-from worker.sources.survey import survey
+from worker.jobs import dispatch
+from worker.sources.api.client import ReadClient
+from worker.sources.captures import Captured
+from worker.sources.session_reader import Reader
+from worker.sources.survey.reader import survey
 from worker.sources.table import bind
 
 RACE = b"""\
@@ -51,7 +51,7 @@ class At(Job):
         made.captures = Captured(reader, bind(reader))  # type: ignore[assignment]
         return made
 
-    def deps(self, **changes: object) -> job.Deps:  # type: ignore[name-defined]
+    def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
         wanted = {
             "kit": self.kit,
             "known": self.store.known,

@@ -9,15 +9,15 @@ from celery import Task
 from celery.exceptions import Reject
 from celery.signals import setup_logging
 
-from worker.core.progress import Watcher, unwatched
+from worker.core.events import Watcher, unwatched
 from worker.core.triggers import Trigger, from_message, trigger_id
-from worker.deps import Deps
 from worker.errors import SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.process import ConsumerStep, Sandpiper
 from worker.queue.publisher import QUEUED_AT, Publisher
 from worker.settings import Settings
+from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.queue")
 

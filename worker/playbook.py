@@ -8,13 +8,13 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from worker.core import commands
+from worker.core import comment_commands
 from worker.errors import ConfigError
 
 _FENCE = "---\n"
 _COMMAND = "command:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_TAKEN = commands.KNOWN - {"analyze"} | {"unknown"}
+_TAKEN = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 
 
 class Workflow(BaseModel):

@@ -31,7 +31,7 @@ from tests.bench.processes import running
 from tests.brokers import RedisServer, running_redis
 from tests.flow.product import KEY, SECRET, free_port
 from tests.stores import CREDENTIALS, S3Server, running_s3
-from worker.core.records import RECORD
+from worker.core.ports.records import RECORD
 from worker.errors import StoreError
 from worker.queue.journal import FOLDER, State, decode_entry
 from worker.sessions.s3 import S3Store

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from tests.flow.product import KEY, SECRET
-from worker.core.identity import find_marker
+from worker.core.session_id import find_marker
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import Access, GitLabSim, MergeRequest, Project, Receiver
 from worker.demo.script import Answer, Asked, Call, Say, Scripted

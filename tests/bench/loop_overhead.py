@@ -24,16 +24,16 @@ import httpx
 
 from tests.bench import server
 from tests.contexts import context
-from worker.core.context import Context
-from worker.core.history import Dumper
-from worker.core.limits import Limits, Spent
-from worker.core.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.conversation.context import Context
+from worker.core.conversation.context_json import Dumper
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.events import unwatched
 from worker.core.ports import Claim, Model, Ran, SessionKey
-from worker.core.progress import unwatched
-from worker.loop import Parts, drive
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 from worker.sessions.folder import FolderStore
+from worker.turns.loop import Parts, drive
 from worker.wiring.clock import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")

@@ -17,11 +17,11 @@ import docker
 
 from tests.bench.processes import Process, memory, running
 from tests.flow.product import Product, product
-from worker.core.identity import find_marker
+from worker.core.session_id import find_marker
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import MergeRequest
 from worker.demo.script import Say
-from worker.loop import FINAL_GRACE
+from worker.turns.loop import FINAL_GRACE
 
 SESSIONS = 64
 WALL_CLOCK = 5.0

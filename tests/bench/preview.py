@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from worker.core import logs
-from worker.core.context import Subject
-from worker.core.redact import Redactor
+from worker.core.conversation.context import Subject
+from worker.core.logs import trace
+from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
 
 BASELINES = ("tail4k", "grep-last4k", "clean+hybrid-grep+tail")
 SPEED_MB = 64
@@ -52,20 +52,20 @@ def main() -> None:
 
 def shown(path: str) -> str:
     """The preview of a log, as the scorer asks for it."""
-    return logs.preview_of([Path(path).read_bytes()])
+    return trace.preview_of([Path(path).read_bytes()])
 
 
 def shown_beside_green(path: str, meta: dict[str, str | None]) -> str:
     """The same with the log of the last run that passed, if the case has one."""
     green = meta["pass_log"]
     passed = [Path(green).read_bytes()] if green else None
-    return logs.preview_of([Path(path).read_bytes()], green=passed)
+    return trace.preview_of([Path(path).read_bytes()], green=passed)
 
 
 def _real_speed(folder: Path) -> None:
     """The whole preview of real logs, in CPU time: one stream of them all, and large ones alone."""
     texts = [_unpacked(path) for path in sorted((folder / "dev").glob("*/log.txt*"))]
-    large = [text for text in texts if len(text) >= logs.PIECE]
+    large = [text for text in texts if len(text) >= trace.PIECE]
     print("preview: MB/s on real logs, as one stream / each of 1 MiB and more alone")
     stream = b"".join(texts)[: SPEED_MB * 1_000_000]
     spent = sum(_seconds(text) for text in large)
@@ -85,7 +85,7 @@ def _seconds(text: bytes) -> float:
 
 def _spent(text: bytes) -> float:
     started = time.process_time()
-    logs.preview_of(text[at : at + logs.PIECE] for at in range(0, len(text), logs.PIECE))
+    trace.preview_of(text[at : at + trace.PIECE] for at in range(0, len(text), trace.PIECE))
     return time.process_time() - started
 
 
@@ -99,7 +99,7 @@ def _speed() -> None:
     piece = "".join(_line(number) for number in range(14_000)).encode()
     count = SPEED_MB * 1_000_000 // len(piece)
     started = time.process_time()
-    logs.preview_of(piece for _ in range(count))
+    trace.preview_of(piece for _ in range(count))
     ours = time.process_time() - started
     started = time.process_time()
     for _ in range(count):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tests.bench.sessions import ENDLESS, THINKING, WORKING, Sent, Session, calling, empty_at
-from worker.core.limits import Limits
+from worker.core.conversation.limits import Limits
 from worker.demo.anthropic.cache import Billed, PrefixCache
 from worker.demo.script import Answer, Asked, Call, Script
 

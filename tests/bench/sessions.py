@@ -12,18 +12,18 @@ import httpx
 
 from tests.contexts import context
 from tests.fakes import HandClock
-from worker.core.context import Context
-from worker.core.limits import Limits, Spent
-from worker.core.messages import ToolCall, ToolResult, ToolSpec, User
+from worker.core.conversation.context import Context
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
+from worker.core.events import unwatched
 from worker.core.ports import Ran
-from worker.core.progress import unwatched
 from worker.demo.anthropic import binding, checks
 from worker.demo.anthropic.answers import message
 from worker.demo.anthropic.cache import Billed, Position, positions_of
 from worker.demo.anthropic.reading import read
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think
-from worker.loop import Parts, drive
 from worker.models import table
+from worker.turns.loop import Parts, drive
 
 MODEL = "anthropic/claude-sonnet-5-5"
 THINKING, WORKING = 10.0, 10.0

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import Access, GitLabSim, Pipeline, Project, Scene, failing_merge_request
 from worker.errors import SourceError
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.contract.test_desk import failed, fork_of
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, failing_merge_request
 from worker.errors import SourceError
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
-from worker.sources.policy import Policy
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.policy import Policy
 
 TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.test_desk import desk_of, failed
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import (
     Access,
@@ -18,10 +18,10 @@ from worker.demo.gitlab import (
     failing_merge_request,
 )
 from worker.errors import SourceError
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
-from worker.sources.members import ANEW, FRESH, MOST, Memberships
-from worker.sources.policy import Policy
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.members import ANEW, FRESH, MOST, Memberships
+from worker.sources.host.policy import Policy
 
 pytestmark = pytest.mark.attack("strangers")
 

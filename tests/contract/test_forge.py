@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from worker.core.context import NoteRef, Subject
-from worker.core.gitlab import Forge
-from worker.core.identity import Marker
+from worker.core.conversation.context import NoteRef, Subject
+from worker.core.ports.gitlab import Forge
+from worker.core.session_id import Marker
 from worker.demo.gitlab import Access, GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.dry import DryForge
-from worker.forge.gitlab import PER_PAGE, GitLabForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.gitlab.writer import PER_PAGE, GitLabForge
 
 MARKER = Marker("0123456789abcdef0123", 0)
 OTHER = Marker("0123456789abcdef0123", 1)

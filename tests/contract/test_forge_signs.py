@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.core.gitlab import Forge
+from worker.core.ports.gitlab import Forge
 from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.dry import DryForge
-from worker.forge.gitlab import GitLabForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.gitlab.writer import GitLabForge
 
 
 @pytest.fixture

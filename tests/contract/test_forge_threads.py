@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from worker.core.context import NoteRef, Subject
-from worker.core.gitlab import Position
-from worker.core.identity import SUGGESTIONS, Marker
+from worker.core.conversation.context import NoteRef, Subject
+from worker.core.ports.gitlab import Position
+from worker.core.session_id import SUGGESTIONS, Marker
 from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.dry import DryForge
-from worker.forge.gitlab import OWN_PAGES, PER_PAGE, GitLabForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabForge
 
 SESSION = "0123456789abcdef0123"
 MARKER = Marker(SESSION, 0)

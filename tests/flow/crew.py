@@ -9,11 +9,10 @@ import pytest
 
 from tests.flow.product import Process, Product, containers, product
 from worker import app
-from worker.core.progress import unwatched
+from worker.core.events import unwatched
 from worker.core.triggers import PipelineFailed, Trigger
 from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
-from worker.deps import Deps
 from worker.errors import StoreError
 from worker.queue.consumer import Consumer
 from worker.queue.journal import FOLDER, Journal
@@ -22,6 +21,7 @@ from worker.queue.publisher import Publisher
 from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 from worker.settings import Settings
+from worker.turns.parts import Deps
 from worker.wiring.clock import SystemClock
 
 HASTE = """\

@@ -16,9 +16,9 @@ from typing import Any
 from sandbox.base import Sandbox
 from worker import wiring
 from worker.cli import serve, worker
-from worker.core.messages import ToolCall
+from worker.core.conversation.messages import ToolCall
 from worker.core.ports import Ran, Reply, Request
-from worker.deps import Deps
+from worker.turns.parts import Deps
 
 FROZEN = "frozen "
 

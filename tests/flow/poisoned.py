@@ -9,7 +9,7 @@ from typing import Any
 
 from worker import wiring
 from worker.cli import worker
-from worker.deps import Deps
+from worker.turns.parts import Deps
 
 
 class Forge:

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from worker.core import logs
-from worker.core.redact import Redactor
+from worker.core.logs import trace
+from worker.core.text.redact import Redactor
 from worker.demo.gitlab.state import Project
 from worker.demo.gitlab.world import World
 
@@ -105,7 +105,7 @@ def truth(world: World, path: str) -> list[str]:
         with zipfile.ZipFile(io.BytesIO(job.archive or b"")) as archive:
             content = archive.read(unquote(inside.removeprefix("artifacts/file/")))
         return _REDACT.data(content).decode(errors="replace").split("\n")
-    return logs.split(_REDACT.data(logs.clean(job.trace or b"")))
+    return trace.split(_REDACT.data(trace.clean(job.trace or b"")))
 
 
 def _file(project: Project, name: str) -> list[str]:

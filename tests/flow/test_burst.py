@@ -13,13 +13,13 @@ from starlette.testclient import TestClient
 
 from tests.fakes import says
 from tests.jobs import Job
-from worker import job
-from worker.core.identity import find_marker
 from worker.core.ports import Reply, Request
+from worker.core.session_id import find_marker
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim, MergeRequest, Note, Receiver
 from worker.demo.gitlab.hooks import Event
 from worker.errors import SandpiperError
+from worker.jobs import dispatch
 from worker.webhook import http
 
 SECRET = "burst"
@@ -70,7 +70,7 @@ class Crew:
         while (taken := self.todo.get())[1] >= 0:
             trigger, tries = taken
             try:
-                self.ends[type(job.run(trigger, deps)).__name__] += 1
+                self.ends[type(dispatch.run(trigger, deps)).__name__] += 1
             except SandpiperError as error:
                 if error.transient and tries < PATIENCE:
                     threading.Event().wait(0.01)

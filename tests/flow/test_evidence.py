@@ -12,7 +12,7 @@ import pytest
 
 from tests.flow import quotes
 from tests.flow.product import Product, product
-from worker.core import history, prompts
+from worker.core.conversation import context_json, prompts
 from worker.demo.gitlab import failing_merge_request
 from worker.demo.gitlab.world import World
 from worker.demo.script import Answer, Asked, Call, Say, Script
@@ -116,7 +116,7 @@ def test_what_is_invented_twice_is_left_out_and_the_verdict_with_it(tmp_path: Pa
         assert "none of its quotes could be proven" in body
         assert len(made.model.requests) == 3
         (stored,) = made.objects("context.json")
-        context = history.load(stored.read_bytes())
+        context = context_json.load(stored.read_bytes())
         assert context.outcome is not None
         assert context.outcome.status == "done"
 

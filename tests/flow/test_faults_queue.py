@@ -17,8 +17,8 @@ from tests.fakes import HandClock, says
 from tests.flow import crew
 from tests.flow.product import Process, free_port
 from tests.jobs import START, Job
+from worker.core.events import unwatched
 from worker.core.ports import Reply, Request
-from worker.core.progress import unwatched
 from worker.core.triggers import Reacted, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Call

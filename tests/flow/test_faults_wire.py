@@ -12,15 +12,15 @@ from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
 from tests.jobs import FINDING, Job
-from worker.core.progress import unwatched
+from worker.core.events import unwatched
 from worker.core.triggers import Trigger
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Say
-from worker.forge.gitlab import GitLabForge
+from worker.forge.gitlab.writer import GitLabForge
 from worker.queue import delivery
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 

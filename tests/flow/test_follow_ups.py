@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Process, Product, product
-from worker.core.identity import find_marker
-from worker.core.prompts import REPAIR
+from worker.core.conversation.prompts import REPAIR
+from worker.core.session_id import find_marker
 from worker.demo import story
 from worker.demo.gitlab import Note
 from worker.demo.script import Answer, Asked, Call, Say

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import DEADLINE, Product, product
-from worker.core.identity import find_marker
+from worker.core.session_id import find_marker
 from worker.demo import case, story
 from worker.demo.gitlab import Note, Pipeline
 from worker.demo.script import Answer, Asked, Say

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.product import Process, Product, containers, product
-from worker.core.identity import find_marker
+from worker.core.session_id import find_marker
 from worker.demo.gitlab import MergeRequest, Pipeline
 from worker.demo.gitlab.state import DiffFile
 from worker.demo.script import Asked, Say, Scripted

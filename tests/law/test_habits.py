@@ -9,7 +9,7 @@ from tests.law.house import Module, modules, none, parse, product
 
 Rule = Callable[[ast.AST], bool]
 
-CATCHES_ALL = {"worker/turn.py"}
+CATCHES_ALL = {"worker/turns/investigate.py", "worker/turns/turn.py"}
 """The one place that may catch everything: it turns it into a note (law 9)."""
 
 READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py"}

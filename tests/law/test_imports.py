@@ -19,12 +19,7 @@ class Room:
 
 PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
-STORY = (
-    *(*PURE, "worker.budget", "worker.deps", "worker.queue.leases", "worker.queue.journal"),
-    "worker.playbook",
-    *("sandbox.base", "sandbox.soon"),
-)
-SERVICE = (*PURE, "worker.deps", "worker.job", "worker.log", "worker.settings", "worker.wiring")
+SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
 DESK = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.process"),
     "worker.telemetry.parts",
@@ -45,7 +40,7 @@ ROOMS = {
     # Around the parts of a job: the Protocols that it decorates, and no adapter.
     "worker.telemetry": Room(
         (
-            *(*PURE, "worker.deps", "worker.models.wrapper", "worker.sessions.objects"),
+            *(*PURE, "worker.turns.parts", "worker.models.wrapper", "worker.sessions.objects"),
             "sandbox.base",
         ),
         ("opentelemetry", "prometheus_client"),
@@ -69,72 +64,37 @@ ROOMS = {
         ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
     ),
     "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),
-    # The story: it knows the ports and the note's pure text, no adapter.
-    "worker.loop": Room(PURE),
-    "worker.budget": Room(PURE),
-    "worker.deps": Room(
+    # One turn of a session: it knows the ports and the note's pure text, no adapter.
+    "worker.turns": Room(
         (
-            *(*PURE, "worker.budget", "worker.queue.leases", "worker.queue.journal"),
-            *("worker.playbook", "sandbox.base"),
+            *(*PURE, "worker.log", "worker.playbook", "worker.queue.journal"),
+            *("worker.queue.leases", "worker.forge.defence", "worker.forge.text"),
+            *("sandbox.base", "sandbox.soon"),
         )
     ),
-    "worker.salvage": Room(STORY),
-    "worker.workspace": Room(STORY),
-    "worker.survey": Room(STORY),
-    "worker.turn": Room(
+    # What each kind of trigger asks for.
+    "worker.jobs": Room(
         (
-            *STORY,
-            *("worker.loop", "worker.forge.finish", "worker.forge.lint", "worker.forge.note"),
-            *("worker.first_note", "worker.report", "worker.survey", "worker.ticker"),
-            *("worker.trials", "worker.workspace"),
+            *(*PURE, "worker.turns", "worker.log", "worker.playbook", "worker.queue.leases"),
+            *("worker.forge.defence", "worker.maintenance.retention"),
         )
-    ),
-    "worker.first_note": Room(
-        (
-            *(*STORY, "worker.forge.finish", "worker.forge.lint", "worker.forge.revision"),
-            *("worker.forge.settled", "worker.salvage"),
-        )
-    ),
-    "worker.report": Room(
-        (
-            *(*STORY, "worker.forge.known", "worker.forge.note", "worker.forge.revision"),
-            *("worker.suggesting", "worker.survey", "worker.trials"),
-        )
-    ),
-    "worker.trials": Room(STORY),
-    "worker.suggesting": Room((*STORY, "worker.forge.changes", "worker.trials")),
-    "worker.ticker": Room((*STORY, "worker.forge.note", "worker.forge.progress")),
-    "worker.living": Room(
-        (
-            *(*STORY, "worker.forge.finish", "worker.forge.lint", "worker.forge.settled"),
-            "worker.survey",
-        )
-    ),
-    "worker.beginnings": Room((*STORY, "worker.salvage", "worker.survey")),
-    "worker.conversation": Room(
-        (
-            *(*STORY, "worker.beginnings", "worker.log", "worker.turn", "worker.living"),
-            *("worker.salvage", "worker.survey"),
-        )
-    ),
-    "worker.replies": Room(
-        (
-            *(*STORY, "worker.beginnings", "worker.conversation", "worker.forge.neutralise"),
-            *("worker.maintenance.retention", "worker.salvage", "worker.survey"),
-        )
-    ),
-    "worker.feedback": Room((*STORY, "worker.log")),
-    "worker.job": Room(
-        (*STORY, "worker.conversation", "worker.feedback", "worker.replies", "worker.living")
     ),
     # A trigger from the answer 202 to its end, through crashes of workers and brokers.
-    "worker.queue": Room((*PURE, "worker.deps", "worker.job", "worker.log"), ("celery", "kombu")),
-    "worker.maintenance": Room((*STORY, "worker.conversation", "worker.queue.project_slots")),
+    "worker.queue": Room((*PURE, "worker.turns", "worker.jobs", "worker.log"), ("celery", "kombu")),
+    "worker.maintenance": Room(
+        (
+            *PURE,
+            "worker.turns",
+            "worker.queue.journal",
+            "worker.queue.leases",
+            "worker.queue.project_slots",
+        )
+    ),
     "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),
     # The one place that names concrete adapters.
     "worker.wiring": Room(
         (
-            *(*STORY, *SERVICE, "worker.app", "worker.conversation", "worker.turn", "sandbox"),
+            *(*SERVICE, "worker.app", "worker.playbook", "worker.queue", "sandbox"),
             "worker.maintenance.missed_pipelines",
             *("worker.forge", "worker.models", "worker.pages", "worker.sessions"),
             *("worker.sources", "worker.telemetry", "worker.tools", "worker.webhook"),
@@ -228,12 +188,12 @@ def test_no_module_imports_itself_through_others() -> None:
         ("worker/core/planted.py", "def late():\n    from os import environ"),
         ("worker/sources/planted.py", "from worker.forge import note"),
         ("worker/sources/planted.py", "from ..forge import note"),
-        ("worker/forge/planted.py", "import worker.sources.reader"),
+        ("worker/forge/planted.py", "import worker.sources.session_reader"),
         ("worker/tools/planted.py", "from worker import wiring"),
         ("worker/tools/planted.py", "from worker.settings import Settings"),
         ("worker/tools/planted.py", "from sandbox import docker"),
-        ("worker/turn.py", "from worker.forge import gitlab"),
-        ("worker/turn.py", "from worker.wiring import stores"),
+        ("worker/turns/turn.py", "from worker.forge import gitlab"),
+        ("worker/turns/turn.py", "from worker.wiring import stores"),
         ("worker/telemetry/planted.py", "from worker.models import client"),
         ("worker/wiring/doors.py", "from worker.demo import case"),
         ("worker/cli/serve.py", "from worker.demo import case"),
@@ -245,8 +205,13 @@ def test_no_module_imports_itself_through_others() -> None:
 )
 def test_a_planted_violation_is_found(path: str, source: str) -> None:
     planted = parse(path, source)
-    known = {"worker.tools.toolbox", "worker.forge.note", "worker.forge.gitlab", "worker.wiring"}
-    known |= {"worker.demo.case", "worker.sources.reader", "sandbox.docker"}
+    known = {
+        "worker.tools.toolbox",
+        "worker.forge.text.note",
+        "worker.forge.gitlab.writer",
+        "worker.wiring",
+    }
+    known |= {"worker.demo.case", "worker.sources.session_reader", "sandbox.docker"}
     line = 1 + source.count("\n")
     assert [each.split(": ")[0] for each in violations([planted], known)] == [f"{path}:{line}"]
 
@@ -254,15 +219,18 @@ def test_a_planted_violation_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("worker/core/planted.py", "import json\nfrom worker.core.limits import Limits"),
+        (
+            "worker/core/planted.py",
+            "import json\nfrom worker.core import events",
+        ),
         ("worker/sources/planted.py", "from worker.sources import reader"),
-        ("worker/turn.py", "from worker.forge import note"),
+        ("worker/turns/turn.py", "from worker.forge.text import note"),
         ("worker/cli/demo.py", "from worker.demo import case"),
         ("worker/tools/planted.py", "from sandbox.base import Sandbox"),
     ],
 )
 def test_an_allowed_import_is_not_found(path: str, source: str) -> None:
-    known = {"worker.forge.note", "worker.demo.case", "worker.sources.reader"}
+    known = {"worker.forge.text.note", "worker.demo.case", "worker.sources.session_reader"}
     assert violations([parse(path, source)], known) == []
 
 

@@ -17,7 +17,7 @@ Rule = Callable[[Module], Iterator[str]]
 BARE_NAMES: dict[str, int] = {
     "sandbox": 9,
     "sandbox/image": 17,
-    "worker": 27,
+    "worker": 3,
     "worker/core": 127,
     "worker/demo": 20,
     "worker/doctor": 9,
@@ -29,20 +29,21 @@ BARE_NAMES: dict[str, int] = {
     "worker/sources": 37,
     "worker/telemetry": 7,
     "worker/tools": 3,
+    "worker/turns": 24,
     "worker/webhook": 1,
     "worker/wiring": 2,
 }
 CITATIONS: dict[str, int] = {
     "sandbox": 2,
-    "worker": 4,
+    "worker": 2,
     "worker/core": 22,
     "worker/demo": 22,
     "worker/doctor": 5,
     "worker/forge": 7,
     "worker/models": 41,
-    "worker/sessions": 4,
+    "worker/sessions": 3,
     "worker/sources": 15,
-    "worker/webhook": 10,
+    "worker/webhook": 9,
 }
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoKit, Job
-from worker import job
-from worker.budget import MOST_TURNS, Budget, Day, decode, encode
-from worker.core.context import Status, Subject
+from worker.core.conversation.context import Status, Subject
+from worker.core.failure.jobs import Failing, Group, Ruled, Survey
 from worker.core.finding import Verdict
-from worker.core.survey import Failing, Group, Ruled, Survey
 from worker.demo.gitlab import GitLabSim, Pipeline
-from worker.deps import Kit
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
+from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode, encode
+from worker.turns.parts import Kit
+from worker.turns.results import Finished, Skipped
 from worker.wiring.clock import SystemClock
 
 DAY = 86_400.0
@@ -130,19 +130,19 @@ def test_a_merge_request_is_told_once_that_nothing_is_left_and_the_next_day_goes
 ) -> None:
     spent = budget(at, *caps)
     at.answers(FINDING, FINDING)
-    assert isinstance(at.failed(budget=spent), job.Finished)
+    assert isinstance(at.failed(budget=spent), Finished)
     told = at.failed(another_failure(at), budget=spent)
-    assert isinstance(told, job.Finished)
+    assert isinstance(told, Finished)
     assert told.outcome.status is Status.FAILED
     assert "budget of 0.01 USD" in at.own()[-1].body
     count = len(at.own())
     skipped = at.failed(another_failure(at), budget=spent)
-    assert isinstance(skipped, job.Skipped)
+    assert isinstance(skipped, Skipped)
     assert "budget of 0.01 USD" in skipped.reason
     assert len(at.own()) == count
     assert len(at.model.requests) == 1
     at.clock.time += DAY
-    assert isinstance(at.failed(another_failure(at), budget=spent), job.Finished)
+    assert isinstance(at.failed(another_failure(at), budget=spent), Finished)
     assert len(at.model.requests) == 2
 
 
@@ -178,6 +178,6 @@ def test_what_a_rule_explains_costs_nothing_and_is_still_told(
     spent.spend(at.scene.project.id, "abcd", 0, 1.0)
     spent.tell(at.scene.project.id, at.scene.mr.iid)
     ended = at.failed(budget=spent, kit=ruled)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert "The disk is full." in at.own()[-1].body
     assert at.model.requests == []

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core.progress import unwatched
+from worker.core.events import unwatched
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim, Pipeline
+from worker.jobs import results
 from worker.queue import delivery
 from worker.queue.journal import State
+from worker.turns.results import Finished, Skipped
 
 REST = 30.0
 
@@ -38,12 +39,12 @@ def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
 def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     at.answers(FINDING)
     seconds_after(at.scene.pipeline, 5, at)
-    with pytest.raises(job.Early) as early:
+    with pytest.raises(results.Early) as early:
         at.failed(debounce=REST)
     assert early.value.seconds == pytest.approx(25)
     assert at.scene.mr.notes() == []
     at.clock.sleep(early.value.seconds)
-    assert isinstance(at.failed(debounce=REST), job.Finished)
+    assert isinstance(at.failed(debounce=REST), Finished)
 
 
 def test_of_quick_pushes_only_the_newest_is_looked_at(at: Job, sim: GitLabSim) -> None:
@@ -55,7 +56,7 @@ def test_of_quick_pushes_only_the_newest_is_looked_at(at: Job, sim: GitLabSim) -
         sim.add_job(pushed[-1], "test")
     seconds_after(pushed[-1], REST + 1, at)
     ends = [type(at.failed(each, debounce=REST)) for each in pushed]
-    assert ends == [job.Skipped] * 3 + [job.Finished]
+    assert ends == [Skipped] * 3 + [Finished]
 
 
 @pytest.mark.parametrize("seconds", [-3600.0, -61.0, REST, 86400.0])
@@ -64,13 +65,13 @@ def test_an_old_failure_does_not_rest_and_neither_does_one_of_a_clock_gone_wrong
 ) -> None:
     at.answers(FINDING)
     seconds_after(at.scene.pipeline, seconds, at)
-    assert isinstance(at.failed(debounce=REST), job.Finished)
+    assert isinstance(at.failed(debounce=REST), Finished)
 
 
 def test_without_a_debounce_nothing_rests(at: Job) -> None:
     at.answers(FINDING)
     seconds_after(at.scene.pipeline, 0, at)
-    assert isinstance(at.failed(), job.Finished)
+    assert isinstance(at.failed(), Finished)
 
 
 def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None:

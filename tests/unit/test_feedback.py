@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core import aftermath
-from worker.core.aftermath import After, Feedback
-from worker.core.progress import Voted
+from worker.core.events import Voted
+from worker.core.failure import aftermath
+from worker.core.failure.aftermath import After, Feedback
 from worker.core.triggers import Reacted, from_message, to_message
 from worker.demo.gitlab import GitLabSim, Note
-from worker.job import Counted, Skipped
+from worker.jobs import dispatch
+from worker.jobs.results import Counted
+from worker.turns.results import Skipped
 
 
 @pytest.fixture
@@ -31,9 +32,9 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
     return made
 
 
-def reacted(at: Job, note: Note, award: int = 1) -> job.Result:
+def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
     mr = note.merge_request
-    return job.run(Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), at.events.append)
+    return dispatch.run(Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), at.events.append)
 
 
 def votes(at: Job) -> tuple[int, int]:
@@ -132,7 +133,7 @@ def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: Gi
             change(key, turn, late)  # type: ignore[arg-type]
 
     trigger = Reacted(at.scene.project.id, at.scene.mr.iid, note.id, 1)
-    job.run(trigger, at.deps(store=Racing()))
+    dispatch.run(trigger, at.deps(store=Racing()))
     assert votes(at) == (1, 1)
 
 

@@ -8,16 +8,16 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core.context import Status
-from worker.core.identity import Marker, find_marker
+from worker.core.conversation.context import Status
 from worker.core.ports import SessionKey
+from worker.core.session_id import Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError, ModelError
-from worker.forge.lint import MAX_SIZE, problems
-from worker.forge.revision import put_above, replace_first
+from worker.forge.defence.lint import MAX_SIZE, problems
+from worker.forge.text.revision import put_above, replace_first
 from worker.gitlab_client import RETRIES
 from worker.sessions.folder import FolderStore
+from worker.turns.results import Finished
 
 SUMMARY = "What was said first, before a later answer changed it"
 
@@ -142,7 +142,7 @@ def test_a_turn_that_is_taken_again_after_a_death_writes_the_same(at: Job, tmp_p
     assert headline(at.own()[0]).startswith("**Infrastructure")
     requests = len(at.model.requests)
     ended = at.heard(asked)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert [note.body for note in at.own()] == before
     assert len(at.model.requests) == requests
     assert at.stored().turn == 1
@@ -158,7 +158,7 @@ def test_a_first_note_that_cannot_be_changed_for_a_while_is_changed_later(
     with pytest.raises(ForgeError) as caught:
         at.heard(asked)
     assert caught.value.transient
-    assert isinstance(at.heard(asked), job.Finished)
+    assert isinstance(at.heard(asked), Finished)
     assert headline(at.own()[0]).startswith("**Infrastructure")
     assert len(at.own()) == 2
 
@@ -167,7 +167,7 @@ def test_a_first_note_that_may_not_be_changed_costs_no_answer(at: Job, sim: GitL
     head = at.own()[0]
     sim.fail_next("PUT", f"/notes/{head.id}$", 403, times=9)
     ended = ask(at, found("infrastructure", "The runner is slow."))
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE
     assert headline(head).startswith("**Flaky")
 

@@ -10,12 +10,13 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import MemorySandbox, says
 from tests.jobs import FINDING, EchoKit, Job
-from worker import job
-from worker.core.context import Status
-from worker.core.messages import User
-from worker.core.survey import Failing, Group, Ruled, Survey
+from worker.core.conversation.context import Status
+from worker.core.conversation.messages import User
+from worker.core.failure.jobs import Failing, Group, Ruled, Survey
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
+from worker.jobs.results import Told
+from worker.turns.results import Finished
 
 LOOKED = says("", call("c1"))
 DOWN = ModelError("the model is down")
@@ -95,10 +96,10 @@ def test_after_a_turn_that_failed_the_files_of_the_last_good_one_are_restored(at
     at.failed(sandboxes=engine)
     thread = at.own()[0].discussion_id
     failed = at.heard(at.comment("Why?", thread), sandboxes=engine)
-    assert isinstance(failed, job.Finished)
+    assert isinstance(failed, Finished)
     assert failed.outcome.status is Status.FAILED
     ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1", b"files 1"]
     assert "/tmp/_out have been restored." in asked(at)
 
@@ -115,7 +116,7 @@ def test_where_the_newest_files_are_damaged_older_ones_are_restored_and_both_are
     engine.started.clear()
     at.on_asking = lambda iteration: engine.wait()
     ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1", b"files 1"]
     assert "are as turn 0 has left them" in str(at.model.requests[-1].messages)
     assert "newest of the sandbox's files could not be restored" in ended.body
@@ -155,7 +156,7 @@ def test_analyze_runs_the_whole_workflow_until_a_model_has_explained_the_failure
         assert "Run the whole workflow now" in asked(at)
     assert at.own()[0].body.split("\n")[2] == "**Flaky: not caused by this change**"
     ended = at.says("/sandpiper analyze", root.discussion_id)
-    assert isinstance(ended, job.Told)
+    assert isinstance(ended, Told)
 
 
 UNPROVEN = says(

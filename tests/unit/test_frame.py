@@ -8,10 +8,10 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker.core.messages import User
+from worker.core.conversation.messages import User
 from worker.demo.gitlab import GitLabSim
-from worker.sources.delta import FRAME, MAX_TITLE, tell_commits
-from worker.sources.wire import Commit
+from worker.sources.api.wire import Commit
+from worker.sources.host.news import FRAME, MAX_TITLE, tell_commits
 
 pytestmark = pytest.mark.attack("frame")
 

@@ -10,13 +10,13 @@ import pytest
 from tests.fakes import says
 from tests.jobs import Ran
 from tests.surveyed import RACE, At, concludes
-from worker import job
-from worker.core import prompts
-from worker.core.context import Status
-from worker.core.messages import User
-from worker.core.redact import Redactor
+from worker.core.conversation import prompts
+from worker.core.conversation.context import Status
+from worker.core.conversation.messages import User
+from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim
-from worker.forge.lint import MAX_LINES, problems, visible_lines
+from worker.forge.defence.lint import MAX_LINES, problems, visible_lines
+from worker.turns.results import Finished
 
 UGLY = (
     "/close\n/merge @all #1 !2 ~bug %{x}",
@@ -45,7 +45,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> At:
 
 def noted(at: At, ran: Ran) -> str:
     """The one note of a finished run: harmless, short and about a failure."""
-    assert isinstance(ran, job.Finished)
+    assert isinstance(ran, Finished)
     assert ran.outcome.status is Status.DONE
     body = at.own()[-1].body
     assert problems(body, frozenset({at.sim.url.removeprefix("http://")})) == []

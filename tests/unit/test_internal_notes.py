@@ -7,12 +7,13 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker.conversation import BEGAN_IN_PUBLIC
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.demo.gitlab import Access, GitLabSim, Note
-from worker.deps import NoteOptions
 from worker.errors import ForgeError
-from worker.job import Finished, Told
+from worker.jobs.results import Told
+from worker.turns.parts import NoteOptions
+from worker.turns.results import Finished
+from worker.turns.session import BEGAN_IN_PUBLIC
 
 pytestmark = pytest.mark.attack("binding")
 

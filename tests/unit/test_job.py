@@ -8,11 +8,11 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.conversation import CHECK_SECONDS
-from worker.core.context import Status
+from worker.core.conversation.context import Status
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
+from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.session import CHECK_SECONDS
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 
 
 def reason(ended: object) -> str:
-    assert isinstance(ended, job.Skipped)
+    assert isinstance(ended, Skipped)
     return ended.reason
 
 
@@ -46,14 +46,14 @@ def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(
 def test_an_analysis_does_not_depend_on_the_list_of_pipelines(at: Job, sim: GitLabSim) -> None:
     sim.fail_next("GET", r"/merge_requests/\d+/pipelines", 403, times=5)
     at.answers(FINDING)
-    assert isinstance(at.failed(), job.Finished)
+    assert isinstance(at.failed(), Finished)
 
 
 def test_a_new_commit_is_looked_at(at: Job, sim: GitLabSim) -> None:
     at.answers(FINDING, FINDING)
     at.failed()
     sim.push(at.scene.mr, {"a": b"1"})
-    assert isinstance(at.failed(sim.run_pipeline(at.scene.mr)), job.Finished)
+    assert isinstance(at.failed(sim.run_pipeline(at.scene.mr)), Finished)
     assert len(at.own()) == 2
 
 
@@ -63,17 +63,17 @@ def test_a_second_pipeline_is_looked_at_where_the_first_could_not_be(
     at.answers(ModelError("the model is down"), FINDING)
     at.failed()
     again = at.failed(sim.run_pipeline(at.scene.mr))
-    assert isinstance(again, job.Finished)
+    assert isinstance(again, Finished)
     assert again.outcome.status is Status.DONE
 
 
 def test_a_second_pipeline_waits_for_the_first_to_be_told(at: Job, sim: GitLabSim) -> None:
     first = at.key(at.scene.pipeline)
     again = sim.run_pipeline(at.scene.mr)
-    with at.elsewhere(first), pytest.raises(job.Busy):
+    with at.elsewhere(first), pytest.raises(Busy):
         at.failed(again)
     at.answers(FINDING)
-    assert isinstance(at.failed(again), job.Finished)
+    assert isinstance(at.failed(again), Finished)
 
 
 def test_a_damaged_session_of_the_same_commit_is_an_error_that_names_it(
@@ -94,7 +94,7 @@ def test_a_run_that_is_superseded_ends_with_a_plain_reason(at: Job, sim: GitLabS
     at.on_asking = push
     at.answers(says("", call()), FINDING)
     ended = at.failed()
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     newer = at.scene.mr.head_pipeline
     assert newer is not None
     assert ended.outcome.reason == f"superseded by pipeline {newer.id}"
@@ -129,5 +129,5 @@ def test_what_a_human_asked_for_is_finished_whatever_is_pushed(at: Job, sim: Git
     at.on_asking = push
     at.answers(says("", call()), FINDING)
     ended = at.says("/sandpiper analyze")
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.DONE

@@ -9,13 +9,13 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.conversation import CHECK_SECONDS
-from worker.core.context import Status
-from worker.core.identity import find_marker
+from worker.core.conversation.context import Status
+from worker.core.session_id import find_marker
 from worker.demo.gitlab import GitLabSim, Note, Pipeline
-from worker.deps import NoteOptions
 from worker.errors import ForgeError, ModelError
+from worker.turns.parts import NoteOptions
+from worker.turns.results import Busy, Finished, Settled, Skipped
+from worker.turns.session import CHECK_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -105,8 +105,8 @@ def test_a_reply_under_a_folded_note_still_resumes_its_session(at: Job) -> None:
     first = at.failed()
     at.failed(pushed(at))
     ended = at.says("Why?", at.own()[0].discussion_id)
-    assert isinstance(ended, job.Finished)
-    assert isinstance(first, job.Finished)
+    assert isinstance(ended, Finished)
+    assert isinstance(first, Finished)
     assert ended.key == first.key
 
 
@@ -116,7 +116,7 @@ def test_older_notes_that_cannot_be_folded_cost_nothing(at: Job, sim: GitLabSim)
     newer = pushed(at)
     old = at.own()[0].id
     sim.fail_next("PUT", f"/notes/{old}$", 403, times=9)
-    assert isinstance(at.failed(newer), job.Finished)
+    assert isinstance(at.failed(newer), Finished)
 
 
 def test_a_fix_is_told_on_the_note(at: Job) -> None:
@@ -125,9 +125,9 @@ def test_a_fix_is_told_on_the_note(at: Job) -> None:
     before = at.own()[0].body
     green = pushed(at, "success")
     key = at.key(at.scene.pipeline)
-    assert at.passed(green) == job.Settled(green.id, (key.session_id,))
+    assert at.passed(green) == Settled(green.id, (key.session_id,))
     writes = [seen for seen in at.sim.requests if seen.method != "GET"]
-    assert at.passed(green) == job.Settled(green.id, ())
+    assert at.passed(green) == Settled(green.id, ())
     assert [seen for seen in at.sim.requests if seen.method != "GET"] == writes
     (note,) = at.own()
     url = f"{at.scene.project.web_url}/-/pipelines/{green.id}"
@@ -161,7 +161,7 @@ def test_a_retried_job_that_turns_its_own_pipeline_green_is_no_fix(at: Job) -> N
 def test_gitlab_is_not_asked_about_a_pipeline_that_never_failed(at: Job, sim: GitLabSim) -> None:
     green = pushed(at, "success")
     ended = at.passed(green)
-    assert isinstance(ended, job.Skipped)
+    assert isinstance(ended, Skipped)
     assert "no failure was looked at before" in ended.reason
     assert sim.requests == []
 
@@ -172,11 +172,11 @@ def test_a_pipeline_that_is_not_the_newest_or_has_not_passed_settles_nothing(at:
     green = pushed(at, "success")
     pushed(at)
     ended = at.passed(green)
-    assert isinstance(ended, job.Skipped)
+    assert isinstance(ended, Skipped)
     assert "is not the newest" in ended.reason
     red = pushed(at)
     ended = at.passed(red)
-    assert isinstance(ended, job.Skipped)
+    assert isinstance(ended, Skipped)
     assert "is failed by now" in ended.reason
     assert headline(at.own()[0]).startswith("**Flaky")
 
@@ -187,7 +187,7 @@ def test_a_pass_waits_for_the_analysis_that_is_still_running(at: Job) -> None:
 
     def retried(iteration: int) -> None:
         at.scene.pipeline.status = "success"
-        with pytest.raises(job.Busy):
+        with pytest.raises(Busy):
             at.passed(at.scene.pipeline)
         waited.append(iteration)
 
@@ -223,7 +223,7 @@ def test_a_note_deleted_meanwhile_is_posted_anew_once(at: Job, sim: GitLabSim) -
     at.answers(FINDING)
     at.on_asking = lambda iteration: sim.delete(at.own()[0])
     ended = at.failed()
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     (note,) = at.own()
     assert note.id == ended.note.note_id
     assert headline(note).startswith("**Flaky")
@@ -237,12 +237,12 @@ def test_where_nothing_can_be_posted_any_more_the_reason_is_kept(at: Job, sim: G
 
     at.on_asking = lock
     ended = at.failed()
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert ended.outcome.status is Status.FAILED
     assert "the note could not be posted" in ended.outcome.reason
     assert "A race in the test" in ended.outcome.text
     again = at.failed()
-    assert isinstance(again, job.Skipped)
+    assert isinstance(again, Skipped)
 
 
 def test_a_server_that_is_down_for_the_last_edit_is_tried_again_later(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from worker import log
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 from worker.settings import Settings, load
 from worker.tools.parallel import in_order
 

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
-from worker.core import history, prompts
-from worker.core.context import Context, Status
-from worker.core.decide import Ask
-from worker.core.limits import Dimension, Limits, Spent
-from worker.core.messages import Assistant, ToolResult, Usage, User
+from worker.core.conversation import context_json, prompts
+from worker.core.conversation.context import Context, Status
+from worker.core.conversation.decide import Ask
+from worker.core.conversation.limits import Dimension, Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import StopReason
-from worker.core.progress import Answered, Asking, Event, ToolRan
 from worker.errors import ModelError, SandboxLost
-from worker.loop import Parts, drive
+from worker.turns.loop import Parts, drive
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
@@ -69,7 +69,7 @@ def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
     whole = Run(*answers)
     ended = whole()
     for checkpoint in whole.checkpoints:
-        stored = history.load(history.dump(checkpoint))
+        stored = context_json.load(context_json.dump(checkpoint))
         rest = Run(*answers[stored.spent.iterations :])
         assert rest(stored).messages == ended.messages
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core.messages import Assistant, ToolResult, User
-from worker.core.prompts import TOOLS, tell_asker, tell_saved_files
-from worker.core.saved_files import find_saved_files
+from worker.core.conversation.messages import Assistant, ToolResult, User
+from worker.core.conversation.prompts import TOOLS, tell_asker, tell_saved_files
+from worker.core.conversation.saved_files import find_saved_files
 from worker.demo.gitlab import GitLabSim
+from worker.turns.results import Finished
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def told(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as sim:
         at = Job(sim, tmp_path)
         at.answers(FINDING, *[says("Because of the race.")] * 4)
-        assert isinstance(at.failed(), job.Finished)
+        assert isinstance(at.failed(), Finished)
         yield at
         assert sim.unexpected == []
 

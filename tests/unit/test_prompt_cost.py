@@ -14,9 +14,9 @@ import pytest
 from tests.bench import prompt_cache
 from tests.bench.prompt_cache import CASES, bill
 from tests.bench.sessions import ENDLESS, Session, calling
-from worker.core.breakpoints import LIFETIME
-from worker.core.limits import Limits
-from worker.core.messages import User
+from worker.core.conversation.cache_marks import LIFETIME
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import User
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
 
 pytestmark = pytest.mark.slow

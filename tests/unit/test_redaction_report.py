@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, EchoKit, Job
-from worker import job
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim
-from worker.sources.redactions import Redactions
+from worker.sources.job_logs.redactor import Redactions
+from worker.turns.results import Finished
 
 LOG = "the log of job 4711"
 TOKEN = b"glpat-" + b"aB3dE5gH7jK9mN1pQ3sT"
@@ -29,7 +29,7 @@ def test_kinds_and_counts_are_logged_once_noted_and_stored(
     kit = EchoKit(redacted={("private-key", LOG): 1, ("gitlab-token", LOG): 2})
     with caplog.at_level(logging.INFO, "sandpiper"):
         ended = at.failed(kit=lambda subject, workflow: kit)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     told = "2 GitLab tokens, 1 private key"
     assert sum(told in record.message for record in caplog.records) == 1
     (note,) = at.scene.mr.notes()

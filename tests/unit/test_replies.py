@@ -9,13 +9,14 @@ import pytest
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, named
-from worker import job
-from worker.core.context import Status
-from worker.core.identity import find_marker
+from worker.core.conversation.context import Status
+from worker.core.session_id import find_marker
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
+from worker.jobs.comment import SAID
+from worker.jobs.results import Told
 from worker.playbook import Playbook, Workflow
-from worker.replies import SAID
+from worker.turns.results import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
 
@@ -37,17 +38,17 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 def told(at: Job) -> Job:
     """A failure that has been looked at."""
     at.answers(FINDING)
-    assert isinstance(at.failed(), job.Finished)
+    assert isinstance(at.failed(), Finished)
     return at
 
 
 def reason(ended: object) -> str:
-    assert isinstance(ended, job.Skipped)
+    assert isinstance(ended, Skipped)
     return ended.reason
 
 
 def text(ended: object) -> str:
-    assert isinstance(ended, job.Told)
+    assert isinstance(ended, Told)
     return ended.text
 
 
@@ -58,7 +59,7 @@ def test_a_reply_in_our_thread_is_a_question(told: Job) -> None:
     told.answers(says("Because of the race."))
     (root,) = told.own()
     ended = told.says("Why?", root.discussion_id)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     _, answer = told.own()
     assert answer.discussion_id == root.discussion_id
     assert "Because of the race." in answer.body
@@ -67,14 +68,14 @@ def test_a_reply_in_our_thread_is_a_question(told: Job) -> None:
 def test_a_mention_anywhere_is_a_question_to_the_newest_failures_session(told: Job) -> None:
     told.answers(says("Same as before."), says("Still."))
     asked = told.comment(f"@{told.scene.bot.username} is this the one from yesterday?")
-    assert isinstance(told.heard(asked), job.Finished)
+    assert isinstance(told.heard(asked), Finished)
     answer = told.own()[-1]
     assert answer.discussion_id == asked.discussion_id
     assert "Same as before." in answer.body
     # In that thread people also talk to each other.
     assert "not begun by Sandpiper" in reason(told.says("Hm, ok.", asked.discussion_id))
     again = told.says(f"@{told.scene.bot.username} sure?", asked.discussion_id)
-    assert isinstance(again, job.Finished)
+    assert isinstance(again, Finished)
     assert [key.session_id for key in told.sessions()] == [told.stored().session_id]
     assert told.stored().turn == 2
 
@@ -142,7 +143,7 @@ def test_eyes_are_on_the_note_while_it_is_dealt_with(told: Job) -> None:
 def test_eyes_stay_where_it_is_to_be_tried_again(told: Job) -> None:
     (root,) = told.own()
     note = told.comment("Why?", root.discussion_id)
-    with told.elsewhere(told.sessions()[0], 1), pytest.raises(job.Busy):
+    with told.elsewhere(told.sessions()[0], 1), pytest.raises(Busy):
         told.heard(note)
     assert len(note.awards) == 1
 
@@ -167,7 +168,7 @@ def test_a_gitlab_without_emoji_is_no_obstacle(told: Job, sim: GitLabSim) -> Non
     sim.fail_next("GET", "/award_emoji", 403, times=99)
     told.answers(says("So."))
     (root,) = told.own()
-    assert isinstance(told.says("Why?", root.discussion_id), job.Finished)
+    assert isinstance(told.says("Why?", root.discussion_id), Finished)
 
 
 # ---------------------------------------------------------------------------------- the commands
@@ -185,7 +186,7 @@ def test_the_command_of_any_workflow_runs_it_in_a_session_of_its_own(told: Job) 
     book = Playbook([WORKFLOW, EXPLAIN])
     told.answers(says("## Verdict\nflaky\n\n## Cause\nIt is like a race.\n"))
     note = told.comment("/sandpiper explain")
-    assert isinstance(told.heard(note, playbook=book), job.Finished)
+    assert isinstance(told.heard(note, playbook=book), Finished)
     assert "Explain it." in told.model.requests[-1].system
     assert "It is like a race." in told.own()[-1].body
     assert len(told.sessions()) == 2
@@ -230,7 +231,7 @@ def test_a_command_delivered_again_posts_nothing_new(at: Job) -> None:
 def test_analyze_starts_what_no_webhook_has(at: Job) -> None:
     at.answers(FINDING)
     ended = at.says("/sandpiper analyze")
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     (note,) = at.own()
     assert "A race in the test." in note.body
     assert note.type is None
@@ -247,10 +248,10 @@ def test_analyze_again_points_to_what_was_found(told: Job) -> None:
 def test_analyze_after_a_failed_attempt_tries_again(at: Job) -> None:
     at.answers(ModelError("the model is down"), FINDING)
     first = at.failed()
-    assert isinstance(first, job.Finished)
+    assert isinstance(first, Finished)
     assert first.outcome.status is Status.FAILED
     again = at.says("/sandpiper analyze")
-    assert isinstance(again, job.Finished)
+    assert isinstance(again, Finished)
     assert again.outcome.status is Status.DONE
     assert again.turn == 1
 
@@ -300,7 +301,7 @@ def test_stop_ends_a_run_with_what_there_is(at: Job) -> None:
     at.on_asking = stop
     at.answers(says("So far: a race.", call()), says("", call("c2")), FINDING)
     ended = at.failed()
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert said == ["Stopping after the present step."]
     assert (ended.outcome.status, ended.outcome.text) == (Status.PARTIAL, "So far: a race.")
     assert ended.outcome.reason == "stopped on request"
@@ -310,7 +311,7 @@ def test_stop_ends_a_run_with_what_there_is(at: Job) -> None:
     # The next turn is not stopped by the last one's wish.
     at.on_asking = lambda iteration: None
     at.answers(says("Go on."))
-    assert isinstance(at.says("And?", note.discussion_id), job.Finished)
+    assert isinstance(at.says("And?", note.discussion_id), Finished)
 
 
 def test_stop_with_nothing_to_stop_says_so(told: Job) -> None:
@@ -322,7 +323,7 @@ def test_another_model_looks_again_and_only_one_on_offer(told: Job) -> None:
     offered = {"other/model": named(other)}
     note = told.comment("/sandpiper model other/model")
     ended = told.heard(note, choices=offered)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert told.stored().model == "other/model"
     assert "It is the runner." in told.own()[-1].body
     wrong = told.comment("/sandpiper model evil/model")
@@ -334,7 +335,7 @@ def test_another_model_starts_the_analysis_where_there_is_none(at: Job) -> None:
     other = ScriptedModel([FINDING], name="other/model")
     note = at.comment("/sandpiper model other/model")
     ended = at.heard(note, choices={"other/model": named(other)})
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert (ended.turn, at.stored().model) == (0, "other/model")
 
 
@@ -349,7 +350,7 @@ def test_forget_deletes_what_was_said_and_runs_nothing_again(told: Job, tmp_path
     assert "was deleted" in text(told.says("/sandpiper status"))
     assert "Nothing is stored" in text(told.says("/sandpiper forget"))
     answer = told.says("What was it?", root.discussion_id)
-    assert isinstance(answer, job.Finished)
+    assert isinstance(answer, Finished)
     sent = told.model.requests[-1].messages
     assert len(sent) == 2
     assert "deleted on request" in str(sent[1])
@@ -365,13 +366,13 @@ def _files(folder: Path) -> list[Path]:
 def test_an_internal_request_is_answered_internally_by_a_session_of_its_own(told: Job) -> None:
     told.answers(FINDING, says("Inside."))
     note = told.comment("/sandpiper analyze", internal=True)
-    assert isinstance(told.heard(note), job.Finished)
+    assert isinstance(told.heard(note), Finished)
     analysis = told.own()[-1]
     assert (analysis.discussion_id, analysis.internal) == (note.discussion_id, True)
     question = told.comment(
         f"@{told.scene.bot.username} customer ACME?", note.discussion_id, internal=True
     )
-    assert isinstance(told.heard(question), job.Finished)
+    assert isinstance(told.heard(question), Finished)
     assert told.own()[-1].internal
     public = told.stored(told.key())
     assert public.turn == 0
@@ -425,7 +426,7 @@ def test_a_thread_is_answered_only_so_often_a_day(told: Job) -> None:
     told.answers(says("One."), says("Two."), says("Next day."))
     for question in ("1?", "2?"):
         note = told.comment(question, root.discussion_id)
-        assert isinstance(limited(told, note), job.Finished)
+        assert isinstance(limited(told, note), Finished)
     third = told.comment("3?", root.discussion_id)
     assert "its 2 answers of the day" in text(limited(told, third))
     fourth = told.comment("4?", root.discussion_id)
@@ -434,7 +435,7 @@ def test_a_thread_is_answered_only_so_often_a_day(told: Job) -> None:
     for note in told.own()[1:]:
         note.created_at = "2026-11-19T08:00:00.000Z"
     fifth = told.comment("5?", root.discussion_id)
-    assert isinstance(limited(told, fifth), job.Finished)
+    assert isinstance(limited(told, fifth), Finished)
     assert len(told.own()) == count + 1
 
 
@@ -453,7 +454,7 @@ def test_a_reply_to_the_placeholder_waits_for_the_finding(at: Job) -> None:
     def reply(iteration: int) -> None:
         (placeholder,) = at.own()
         note = at.comment("Already?", placeholder.discussion_id)
-        with pytest.raises(job.Busy):
+        with pytest.raises(Busy):
             at.heard(note)
         waits.append(True)
 

@@ -12,13 +12,13 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoKit, Job
-from worker import job
-from worker.conversation import Stopped
-from worker.core.messages import ToolCall, ToolResult, results
+from worker.core.conversation.messages import ToolCall, ToolResult, results
 from worker.core.ports import Ran, Toolbox
 from worker.demo.gitlab import GitLabSim
 from worker.errors import HandedOver, StoreError
+from worker.jobs.results import Told
 from worker.sessions.folder import FolderStore
+from worker.turns.results import Ended, Finished, Stopped
 
 
 class Killed(BaseException):
@@ -72,7 +72,7 @@ class World:
     tools: Tools = field(default_factory=Tools)
     engine: Engine = field(default_factory=Engine)
 
-    def run(self, **changes: Any) -> job.Ended | job.Told | object:
+    def run(self, **changes: Any) -> Ended | Told | object:
         kit = _Kit(self.tools)
         return self.at.failed(kit=lambda subject, flow: kit, sandboxes=self.engine, **changes)
 
@@ -106,7 +106,7 @@ def test_a_command_that_may_have_run_is_not_run_again_and_the_model_is_told(worl
         world.run()
     assert [each.id for each, _ in world.tools.ran] == ["c1", "c2"]
     world.tools.dies = set()
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     assert [each.id for each, _ in world.tools.ran] == ["c1", "c2", "c3"]
     one, two, three = sorted(world.answers_of(), key=lambda each: each.call_id)
     assert one.content == '{"n": 1}'
@@ -126,14 +126,14 @@ def test_at_most_the_model_call_in_flight_is_made_again(world: World) -> None:
     with pytest.raises(Killed):
         world.run()
     world.at.on_asking = lambda iteration: None
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     assert len(world.at.model.requests) == 2
     assert [each.id for each, _ in world.tools.ran] == ["c1"]
 
 
 def test_a_sandbox_that_is_alive_is_gone_on_with_in_silence(world: World) -> None:
     before = _killed_after_a_command(world)
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     assert world.engine.archives == [None]
     assert "replaced by another one" not in world.told()
     assert before.gone
@@ -142,7 +142,7 @@ def test_a_sandbox_that_is_alive_is_gone_on_with_in_silence(world: World) -> Non
 def test_a_sandbox_that_is_gone_is_told_of_once(world: World) -> None:
     _killed_after_a_command(world).gone = True
     world.at.answers(says("", call("c1", "run")), says("", call("c2", "look")), FINDING)
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     assert "is gone. Fetch again" in world.told()
     assert world.told().count("replaced by another one") == 1
 
@@ -174,7 +174,7 @@ def test_what_is_handed_over_is_gone_on_with_as_it_was(world: World) -> None:
     assert world.engine.left.gone
     world.at.leases.is_stopping = False
     world.at.on_asking = lambda iteration: None
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     assert [each.id for each, _ in world.tools.ran] == ["c1"]
     assert world.engine.archives == [None, b"tar"]
     assert not any(each.is_error for each in world.answers_of())
@@ -188,7 +188,7 @@ def test_a_run_that_is_stopped_keeps_its_files(world: World) -> None:
     world.at.on_asking = stop
     world.at.answers(says("", call("c1", "run")), FINDING)
     ended = world.run()
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     files = world.at.store.open_files(ended.key, 0)
     assert files is not None
     with files as chunks:
@@ -214,7 +214,7 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
 ) -> None:
     looked = says("", call("c0", "look"))
     world.at.answers(looked, FINDING, says("", call("c1", "look")), says("Because."))
-    assert isinstance(world.run(), job.Finished)
+    assert isinstance(world.run(), Finished)
     (root,) = world.at.own()
     engine = Picky()
 
@@ -225,7 +225,7 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
     note = world.at.comment("Why?", root.discussion_id)
     kit = _Kit(world.tools)
     ended = world.at.heard(note, kit=lambda subject, flow: kit, sandboxes=engine)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert "saved files could not be restored" in world.told()
     assert "files of earlier turns could not be restored" in ended.body
 
@@ -246,7 +246,7 @@ def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_p
     store = Away(tmp_path)
     store.away = 2
     world.at.answers(says("", call("c1", "run")), FINDING)
-    assert isinstance(world.run(store=store), job.Finished)
+    assert isinstance(world.run(store=store), Finished)
     assert len(world.at.own()) == 1
 
 
@@ -264,7 +264,7 @@ class Uncommitted(FolderStore):
 
 def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path: Path) -> None:
     world.at.answers(FINDING)
-    assert isinstance(world.run(store=Uncommitted(tmp_path)), job.Finished)
+    assert isinstance(world.run(store=Uncommitted(tmp_path)), Finished)
     assert len(world.at.model.requests) == 1
 
 

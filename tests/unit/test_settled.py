@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from tests.unit.core.verdict_cases import PASSED_LATER, facts
+from worker.core.failure.jobs import Failing, Group, Survey
+from worker.core.failure.verdict import Verdict, ruled
 from worker.core.finding import Finding
-from worker.core.survey import Failing, Group, Survey
-from worker.core.verdict import Verdict, ruled
-from worker.survey import failed_jobs, settled
+from worker.turns.triage import failed_jobs, settled
 
 JOB = Failing(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
 FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=ruled(facts(attempts=(PASSED_LATER,))))

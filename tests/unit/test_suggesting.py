@@ -9,18 +9,18 @@ import pytest
 
 from tests.jobs import FINDING, EchoKit, Job
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
-from worker.core.context import Context, NoteRef, Subject
+from worker.core.conversation.context import Context, NoteRef, Subject
+from worker.core.conversation.limits import Spent
 from worker.core.finding import Finding, Verdict
-from worker.core.identity import SUGGESTIONS, Marker, find_marker
-from worker.core.limits import Spent
-from worker.core.suggestions import Offers, Suggestion
-from worker.core.trials import Run, Trial
+from worker.core.finding.suggestions import Offers, Suggestion
+from worker.core.finding.trials import Run, Trial
+from worker.core.session_id import SUGGESTIONS, Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
-from worker.deps import Deps, NoteOptions
 from worker.errors import ForgeError
-from worker.forge.changes import write_suggestion
-from worker.forge.lint import problems
-from worker.suggesting import offer_changes
+from worker.forge.defence.lint import problems
+from worker.forge.text.changes import write_suggestion
+from worker.turns.parts import Deps, NoteOptions
+from worker.turns.suggestions import offer_changes
 
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"

@@ -10,15 +10,16 @@ from tests.fakes import says
 from tests.jobs import Ran
 from tests.surveyed import RACE, STUCK, At, RealKit, concludes
 from tests.worlds import again
-from worker import job
-from worker import survey as host
-from worker.core import history
-from worker.core.context import Context, Status
-from worker.core.messages import User
-from worker.core.survey import Survey
-from worker.core.verdict import Verdict
+from worker.core.conversation import context_json
+from worker.core.conversation.context import Context, Status
+from worker.core.conversation.messages import User
+from worker.core.failure.jobs import Survey
+from worker.core.failure.verdict import Verdict
 from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
+from worker.jobs.results import Told
+from worker.turns import memory
+from worker.turns.results import Finished, Settled, Skipped
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +38,14 @@ def at(sim: GitLabSim, tmp_path: Path) -> At:
     return made
 
 
-def finished(ran: Ran) -> job.Finished:
-    assert isinstance(ran, job.Finished)
+def finished(ran: Ran) -> Finished:
+    assert isinstance(ran, Finished)
     return ran
 
 
 def context(at: At, ran: Ran) -> Context:
     ended = finished(ran)
-    return history.load(at.store.read_context(ended.key, ended.turn))
+    return context_json.load(at.store.read_context(ended.key, ended.turn))
 
 
 def flaked(at: At, *titles: str) -> None:
@@ -213,7 +214,7 @@ def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
     assert (entry.finding.verdict, entry.agreed) == (Verdict.INFRASTRUCTURE, 1)
     # And now it has been looked at.
     again = at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper analyze"))
-    assert isinstance(again, job.Told)
+    assert isinstance(again, Told)
 
 
 def test_who_asks_for_an_analysis_gets_one(at: At) -> None:
@@ -246,7 +247,7 @@ def test_how_an_error_ended_is_told_the_next_time(at: At) -> None:
     _, pipeline = at.another("a")
     finished(at.failed(pipeline))
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), job.Settled)
+    assert isinstance(at.passed(pipeline), Settled)
     (entry,) = at.entries()
     assert entry.ended == f"it passed when run again, without a change (pipeline {pipeline.id})"
     flaked(at, "b")
@@ -347,7 +348,7 @@ def stands(at: At, pipeline: Pipeline) -> bool:
     """The analysis is committed, with its note; whoever comes again has nothing to do."""
     told = at.of(at.scene.mr)
     again = at.failed(pipeline)
-    assert isinstance(again, job.Skipped)
+    assert isinstance(again, Skipped)
     assert len(at.model.requests) == 1
     return at.of(at.scene.mr) == told == [at.stored().said]
 
@@ -378,9 +379,9 @@ def test_without_a_model_the_note_lists_the_failing_jobs_by_cause(at: At) -> Non
 
 def test_a_forgotten_merge_request_leaves_no_words_in_what_is_known(at: At) -> None:
     flaked(at, "a", "b")
-    assert host.forget(at.scene.project.id, 3, at.deps()) == 1
+    assert memory.forget(at.scene.project.id, 3, at.deps()) == 1
     (entry,) = at.entries()
     assert entry.finding is None
     assert {each.mr_iid for each in entry.sightings} == {2}
-    host.forget(at.scene.project.id, 2, at.deps())
+    memory.forget(at.scene.project.id, 2, at.deps())
     assert at.entries() == []

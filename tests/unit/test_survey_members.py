@@ -8,8 +8,8 @@ import pytest
 
 from tests.fakes import says
 from tests.surveyed import At
-from worker import job
 from worker.demo.gitlab import DiffFile, GitLabSim, MergeRequest
+from worker.turns.results import Finished, Settled
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 
@@ -45,13 +45,13 @@ def forged(at: At, title: str) -> MergeRequest:
     )
     at.flake(mr)
     asked = at.sim.comment(mr, at.scene.developer, "/sandpiper analyze")
-    assert isinstance(at.heard(asked), job.Finished)
+    assert isinstance(at.heard(asked), Finished)
     return mr
 
 
 def looked_at(at: At, title: str) -> MergeRequest:
     mr, pipeline = at.another(title)
-    assert isinstance(at.failed(pipeline), job.Finished)
+    assert isinstance(at.failed(pipeline), Finished)
     return mr
 
 
@@ -75,7 +75,7 @@ def test_a_strangers_pipeline_does_not_tell_how_an_error_ended(at: At) -> None:
     pipeline = mr.head_pipeline
     assert pipeline is not None
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), job.Settled)
+    assert isinstance(at.passed(pipeline), Settled)
     assert at.entries() == [before]
 
 
@@ -84,7 +84,7 @@ def test_where_gitlab_does_not_tell_who_it_was_nothing_is_kept(at: At) -> None:
     sim, asked = at.sim, at.on_asking
     path = f"/members/all/{mr.author.id}"
     at.on_asking = lambda number: sim.fail_next("GET", path, 403, times=9)
-    assert isinstance(at.failed(pipeline), job.Finished)
+    assert isinstance(at.failed(pipeline), Finished)
     at.on_asking = asked
     assert at.entries() == []
 
@@ -124,7 +124,7 @@ def test_a_rule_that_repeats_gitlabs_words_leaves_their_hosts_out(at: At) -> Non
     at.scene.mr.diffs.append(DiffFile(".gitlab-ci.yml", "@@ -1 +1 @@\n-a: 1\n+a: [\n"))
     errors = "Included file `https://ci.evil.example/all.yml` does not exist!"
     pipeline = at.sim.run_pipeline(at.scene.mr, yaml_errors=errors)
-    assert isinstance(at.failed(pipeline), job.Finished)
+    assert isinstance(at.failed(pipeline), Finished)
     (body,) = at.of(at.scene.mr)
     assert at.model.requests == []
     assert "does not exist" in body

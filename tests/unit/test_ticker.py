@@ -10,14 +10,14 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core.messages import ToolCall, Usage
-from worker.core.progress import Answered, Asking, Event, Stage, unwatched
+from worker.core.conversation.messages import ToolCall, Usage
+from worker.core.events import Answered, Asking, Event, Stage, unwatched
 from worker.demo.gitlab import GitLabSim
-from worker.deps import NoteOptions
 from worker.errors import ForgeError
-from worker.forge.progress import Seen, told
-from worker.ticker import FAILURES, MOST, Ticker
+from worker.forge.text.progress import Seen, told
+from worker.turns.parts import NoteOptions
+from worker.turns.progress_note import FAILURES, MOST, Ticker
+from worker.turns.results import Finished
 
 OFTEN = NoteOptions(progress=0.01)
 LOOK = ToolCall("c1", "sandbox_exec", '{"command": "grep -n ERROR log"}')
@@ -184,7 +184,7 @@ def test_a_running_note_tells_how_far_it_is_and_then_the_finding(at: Job) -> Non
 
     at.on_asking = wait
     ended = at.failed(note=OFTEN)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert "is finding out why pipeline" in bodies[0]
     assert "looking at `look`" in bodies[0]
     (note,) = at.own()
@@ -204,5 +204,5 @@ def test_a_gitlab_that_takes_no_progress_gets_the_finding_all_the_same(
             until(lambda: any(seen.method == "PUT" for seen in sim.requests))
 
     at.on_asking = spoil
-    assert isinstance(at.failed(note=OFTEN), job.Finished)
+    assert isinstance(at.failed(note=OFTEN), Finished)
     assert at.own()[0].body.split("\n")[2].startswith("**Flaky")

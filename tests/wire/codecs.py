@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
-from worker.models import anthropic, catalogue, endpoints, gemini, openai_chat, openai_responses
+from worker.models import endpoints
+from worker.models.anthropic import messages_api
 from worker.models.base import Codec, Target
+from worker.models.catalogue import built_in
+from worker.models.gemini import generate_content
+from worker.models.openai import chat_completions, responses
 
 Factory = Callable[[], tuple[Codec, str]]
 
@@ -11,50 +15,50 @@ Factory = Callable[[], tuple[Codec, str]]
 def _anthropic() -> tuple[Codec, str]:
     origin = "anthropic/claude-sonnet-5-5"
     endpoint = endpoints.anthropic("https://api.anthropic.com", "claude-sonnet-5-5")
-    return anthropic.codec(Target(origin, 21_000, endpoint.head)), origin
+    return messages_api.codec(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _anthropic_vertex() -> tuple[Codec, str]:
     origin = "anthropic-vertex/claude-sonnet-5-5"
     base = endpoints.vertex("v1")("", "my-project", "global")
     endpoint = endpoints.anthropic_vertex(base, "claude-sonnet-5-5")
-    return anthropic.codec(Target(origin, 21_000, endpoint.head)), origin
+    return messages_api.codec(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _gemini() -> tuple[Codec, str]:
     origin = "gemini/gemini-3.8-flash"
-    return gemini.codec(Target(origin, 21_000)), origin
+    return generate_content.codec(Target(origin, 21_000)), origin
 
 
 def _gemini_2() -> tuple[Codec, str]:
     origin = "gemini-vertex/gemini-2.5-flash"
-    return gemini.codec(Target(origin, 21_000)), origin
+    return generate_content.codec(Target(origin, 21_000)), origin
 
 
 def _openai() -> tuple[Codec, str]:
     origin = "openai/gpt-6.2-sol"
     endpoint = endpoints.openai_responses("https://api.openai.com/v1", "gpt-6.2-sol")
-    return openai_responses.codec(Target(origin, 21_000, endpoint.head)), origin
+    return responses.codec(Target(origin, 21_000, endpoint.head)), origin
 
 
 def _openai_responses() -> tuple[Codec, str]:
     origin = "openai-responses/gpt-oss-120b"
     endpoint = endpoints.openai_responses("http://llm:8000/v1", "gpt-oss-120b")
-    return openai_responses.plain(Target(origin, 16_000, endpoint.head)), origin
+    return responses.plain(Target(origin, 16_000, endpoint.head)), origin
 
 
 def _openai_compatible() -> tuple[Codec, str]:
     origin = "openai-compatible/qwen3"
     endpoint = endpoints.openai_chat("http://llm:8000/v1", "qwen3")
-    return openai_chat.codec(Target(origin, 16_000, endpoint.head, endpoint.dialect)), origin
+    return chat_completions.codec(Target(origin, 16_000, endpoint.head, endpoint.dialect)), origin
 
 
 def _openai_chat() -> tuple[Codec, str]:
     origin = "openai-compatible/gpt-5.5"
     endpoint = endpoints.openai_chat("https://api.openai.com/v1", "gpt-5.5")
-    info = catalogue.info("gpt-5.5")
+    info = built_in.info("gpt-5.5")
     target = Target(origin, 21_000, endpoint.head, endpoint.dialect, info)
-    return openai_chat.codec(target), origin
+    return chat_completions.codec(target), origin
 
 
 CODECS: dict[str, Factory] = {

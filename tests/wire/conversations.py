@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
-from worker.core.breakpoints import place
-from worker.core.messages import (
+from worker.core.conversation.cache_marks import place
+from worker.core.conversation.messages import (
     Assistant,
     Message,
     ToolCall,

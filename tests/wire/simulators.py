@@ -11,7 +11,7 @@ from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Script
 from worker.models import table
 from worker.models.base import Dialect
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 
 class Simulator(Protocol):

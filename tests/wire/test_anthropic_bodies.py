@@ -19,7 +19,7 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.messages import Assistant, Message, ToolResult, User, WireForm
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User, WireForm
 from worker.core.ports import Request
 from worker.models.base import Codec
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from tests.contexts import context
 from tests.fakes import EchoToolbox
-from worker.core.context import Context, Status
-from worker.core.limits import Limits, Spent
-from worker.core.messages import Assistant, ToolSpec, User
+from worker.core.conversation.context import Context, Status
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolSpec, User
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
-from worker.loop import Parts, drive
 from worker.models import table
+from worker.turns.loop import Parts, drive
 from worker.wiring.clock import SystemClock
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})

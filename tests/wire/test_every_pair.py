@@ -13,9 +13,9 @@ from tests.google_tokens import TokenServer
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, RUN, SYSTEM
 from tests.wire.simulators import WIRES, Simulator
-from worker.core import history
-from worker.core.context import Context
-from worker.core.messages import (
+from worker.core.conversation import context_json
+from worker.core.conversation.context import Context
+from worker.core.conversation.messages import (
     Assistant,
     Message,
     ToolCall,
@@ -24,12 +24,12 @@ from worker.core.messages import (
     WireForm,
     results,
 )
+from worker.core.conversation.prompts import continuation
+from worker.core.conversation.repair import close_calls
 from worker.core.ports import Reply, Request
-from worker.core.prompts import continuation
-from worker.core.repair import close_calls
 from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
-from worker.models.client import HttpModel
-from worker.models.slices import elements, members
+from worker.models.codec.json_slices import elements, members
+from worker.models.http.client import HttpModel
 
 pytestmark = pytest.mark.slow
 
@@ -127,11 +127,11 @@ class House:
             session.run()
             assert sim.unexpected == []
             odd = context(*session.messages, User("Why?"), *oddities())
-            return history.dump(close_calls(replace(odd, model=model.name), "the worker died"))
+            return context_json.dump(close_calls(replace(odd, model=model.name), "the worker died"))
 
     def resumed(self, first: str, second: str) -> Run:
         """The session of `first` taken up under `second` with a reply, and run to its answer."""
-        stored = history.load(self.saved(first)).messages
+        stored = context_json.load(self.saved(first)).messages
         sim = self._sim(second)
         sent, refused = len(sim.raw), len(sim.unexpected)
         with closing(WIRES[second].model(sim)) as model:
@@ -193,7 +193,7 @@ def test_every_codec_has_a_simulator() -> None:
 def test_a_session_of_the_first_wire_goes_on_under_the_second(
     first: str, second: str, house: House
 ) -> None:
-    before = history.load(house.saved(first))
+    before = context_json.load(house.saved(first))
     run = house.resumed(first, second)
 
     assert run.unexpected == []
@@ -207,7 +207,7 @@ def test_a_session_of_the_first_wire_goes_on_under_the_second(
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_under_the_same_wire_every_answer_goes_back_byte_for_byte(wire: str, house: House) -> None:
-    before = history.load(house.saved(wire))
+    before = context_json.load(house.saved(wire))
     own = [verbatim(each) for each in before.messages if isinstance(each, Assistant) and each.wire]
     body = house.resumed(wire, wire).first_body
     at = [body.find(part.encode()) for part in own]
@@ -219,4 +219,4 @@ def test_under_the_same_wire_every_answer_goes_back_byte_for_byte(wire: str, hou
 
 @pytest.mark.parametrize("wire", sorted(WIRES.keys() - {"openai-chat"}))
 def test_every_session_has_opaque_parts_that_could_leak(wire: str, house: House) -> None:
-    assert opaque(history.load(house.saved(wire)))
+    assert opaque(context_json.load(house.saved(wire)))

@@ -22,11 +22,19 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.messages import Assistant, Message, ToolCall, ToolResult, ToolSpec, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    User,
+    WireForm,
+)
 from worker.core.ports import Request
 from worker.models.base import Codec
-from worker.models.gemini import DUMMY_SIGNATURE
-from worker.models.gemini_answers import NO_ID
+from worker.models.gemini.answers import NO_ID
+from worker.models.gemini.generate_content import DUMMY_SIGNATURE
 
 ORIGIN = "gemini/gemini-3.8-flash"
 GEMINIS = ("gemini", "gemini-vertex")

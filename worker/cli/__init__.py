@@ -7,7 +7,7 @@ from types import TracebackType
 
 import click
 
-from worker.core.hostile import one_line
+from worker.core.text.untrusted import one_line
 from worker.errors import ConfigError, SandpiperError
 
 log = logging.getLogger("sandpiper")

@@ -7,10 +7,12 @@ import sys
 import click
 from rich.console import Console
 
-from worker import job, wiring
+from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, live, say_failure
-from worker.core.context import Status
+from worker.core.conversation.context import Status
 from worker.errors import ConfigError, SandpiperError
+from worker.turns.results import Ended, Skipped
+from worker.turns.session import analyse
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
 _SHORT = re.compile(r"^(?P<project>[^!]+)!(?P<iid>\d+)$")
@@ -43,7 +45,7 @@ def command(
     if isinstance(subject, str):
         raise SandpiperError(subject)
     watch = live.watcher(Console(stderr=True))
-    ended = job.analyse(subject, deps.playbook.get(workflow), deps, watch)
+    ended = analyse(subject, deps.playbook.get(workflow), deps, watch)
     show(ended, as_json=as_json)
 
 
@@ -59,9 +61,9 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     raise ConfigError(f"MR: {text!r} is not a merge request's URL")
 
 
-def show(ended: job.Ended, *, as_json: bool) -> None:
+def show(ended: Ended, *, as_json: bool) -> None:
     """Print how a turn ended and leave with its exit status."""
-    if isinstance(ended, job.Skipped):
+    if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return
     outcome = ended.outcome

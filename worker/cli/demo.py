@@ -20,8 +20,8 @@ from rich.panel import Panel
 
 from worker import app, settings, wiring
 from worker.cli import DONE, FAILED, PARTIAL, live
-from worker.core.context import Status
-from worker.core.progress import Event, TurnEnded, Watcher
+from worker.core.conversation.context import Status
+from worker.core.events import Event, TurnEnded, Watcher
 from worker.demo import case, stage, story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver

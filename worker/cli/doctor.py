@@ -18,8 +18,7 @@ from sandbox.about import about
 from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
-from worker.core.redact import Redactor
-from worker.deps import Deps
+from worker.core.text.redact import Redactor
 from worker.doctor import gitlab
 from worker.doctor.base import (
     LIMIT,
@@ -38,6 +37,7 @@ from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
 from worker.queue import process
 from worker.settings import Settings
+from worker.turns.parts import Deps
 
 _MARKS = {
     Status.GOOD: ("✓", "green"),

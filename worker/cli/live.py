@@ -5,9 +5,9 @@ import json
 from rich.console import Console
 from rich.text import Text
 
-from worker.core.context import Status
-from worker.core.messages import ToolCall
-from worker.core.progress import (
+from worker.core.conversation.context import Status
+from worker.core.conversation.messages import ToolCall
+from worker.core.events import (
     Answered,
     Asking,
     Event,

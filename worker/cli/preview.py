@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from worker.core import logs
+from worker.core.logs import trace
 from worker.errors import SandpiperError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -35,7 +35,7 @@ def command(log: Path, green: Path | None, limit: int) -> None:
     """
     with _readable():
         passed = _pieces(green) if green else None
-        shown = logs.preview_of(_pieces(log), limit, passed)
+        shown = trace.preview_of(_pieces(log), limit, passed)
     click.echo(shown.encode())
 
 

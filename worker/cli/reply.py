@@ -3,10 +3,11 @@
 import click
 from rich.console import Console
 
-from worker import job, wiring
+from worker import wiring
 from worker.cli import live
 from worker.cli.analyze import show
 from worker.errors import SandpiperError
+from worker.turns.session import answer
 
 
 @click.command()
@@ -26,4 +27,4 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     key = deps.store.find(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    show(job.answer(key, text, deps, live.watcher(Console(stderr=True))), as_json=as_json)
+    show(answer(key, text, deps, live.watcher(Console(stderr=True))), as_json=as_json)

@@ -9,10 +9,10 @@ from contextlib import nullcontext
 import click
 
 from worker import app, wiring
-from worker.deps import Deps
 from worker.queue import process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
+from worker.turns.parts import Deps
 
 TURN = 0.0005
 """Seconds after which a thread gives way: the one that queues triggers has many short waits, and at

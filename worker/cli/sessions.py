@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from worker import wiring
-from worker.core import aftermath, history, recent
-from worker.core.context import Context
-from worker.core.hostile import one_line
-from worker.core.messages import Assistant, Message, ToolResult, User
+from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.context import Context
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+from worker.core.failure import aftermath
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError, StoreError
 
 _SEARCHED = 10_000
@@ -41,7 +42,7 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
     """Stored sessions, one line each, the newest first."""
     store = wiring.store(wiring.start(config, quiet=True))
     keys = find_sessions(store, store.recent, project, everything=everything)
-    rows = read_rows(store, keys, "" if recent.project_id(project) else project)
+    rows = read_rows(store, keys, "" if turn_row.project_id(project) else project)
     for row in rows if everything else islice(rows, limit):
         _show(row, as_json)
     if next(rows, None):
@@ -83,7 +84,7 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
                 raise
             yield _damaged(key, error)
             continue
-        if context and recent.is_of(path, context.subject.project):
+        if context and turn_row.is_of(path, context.subject.project):
             yield _row(key, context)
 
 
@@ -95,7 +96,7 @@ def find_sessions(
     Only a turn tells the path of its project, so with a path these are left out, if not for
     `everything`.
     """
-    number, seen = recent.project_id(project), set[SessionKey]()
+    number, seen = turn_row.project_id(project), set[SessionKey]()
     listed = _listed(turns, number, "" if number else project)
     others = store.sessions(number) if everything or number or not project else ()
     for key in chain(listed, others):
@@ -106,17 +107,17 @@ def find_sessions(
 
 def _listed(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
     for _, data in turns.newest(_SEARCHED, project_id=number):
-        with suppress(recent.RowError):
-            row = recent.load(data)
-            if recent.is_of(path, row.project):
+        with suppress(turn_row.RowError):
+            row = turn_row.load(data)
+            if turn_row.is_of(path, row.project):
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id)
 
 
 def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
     try:
-        return history.load(store.read_context(key, turn))
-    except history.HistoryError as error:
+        return context_json.load(store.read_context(key, turn))
+    except context_json.HistoryError as error:
         raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
 

@@ -2,14 +2,15 @@
 
 import click
 
-from worker import app, job, wiring
+from worker import app, wiring
 from worker.core.triggers import Trigger, trigger_id
-from worker.deps import Deps
 from worker.errors import SandpiperError
+from worker.jobs import dispatch
 from worker.maintenance import missed_pipelines
 from worker.maintenance.abandoned import resume_abandoned
 from worker.maintenance.retention import list_expired, remove_expired
 from worker.settings import Settings
+from worker.turns.parts import Deps
 
 
 @click.command()
@@ -84,6 +85,6 @@ def _parked(settings: Settings, retry: str) -> None:
 
 def _run(found: Trigger, deps: Deps) -> None:
     try:
-        job.run(found, deps)
+        dispatch.run(found, deps)
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(found)}: {error}", err=True)

@@ -6,11 +6,11 @@ from functools import partial
 import click
 
 from worker import app, wiring
-from worker.deps import Deps
 from worker.errors import ConfigError
 from worker.queue import process
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry
+from worker.turns.parts import Deps
 
 
 @click.command()

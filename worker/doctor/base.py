@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from sandbox.about import Engine
 from sandbox.base import Driver
 from worker.core.ports import Model
-from worker.core.records import Records
+from worker.core.ports.records import Records
 from worker.doctor.gitlab import Accounts
 from worker.errors import SandpiperError
 from worker.settings import Settings

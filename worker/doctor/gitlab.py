@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
-from worker.core.audience import Access
+from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
 from worker.gitlab_client import FOREIGN, Connections, decoded, explain
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from worker.core.messages import ToolSpec, User
+from worker.core.conversation.messages import ToolSpec, User
 from worker.core.ports import Reply, Request
 from worker.doctor.base import Candidate, Line, Patient, failed, good, warning
 from worker.errors import ModelError

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
-from worker.core.records import Records
+from worker.core.ports.records import Records
 from worker.doctor.base import Line, Patient, Unchecked, failed, good, warning
 from worker.doctor.tokens import clock_line
 from worker.errors import StoreError

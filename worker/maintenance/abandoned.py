@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from worker.core import history
-from worker.core.context import Context
+from worker.core.conversation import context_json
+from worker.core.conversation.context import Context
 from worker.core.ports import SessionKey
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
-from worker.deps import Deps
 from worker.queue.journal import State, StoredEntry
+from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.sweep")
 
@@ -88,8 +88,8 @@ def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
     data = deps.store.read_checkpoint(key, turn)
     try:
-        context = history.load(data or b"")
-    except history.HistoryError as error:
+        context = context_json.load(data or b"")
+    except context_json.HistoryError as error:
         return f"its checkpoint cannot be read: {error}"
     return _restore_reply(context) or _restore_failure(context)
 

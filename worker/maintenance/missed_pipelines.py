@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from worker.conversation import key_of
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
-from worker.deps import Deps
 from worker.errors import SandpiperError
 from worker.queue.journal import Journal
+from worker.turns.parts import Deps
+from worker.turns.session import key_of
 
 log = logging.getLogger("sandpiper.sweep")
 

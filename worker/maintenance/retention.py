@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from worker.core import known, shelf
+from worker.core import object_names
+from worker.core.failure import known
 from worker.core.ports import KnownFailures, SessionKey
-from worker.core.records import RECORD, Records
+from worker.core.ports.records import RECORD, Records
 from worker.core.triggers import Trigger, trigger_id
-from worker.deps import Deps
 from worker.errors import StoreError
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
+from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.retention")
 
@@ -84,8 +85,8 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
     for key in list(deps.store.sessions(project_id, mr_iid)):
         if deps.store.latest(key) is None:
             done += _remove_unless_held(key, 0, deps)
-    for name in list(records.names(shelf.RECENT)):
-        row = shelf.row(name)
+    for name in list(records.names(object_names.RECENT)):
+        row = object_names.row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
             records.delete(name)
     return done
@@ -136,7 +137,7 @@ def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
 def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
     """Yield records that belong to no session, and what probes of the store have left."""
     records, now = deps.store.records, deps.clock.now()
-    for prefix in (shelf.INDEX, shelf.PROBE):
+    for prefix in (object_names.INDEX, object_names.PROBE):
         for name in list(records.names(prefix)):
             if name.removeprefix(prefix) in alive:
                 continue
@@ -156,8 +157,8 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
 def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
     if deps.known is None:
         return
-    for name in list(deps.store.records.names(shelf.KNOWN)):
-        place = shelf.known(name)
+    for name in list(deps.store.records.names(object_names.KNOWN)):
+        place = object_names.known(name)
         if place is None:
             continue
         project, key = place
@@ -188,17 +189,17 @@ def _keep_fresh(key: str, before: float, data: bytes | None) -> bytes | None:
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     """Yield lists and sums that are too old by their names."""
     records = deps.store.records
-    rows = [name for name in records.names(shelf.RECENT) if _is_row_before(name, before)]
+    rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
     if rows:
         yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
-    for name in list(records.names(shelf.SPEND)):
-        ended = shelf.spend_day(name)
+    for name in list(records.names(object_names.SPEND)):
+        ended = object_names.spend_day(name)
         if ended is not None and ended < before:
             yield _record_to_remove(name, deps)
 
 
 def _is_row_before(name: str, before: float) -> bool:
-    row = shelf.row(name)
+    row = object_names.row(name)
     return row is not None and row.at < before
 
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import httpx
 
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import Request, StopReason
-from worker.models.catalogue import ModelInfo
+from worker.models.catalogue.built_in import ModelInfo
 
 MAX_TOKENS = 21_000
 """The longest answer asked for without streaming: above it an idle connection is cut before the

@@ -7,10 +7,14 @@ import httpx
 
 from worker.core.ports import Clock
 from worker.errors import ConfigError
-from worker.models import anthropic, auth, endpoints, gemini, openai_chat, openai_responses
+from worker.models import endpoints
+from worker.models.anthropic import messages_api
 from worker.models.base import Cause, Dialect, Provider
-from worker.models.catalogue import BUILT_IN, Catalogue
-from worker.models.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel, Told, untold
+from worker.models.catalogue.built_in import BUILT_IN, Catalogue
+from worker.models.gemini import generate_content
+from worker.models.http import auth
+from worker.models.http.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel, Told, untold
+from worker.models.openai import chat_completions, responses
 
 _VERTEX_ADVICE = {
     Cause.BAD_KEY: (
@@ -29,7 +33,7 @@ _VERTEX_ADVICE = {
 
 PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
-        codec=anthropic.codec,
+        codec=messages_api.codec,
         endpoint=endpoints.anthropic,
         auth=auth.x_api_key,
         base_url="https://api.anthropic.com",
@@ -38,7 +42,7 @@ PROVIDERS: dict[str, Provider] = {
         keeps_cache_without_tools=False,
     ),
     "anthropic-vertex": Provider(
-        codec=anthropic.codec,
+        codec=messages_api.codec,
         endpoint=endpoints.anthropic_vertex,
         auth=auth.google,
         base_url="",
@@ -49,7 +53,7 @@ PROVIDERS: dict[str, Provider] = {
         advice=_VERTEX_ADVICE,
     ),
     "gemini": Provider(
-        codec=gemini.codec,
+        codec=generate_content.codec,
         endpoint=endpoints.gemini,
         auth=auth.x_goog_api_key,
         base_url="https://generativelanguage.googleapis.com",
@@ -57,7 +61,7 @@ PROVIDERS: dict[str, Provider] = {
         url_env="GEMINI_BASE_URL",
     ),
     "gemini-vertex": Provider(
-        codec=gemini.codec,
+        codec=generate_content.codec,
         endpoint=endpoints.gemini_vertex,
         auth=auth.google,
         base_url="",
@@ -67,7 +71,7 @@ PROVIDERS: dict[str, Provider] = {
         advice=_VERTEX_ADVICE,
     ),
     "openai": Provider(
-        codec=openai_responses.codec,
+        codec=responses.codec,
         endpoint=endpoints.openai_responses,
         auth=auth.bearer,
         base_url="https://api.openai.com/v1",
@@ -75,7 +79,7 @@ PROVIDERS: dict[str, Provider] = {
         url_env="OPENAI_BASE_URL",
     ),
     "openai-responses": Provider(
-        codec=openai_responses.plain,
+        codec=responses.plain,
         endpoint=endpoints.openai_responses,
         auth=auth.bearer,
         base_url="",
@@ -84,7 +88,7 @@ PROVIDERS: dict[str, Provider] = {
         key_optional=True,
     ),
     "openai-compatible": Provider(
-        codec=openai_chat.codec,
+        codec=chat_completions.codec,
         endpoint=endpoints.openai_chat,
         auth=auth.bearer,
         base_url="",

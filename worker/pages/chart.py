@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from worker.core.context import CallCost
-from worker.core.messages import Usage
+from worker.core.conversation.context import CallCost
+from worker.core.conversation.messages import Usage
 from worker.pages.texts import short
 
 HEIGHT = 100.0

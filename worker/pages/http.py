@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from worker.core.limits import Limits
+from worker.core.conversation.limits import Limits
 from worker.core.ports import RecentTurns, SessionStore
 from worker.errors import SandpiperError, StoreError
 from worker.pages import files, overview, render, stored, view

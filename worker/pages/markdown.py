@@ -9,7 +9,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from worker.core.hostile import visible
+from worker.core.text.untrusted import visible
 
 MOST = 100_000
 """Characters of a note that are rendered; GitLab's notes of ours have fewer."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from worker.core.hostile import one_line
+from worker.core.conversation.turn_row import RUNNING, Row, RowError, is_of, load, project_id
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.core.recent import RUNNING, Row, RowError, is_of, load, project_id
+from worker.core.text.untrusted import one_line
 from worker.pages.texts import dollars, duration, moment
 from worker.pages.view import told, web_url
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
-from worker.core.limits import Limits
+from worker.core.conversation.limits import Limits
 from worker.core.ports import RecentTurns, SessionStore
 from worker.errors import ConfigError
 from worker.pages.http import Pages

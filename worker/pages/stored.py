@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 
-from worker.core import history
-from worker.core.aftermath import load_after, load_feedback
-from worker.core.context import Context
+from worker.core.conversation import context_json
+from worker.core.conversation.context import Context
+from worker.core.failure.aftermath import load_after, load_feedback
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.pages.view import Stored
@@ -48,8 +48,8 @@ def _running(store: SessionStore, key: SessionKey, number: int) -> Stored | None
 def _parsed(data: bytes) -> Context | None:
     if len(data) > LARGEST:
         return None
-    with suppress(history.HistoryError, RecursionError):
-        return history.load(data)
+    with suppress(context_json.HistoryError, RecursionError):
+        return context_json.load(data)
     return None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from worker.core.hostile import one_line, visible
+from worker.core.text.untrusted import one_line, visible
 
 MOST = 8_000
 """Characters of one text."""

@@ -6,16 +6,16 @@ from itertools import islice, pairwise
 
 from markupsafe import Markup
 
-from worker.core import aftermath
-from worker.core.aftermath import After, Feedback
-from worker.core.context import CallCost, Context, Subject
-from worker.core.hostile import one_line
-from worker.core.limits import Limits, Spent
-from worker.core.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.core.recent import RUNNING
-from worker.core.redacted import words
-from worker.core.repair import unavailable
-from worker.core.verdict import Verdict
+from worker.core.conversation.context import CallCost, Context, Subject
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
+from worker.core.conversation.repair import unavailable
+from worker.core.conversation.turn_row import RUNNING
+from worker.core.failure import aftermath
+from worker.core.failure.aftermath import After, Feedback
+from worker.core.failure.verdict import Verdict
+from worker.core.text.redaction_counts import words
+from worker.core.text.untrusted import one_line
 from worker.pages import markdown
 from worker.pages.chart import Chart, chart
 from worker.pages.texts import Room, Shown, Text, dollars, duration, moment, short, shown

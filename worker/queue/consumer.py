@@ -5,14 +5,14 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from worker.core.progress import Watcher
+from worker.core.events import Watcher
 from worker.core.triggers import Trigger, trigger_id
-from worker.deps import Deps
 from worker.errors import QueueError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import Journal
 from worker.queue.project_slots import ProjectSlots
 from worker.queue.recovery import Recovery
+from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.queue")
 

@@ -7,14 +7,16 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from worker import job
-from worker.core.progress import Begun, Left, Watcher
+from worker.core.events import Begun, Left, Watcher
 from worker.core.triggers import Trigger, trigger_id
-from worker.deps import Deps
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
+from worker.jobs import dispatch, results
+from worker.jobs.results import Counted, Told
 from worker.log import bound
 from worker.queue.journal import MOST_DEATHS, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
+from worker.turns.parts import Deps
+from worker.turns.results import Busy, Finished, Settled, Skipped
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -81,7 +83,7 @@ def _run_entry(
     try:
         with ExitStack() as ending:
             ending.push(partial(_record_unexpected_error, entry, deps))
-            ended = job.run(trigger, replace(deps, gives_up=gives_up, patient=patient), watch)
+            ended = dispatch.run(trigger, replace(deps, gives_up=gives_up, patient=patient), watch)
     except Postponed as error:
         return _handle_failure(entry, error, deps, later)
     except Interrupted as error:
@@ -91,7 +93,7 @@ def _run_entry(
         return "handed_over"
     except SandpiperError as error:
         return _handle_failure(entry, error, deps, later)
-    if isinstance(ended, job.Skipped):
+    if isinstance(ended, Skipped):
         log.info("trigger %s skipped: %s", trigger_id(trigger), ended.reason)
     if gives_up:
         deps.journal.park_entry(entry, gives_up)
@@ -100,17 +102,17 @@ def _run_entry(
     return _name_outcome(ended)
 
 
-def _name_outcome(ended: job.Result) -> str:
+def _name_outcome(ended: dispatch.Result) -> str:
     match ended:
-        case job.Skipped():
+        case Skipped():
             return "skipped"
-        case job.Finished(outcome=outcome):
+        case Finished(outcome=outcome):
             return str(outcome.status)
-        case job.Told():
+        case Told():
             return "told"
-        case job.Settled():
+        case Settled():
             return "settled"
-        case job.Counted():
+        case Counted():
             return "counted"
 
 
@@ -148,7 +150,7 @@ def _handle_failure(
     entry: Entry, error: SandpiperError, deps: Deps, later: Callable[[Trigger, float], None]
 ) -> str:
     name = trigger_id(entry.trigger)
-    busy = isinstance(error, job.Busy | job.Early)
+    busy = isinstance(error, Busy | results.Early)
     if not error.transient or entry.tries >= MAX_TRIES:
         deps.journal.park_entry(entry, str(error))
         return "parked"
@@ -162,6 +164,6 @@ def _handle_failure(
 
 def _retry_delay(entry: Entry, error: SandpiperError) -> float:
     """Seconds until the trigger is tried again."""
-    if isinstance(error, job.Early):
+    if isinstance(error, results.Early):
         return error.seconds
-    return BUSY_WAIT if isinstance(error, job.Busy) else min(2.0 ** (entry.tries + 1), LONGEST_WAIT)
+    return BUSY_WAIT if isinstance(error, Busy) else min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

@@ -8,7 +8,7 @@ import logging
 import threading
 
 from worker.core.ports import Clock, SessionStore
-from worker.core.records import RECORD
+from worker.core.ports.records import RECORD
 from worker.errors import StoreError
 
 log = logging.getLogger("sandpiper.leases")

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from worker.core.ports import Clock
-from worker.core.records import RECORD, Records
+from worker.core.ports.records import RECORD, Records
 from worker.core.triggers import Reacted, Replied, Trigger, from_message, to_message, trigger_id
 from worker.errors import StoreError
 from worker.queue.leases import Leases

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 
 from worker.core.ports import Claim, Clock, SessionKey, SessionStore
-from worker.core.records import RECORD
+from worker.core.ports.records import RECORD
 from worker.errors import HandedOver, LeaseLost, StoreError
 from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from worker.core.records import RECORD, Records
+from worker.core.ports.records import RECORD, Records
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id

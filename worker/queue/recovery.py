@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from worker.core.events import Backlog, Watcher, unwatched
 from worker.core.ports import Clock
-from worker.core.progress import Backlog, Watcher, unwatched
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import Journal, State, StoredEntry, get_project_id

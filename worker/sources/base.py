@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from worker.arguments import Arguments
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.ports import Document, DocumentKind
-from worker.core.redacted_values import Redacted
+from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources.evidence import KeptPlace
-from worker.sources.packing import Packed, repacked
-from worker.sources.reader import Reader
-from worker.sources.redactions import Redactions
-from worker.sources.revealed import revealed
+from worker.sources.files.packing import Packed, repacked
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.job_logs.visible_characters import revealed
+from worker.sources.session_reader import Reader
 
 A = TypeVar("A", bound=Arguments)
 

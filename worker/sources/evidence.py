@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from worker.core import logs
-from worker.core.places import RequestFile, TaskStep, called
-from worker.core.redacted_values import Redacted
+from worker.core.logs import trace
+from worker.core.ports.evidence import RequestFile, TaskStep, called
+from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError, StoreError
 
 MAX_DOCUMENT = 32 * 1024 * 1024
@@ -94,7 +94,7 @@ class Evidence:
         packed = self._find(place).packed
         unpacker = zlib.decompressobj()
         try:
-            return logs.split(unpacker.decompress(packed, MAX_DOCUMENT))
+            return trace.split(unpacker.decompress(packed, MAX_DOCUMENT))
         except zlib.error as error:
             raise SourceError("what was kept of it is damaged") from error
 

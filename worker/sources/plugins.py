@@ -12,7 +12,7 @@ from typing import Any
 from worker.arguments import Arguments
 from worker.errors import UNFORESEEN, ConfigError, SourceError
 from worker.sources.base import RawDocument, SourceDef
-from worker.sources.reader import Reader
+from worker.sources.session_reader import Reader
 
 GROUP = "sandpiper.sources"
 

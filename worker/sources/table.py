@@ -12,31 +12,31 @@ from typing import Any
 import httpx
 
 from worker.arguments import Arguments, parse, schema
-from worker.core.hostile import one_line, visible
-from worker.core.messages import ToolSpec
+from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import Document, Source
-from worker.core.redacted_values import Redacted
+from worker.core.text.redacted_values import Redacted
+from worker.core.text.untrusted import one_line, visible
 from worker.errors import UNFORESEEN, ConfigError, SourceError
-from worker.sources.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
 from worker.sources.base import RawDocument, SourceDef, redacted_document
-from worker.sources.branch_pipelines import BRANCH_PIPELINES
-from worker.sources.cache import Cache
-from worker.sources.ci_config import CI_CONFIG
-from worker.sources.compare import COMPARE
-from worker.sources.discussions import DISCUSSIONS
-from worker.sources.file import FILE
-from worker.sources.job_history import JOB_RUNS, LAST_GREEN_LOG
-from worker.sources.job_log import JOB_LOG
-from worker.sources.mr_commits import MR_COMMITS
-from worker.sources.mr_details import MR_DETAILS
-from worker.sources.mr_diff import MR_DIFF
-from worker.sources.pipeline_jobs import PIPELINE_JOBS
-from worker.sources.reader import Reader
-from worker.sources.search import SEARCH
-from worker.sources.source_archive import SOURCE_ARCHIVE
-from worker.sources.statuses import STATUSES
-from worker.sources.test_report import TEST_REPORT
-from worker.sources.tree import TREE
+from worker.sources.document_cache import Cache
+from worker.sources.files.artifacts import ALL_ARTIFACTS, ARTIFACT, LIST_ARTIFACTS
+from worker.sources.job_logs.source import JOB_LOG
+from worker.sources.merge_request.commits import MR_COMMITS
+from worker.sources.merge_request.details import MR_DETAILS
+from worker.sources.merge_request.diff import MR_DIFF
+from worker.sources.merge_request.discussions import DISCUSSIONS
+from worker.sources.pipelines.branch_pipelines import BRANCH_PIPELINES
+from worker.sources.pipelines.commit_statuses import STATUSES
+from worker.sources.pipelines.job_runs import JOB_RUNS, LAST_GREEN_LOG
+from worker.sources.pipelines.pipeline_jobs import PIPELINE_JOBS
+from worker.sources.pipelines.test_report import TEST_REPORT
+from worker.sources.repository.archive import SOURCE_ARCHIVE
+from worker.sources.repository.ci_config import CI_CONFIG
+from worker.sources.repository.compare import COMPARE
+from worker.sources.repository.file import FILE
+from worker.sources.repository.search import SEARCH
+from worker.sources.repository.tree import TREE
+from worker.sources.session_reader import Reader
 
 Rows = Sequence[SourceDef[Any]]
 

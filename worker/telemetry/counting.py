@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from worker.core.context import Context, Status
-from worker.core.progress import (
+from worker.core.conversation.context import Context, Status
+from worker.core.events import (
     Backlog,
     Begun,
     Event,
@@ -17,7 +17,7 @@ from worker.core.progress import (
     Voted,
     Watcher,
 )
-from worker.core.verdict import Verdict
+from worker.core.failure.verdict import Verdict
 from worker.telemetry.metrics import Metrics
 
 _ORIGINS = ("rule", "known")

@@ -5,9 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from worker.core.events import Event
 from worker.core.ports import Model
-from worker.core.progress import Event
-from worker.deps import Deps
 from worker.errors import ConfigError, ModelError
 from worker.sessions.objects import Objects
 from worker.telemetry.counting import watcher
@@ -19,6 +18,7 @@ from worker.telemetry.wrapped import (
     CountedModel,
     CountedObjects,
 )
+from worker.turns.parts import Deps
 
 if TYPE_CHECKING:
     from worker.telemetry.traces import Traces

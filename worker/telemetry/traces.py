@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from worker.core.events import Asking, Begun, Event, Left, ToolRan, TurnEnded
 from worker.core.ports import Model, Reply, Request
-from worker.core.progress import Asking, Begun, Event, Left, ToolRan, TurnEnded
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
 from worker.models.wrapper import ModelWrapper

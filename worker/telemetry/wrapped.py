@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from prometheus_client import Histogram
 
 from sandbox.base import Driver, ExecResult, Sandbox, SandboxError, SandboxGone
-from worker.core.aftermath import load_after
-from worker.core.context import NoteRef, Subject
-from worker.core.gitlab import Forge, OwnNote, Position, Votes
-from worker.core.identity import Marker
-from worker.core.messages import ToolSpec
+from worker.core.conversation.context import NoteRef, Subject
+from worker.core.conversation.messages import ToolSpec
+from worker.core.failure.aftermath import load_after
+from worker.core.failure.jobs import Survey
 from worker.core.ports import Captures, FailedJob, Model, Reply, Request, Toolbox
-from worker.core.survey import Survey
-from worker.deps import Kit
+from worker.core.ports.gitlab import Forge, OwnNote, Position, Votes
+from worker.core.session_id import Marker
 from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects, Stored
 from worker.telemetry.metrics import Metrics
+from worker.turns.parts import Kit
 
 _AFTER = "/after.json"
 _KILLED = 137

@@ -7,10 +7,10 @@ from typing import Any, Generic
 
 from sandbox.base import Sandbox, SandboxError, SandboxGone
 from worker.arguments import A, schema
-from worker.core.hostile import one_line
-from worker.core.messages import ToolSpec
+from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import Source
-from worker.core.preview import LIMIT
+from worker.core.text.preview import LIMIT
+from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
 
 MAX_TOLD = 300

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.base import DATA, OUT, SandboxLimit
-from worker.core import logs
+from worker.core.logs import trace
 from worker.core.ports import (
     GREEN,
     INSTALLED,
@@ -16,7 +16,7 @@ from worker.core.ports import (
     Document,
     DocumentKind,
 )
-from worker.core.preview import head_and_tail, most_shown
+from worker.core.text.preview import head_and_tail, most_shown
 from worker.errors import ArgumentError
 from worker.tools.base import Bench, Made
 
@@ -140,7 +140,7 @@ def preview(document: Document, limit: int) -> str:
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:
-        return logs.preview(document.data, limit)
+        return trace.preview(document.data, limit)
     return head_and_tail(document.data.decode(errors="replace"), limit)
 
 

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import groupby
 
 from worker.arguments import parse
-from worker.core.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
-from worker.core.redacted_values import redact_values
 from worker.core.spelling import meant
+from worker.core.text.redacted_values import redact_values
 from worker.errors import ArgumentError
 from worker.tools import base, documents, fetch
 from worker.tools.base import Bench, Made

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from worker.core.commands import addressed
-from worker.core.identity import find_marker
+from worker.core.comment_commands import addressed
+from worker.core.session_id import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.webhook.events import (
     EmojiEvent,

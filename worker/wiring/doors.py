@@ -7,7 +7,7 @@ from functools import partial
 
 from starlette.applications import Starlette
 
-from worker.core.limits import Limits
+from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.core.triggers import Trigger
 from worker.maintenance import missed_pipelines

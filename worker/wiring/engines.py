@@ -11,9 +11,9 @@ from sandbox.docker import DockerDriver
 from sandbox.soon import POOL_LIFETIME, Pool
 from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
-from worker.conversation import CLAIM_MARGIN
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
+from worker.turns.session import CLAIM_MARGIN
 
 log = logging.getLogger("sandpiper.sandbox")
 

@@ -6,25 +6,25 @@ from functools import partial
 from secrets import token_hex
 
 from worker import playbook
-from worker.budget import Budget
-from worker.core.gitlab import Forge
-from worker.core.hostile import visible
-from worker.core.known import Settings as KnownSettings
-from worker.core.limits import Limits
-from worker.core.redact import Redactor
-from worker.deps import Deps, NoteOptions
+from worker.core.conversation.limits import Limits
+from worker.core.failure.known import Settings as KnownSettings
+from worker.core.ports.gitlab import Forge
+from worker.core.text.redact import Redactor
+from worker.core.text.untrusted import visible
 from worker.errors import ForgeError
-from worker.forge.checked import CheckedForge
-from worker.forge.dry import DryForge
-from worker.forge.gitlab import GitLabForge
+from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.gitlab.writer import GitLabForge
 from worker.models.fallback import FallbackModel
 from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
-from worker.sources.client import ReadClient
-from worker.sources.desk import GitLabDesk
-from worker.sources.policy import Policy
+from worker.sources.api.client import ReadClient
+from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.policy import Policy
 from worker.telemetry.parts import Telemetry
+from worker.turns.day_budget import Budget
+from worker.turns.parts import Deps, NoteOptions
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import published
 from worker.wiring.engines import SandboxTools, sandboxes

@@ -5,26 +5,26 @@ from dataclasses import dataclass
 from functools import partial
 
 from sandbox.base import Sandbox
-from worker.core.context import Subject
-from worker.core.messages import ToolSpec
+from worker.core.conversation.context import Subject
+from worker.core.conversation.messages import ToolSpec
+from worker.core.failure.jobs import Survey
 from worker.core.ports import Captures, FailedJob, Source, Toolbox
-from worker.core.redact import Redactor
-from worker.core.survey import Survey
-from worker.deps import Kit
+from worker.core.text.redact import Redactor
 from worker.playbook import Workflow
 from worker.settings import Settings
-from worker.sources.captured import Captured
-from worker.sources.client import ReadClient
-from worker.sources.failures import failed_jobs
-from worker.sources.konflux import Tenant, open_konflux
+from worker.sources.api.client import ReadClient
+from worker.sources.captures import Captured
+from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.plugins import installed
-from worker.sources.reader import Reader
-from worker.sources.survey import survey
+from worker.sources.session_reader import Reader
+from worker.sources.survey.failures import failed_jobs
+from worker.sources.survey.reader import survey
 from worker.sources.table import Rows, bind, joined, notes
-from worker.sources.testing_farm import open_testing_farm
+from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import Bench
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, offered
+from worker.turns.parts import Kit
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
 from worker import settings as settings_module
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, tracing

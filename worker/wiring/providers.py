@@ -1,10 +1,10 @@
 """The models, and the breakers of their providers."""
 
-from worker.models import breaker
 from worker.models.base import Dialect
-from worker.models.catalogue import Catalogue
-from worker.models.catalogue_entries import extended
-from worker.models.client import HttpModel, Told, untold
+from worker.models.catalogue.built_in import Catalogue
+from worker.models.catalogue.operator_entries import extended
+from worker.models.http import breaker
+from worker.models.http.client import HttpModel, Told, untold
 from worker.models.table import build
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry

@@ -7,17 +7,17 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
-from worker.core.context import NoteRef, Outcome, Status, Subject
+from worker.core.conversation.context import NoteRef, Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse, said
-from worker.core.hostile import visible
-from worker.core.identity import Marker, find_marker
-from worker.core.places import JobLog, Place
-from worker.core.redact import Redactor
-from worker.forge import note
-from worker.forge.checked import CheckedForge
-from worker.forge.dry import DryForge
-from worker.forge.finish import find_kept_back
-from worker.forge.lint import hosts_of
+from worker.core.ports.evidence import JobLog, Place
+from worker.core.session_id import Marker, find_marker
+from worker.core.text.redact import Redactor
+from worker.core.text.untrusted import visible
+from worker.forge.defence.finish import find_kept_back
+from worker.forge.defence.lint import hosts_of
+from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.text import note
 
 pytestmark = pytest.mark.attack("redaction")
 

@@ -1,8 +1,8 @@
 from tests.contexts import call
 from worker.cli.live import line
-from worker.core.context import Outcome, Status
-from worker.core.messages import Usage
-from worker.core.progress import Answered, Asking, Stage, ToolRan, TurnEnded
+from worker.core.conversation.context import Outcome, Status
+from worker.core.conversation.messages import Usage
+from worker.core.events import Answered, Asking, Stage, ToolRan, TurnEnded
 
 
 def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from tests.contexts import SUBJECT, context
 from worker.cli.sessions import find_sessions, read_rows
-from worker.core import history, recent
-from worker.core.context import Context, Outcome, Status
-from worker.core.limits import Spent
+from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.context import Context, Outcome, Status
+from worker.core.conversation.limits import Spent
 from worker.core.ports import SessionKey
 from worker.sessions.folder import Folder, FolderStore
 from worker.sessions.objects import Stored
@@ -48,9 +48,9 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
 def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     """Put it into the store as a turn that has ended."""
     key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
-    store.commit(key, 0, history.dump(stored))
+    store.commit(key, 0, context_json.dump(stored))
     if listed:
-        store.recent.put(key, 0, stored.spent.started_at, recent.dump(recent.row(stored)))
+        store.recent.put(key, 0, stored.spent.started_at, turn_row.dump(turn_row.row(stored)))
     return key
 
 
@@ -85,8 +85,8 @@ def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> No
     store = FolderStore(tmp_path)
     key = keep(store, made(1))
     reply = replace(made(1), turn=1, spent=Spent(started_at=9.0))
-    store.commit(key, 1, history.dump(reply))
-    store.recent.put(key, 1, 9.0, recent.dump(recent.row(reply)))
+    store.commit(key, 1, context_json.dump(reply))
+    store.recent.put(key, 1, 9.0, turn_row.dump(turn_row.row(reply)))
     keep(store, made(2))
     rows = list(read_rows(store, find_sessions(store, store.recent)))
     assert [(row["session"], row["turns"]) for row in rows] == [

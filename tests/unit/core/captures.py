@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from worker.core.places import Place, called
+from worker.core.ports.evidence import Place, called
 from worker.errors import SourceError
 
 

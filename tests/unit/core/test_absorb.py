@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import call, called, context
-from worker.core.absorb import absorb, halt
-from worker.core.context import CallCost
-from worker.core.decide import Ask
-from worker.core.limits import Dimension
-from worker.core.messages import Assistant, Usage, User, WireForm
+from worker.core.conversation.absorb import absorb, halt
+from worker.core.conversation.context import CallCost
+from worker.core.conversation.decide import Ask
+from worker.core.conversation.limits import Dimension
+from worker.core.conversation.messages import Assistant, Usage, User, WireForm
+from worker.core.conversation.repair import close_calls, unavailable
 from worker.core.ports import Reply, StopReason
-from worker.core.repair import close_calls, unavailable
 
 PLAIN = Reply(
     text="because",
@@ -181,7 +181,7 @@ def test_orphaned_calls_are_answered_so_that_the_history_can_be_sent_again() -> 
 
 
 def test_what_sources_could_not_give_is_listed_once() -> None:
-    from worker.core.messages import ToolResult
+    from worker.core.conversation.messages import ToolResult
 
     batch = '{"results": [{"source": "s", "unavailable": "404"}, {"saved_to": "/tmp/data/x"}]}'
     single = '{"unavailable": "rate limited"}'

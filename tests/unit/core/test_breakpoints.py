@@ -2,8 +2,8 @@
 
 import pytest
 
-from worker.core.breakpoints import LIFETIME, Placement, Plan, place, plan
-from worker.core.context import CacheMark
+from worker.core.conversation.cache_marks import LIFETIME, Placement, Plan, place, plan
+from worker.core.conversation.context import CacheMark
 
 STEPS = [
     ("T1: U1·B2", 1, False, Placement((0,), 0)),

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from worker.core.commands import MAX_TEXT, Asked, Command, Question, addressed, parse, usage
+from worker.core.comment_commands import MAX_TEXT, Asked, Command, Question, addressed, parse, usage
 
 BOT = "project_501_bot_4c2e"
 HELP, STOP, STATUS = Command("help"), Command("stop"), Command("status")

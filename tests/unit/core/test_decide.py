@@ -1,10 +1,10 @@
 import pytest
 
 from tests.contexts import answered, call, called, context
-from worker.core.context import Outcome, Status
-from worker.core.decide import Act, Ask, Next, Stop, asked, decide
-from worker.core.limits import Dimension, Limits, Spent
-from worker.core.messages import Assistant, ToolResult, User
+from worker.core.conversation.context import Outcome, Status
+from worker.core.conversation.decide import Act, Ask, Next, Stop, asked, decide
+from worker.core.conversation.limits import Dimension, Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolResult, User
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 EVENT = User("event")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.error_lines import error_lines
+from worker.core.logs.error_lines import error_lines
 
 TELL = [
     "FAILED tests/test_pool.py::test_late - AssertionError: assert ['late']",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.attacks.redaction.documents import PLACES, TOKENS
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 
 pytestmark = pytest.mark.attack("redaction")
 

@@ -3,15 +3,15 @@
 import pytest
 
 from tests.unit.core.failure_pairs import TOOLS, Pair, pairs
-from worker.core import logs
-from worker.core.signature import signature
-from worker.core.survey import TOLD
+from worker.core.failure.jobs import TOLD
+from worker.core.logs import trace
+from worker.core.logs.signature import signature
 
 PAIRS = tuple(pairs())
 
 
 def _key(log: str) -> str:
-    return signature(logs.preview(logs.clean(log.encode()), TOLD).split("\n")).key
+    return signature(trace.preview(trace.clean(log.encode()), TOLD).split("\n")).key
 
 
 def test_the_table_has_pairs_enough_of_each_kind() -> None:

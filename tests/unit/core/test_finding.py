@@ -3,7 +3,7 @@
 import pytest
 
 from worker.core.finding import Evidence, Finding, Verdict, parse
-from worker.core.places import JobLog
+from worker.core.ports.evidence import JobLog
 
 ANSWER = """\
 ## Verdict

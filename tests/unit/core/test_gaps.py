@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.contexts import called, context
+from worker.core.conversation.messages import ToolResult, User
 from worker.core.finding import Finding, Verdict
-from worker.core.gaps import USUAL, filled, untold
-from worker.core.messages import ToolResult, User
+from worker.core.finding.missing_evidence import USUAL, filled, untold
 
 ABSTAINS = Finding(Verdict.ABSTAIN)
 

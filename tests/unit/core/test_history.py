@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.contexts import call, context
-from worker.core import history
-from worker.core.context import CacheMark, CallCost, NoteRef, Outcome, Status
-from worker.core.limits import Dimension, Spent
-from worker.core.messages import Assistant, ToolResult, Usage, User, WireForm
+from worker.core.conversation import context_json
+from worker.core.conversation.context import CacheMark, CallCost, NoteRef, Outcome, Status
+from worker.core.conversation.limits import Dimension, Spent
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User, WireForm
 
 FULL = context(
     User("event ✓"),
@@ -37,23 +37,23 @@ FULL = context(
 
 
 def test_a_session_survives_the_store_unchanged() -> None:
-    assert history.load(history.dump(FULL)) == FULL
-    assert history.load(history.dump(context())) == context()
+    assert context_json.load(context_json.dump(FULL)) == FULL
+    assert context_json.load(context_json.dump(context())) == context()
 
 
 def test_a_dumper_that_goes_on_writes_what_a_fresh_one_would() -> None:
-    dumper = history.Dumper()
+    dumper = context_json.Dumper()
     steps = [replace(FULL, messages=FULL.messages[:count]) for count in (1, 3, 4, 2, 4)]
     steps.append(replace(FULL, system="another", tools=()))
     steps += [replace(FULL, model="p/n"), replace(FULL, turn=2), replace(FULL, note=None)]
     steps += [replace(FULL, answered=(1,)), replace(FULL, outcome=None), FULL]
     for step in steps:
-        assert dumper.dump(step) == history.dump(step)
-        assert history.load(dumper.dump(step)) == step
+        assert dumper.dump(step) == context_json.dump(step)
+        assert context_json.load(dumper.dump(step)) == step
 
 
 def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
-    stored = json.loads(history.dump(FULL))
+    stored = json.loads(context_json.dump(FULL))
     assert stored["schema"] == 1
     assert [message["role"] for message in stored["messages"]] == [
         "user",
@@ -78,18 +78,21 @@ def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
         (b"{}", "schema"),
         (b'{"schema": 2}', "schema 2"),
         (b'{"schema": "1"}', "schema 1"),
-        (history.dump(FULL)[:-20], "cannot be read"),
-        (history.dump(FULL).replace(b'"role": "tool"', b'"role": "root"'), "unknown role 'root'"),
-        (history.dump(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
+        (context_json.dump(FULL)[:-20], "cannot be read"),
+        (
+            context_json.dump(FULL).replace(b'"role": "tool"', b'"role": "root"'),
+            "unknown role 'root'",
+        ),
+        (context_json.dump(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
     ],
 )
 def test_bytes_that_are_no_session_are_refused_with_the_reason(data: bytes, says: str) -> None:
-    with pytest.raises(history.HistoryError, match=says):
-        history.load(data)
+    with pytest.raises(context_json.HistoryError, match=says):
+        context_json.load(data)
 
 
 def test_a_session_stored_by_the_first_schema_is_read() -> None:
-    stored = history.load((Path(__file__).parent / "schema_1.json").read_bytes())
+    stored = context_json.load((Path(__file__).parent / "schema_1.json").read_bytes())
     assert (stored.turn, stored.turn_start, stored.answered) == (1, 4, (5,))
     assert [type(message).__name__ for message in stored.messages] == [
         *("User", "Assistant", "ToolResult", "Assistant", "User", "Assistant")
@@ -98,4 +101,4 @@ def test_a_session_stored_by_the_first_schema_is_read() -> None:
     assert stored.outcome.text == "Because."
     assert [each.cost_usd for each in stored.calls] == [0.2, None]
     assert (stored.lost, stored.rested) == ((), False)
-    assert history.load(history.dump(stored)) == stored
+    assert context_json.load(context_json.dump(stored)) == stored

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from worker.core.hosts import LEFT_OUT, without_hosts
-from worker.core.rules import RULES
+from worker.core.failure.rules import RULES
+from worker.core.text.foreign_addresses import LEFT_OUT, without_hosts
 
 OWN = {"gitlab.example.com:8443"}
 

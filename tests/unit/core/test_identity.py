@@ -1,6 +1,6 @@
 import pytest
 
-from worker.core.identity import Marker, find_marker, session_id
+from worker.core.session_id import Marker, find_marker, session_id
 from worker.core.triggers import PipelineFailed, Replied, from_message, to_message, trigger_id
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.installed import MOST, find_differences, find_versions
+from worker.core.logs.installed_versions import MOST, find_differences, find_versions
 
 LINES = [
     ("Successfully installed attrs-25.3.0 click-8.1.8", "pip", "click", "8.1.8"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.kinds import changes_dependency, is_ci, is_dependency, is_docs
+from worker.core.failure.file_kinds import changes_dependency, is_ci, is_dependency, is_docs
 
 CASES = [
     (".gitlab-ci.yml", "ci"),

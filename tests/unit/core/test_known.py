@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from worker.core import known
+from worker.core.failure import known
+from worker.core.failure.jobs import Failing, Group, Survey
+from worker.core.failure.known import DAY, Finding, Known, Settings, Sighting
+from worker.core.failure.verdict import Ruling
 from worker.core.finding import Verdict
-from worker.core.known import DAY, Finding, Known, Settings, Sighting
-from worker.core.survey import Failing, Group, Survey
-from worker.core.verdict import Ruling
 
 KEY = "0123456789abcdef"
 NOW = 1_795_000_000.0

@@ -1,7 +1,7 @@
 from itertools import product
 
 from tests.contexts import answered, called
-from worker.core.messages import (
+from worker.core.conversation.messages import (
     Assistant,
     Message,
     ToolResult,

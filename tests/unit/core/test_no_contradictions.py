@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 
 from tests.unit.core.verdict_cases import BASE, NEW, OLD, facts, on, run, target
-from worker.core.facts import Change, Facts, Run, Target
-from worker.core.record import recorded
-from worker.core.survey import Failing, Group, Hit, Ruled, Survey
-from worker.core.survey_text import tell_survey
-from worker.core.verdict import Verdict, ruled
+from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.facts import Change, Facts, Run, Target
+from worker.core.failure.jobs import Failing, Group, Hit, Ruled, Survey
+from worker.core.failure.survey_text import tell_survey
+from worker.core.failure.verdict import Verdict, ruled
 
 DENIALS = (
     (r'settled as "flaky"', r"it fails there in the same way since"),

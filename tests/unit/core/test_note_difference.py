@@ -2,8 +2,8 @@
 
 import pytest
 
-from worker.core.note_difference import MAX_LINE, MOST_LINES, Difference, compare_note
-from worker.core.prompts import tell_posted
+from worker.core.conversation.posted_note import MAX_LINE, MOST_LINES, Difference, compare_note
+from worker.core.conversation.prompts import tell_posted
 
 MARKER = "<!-- sandpiper:session=0123456789abcdef0123 turn=0 -->"
 ANSWER = """\

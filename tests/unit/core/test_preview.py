@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from worker.core.preview import LIMIT, head_and_tail, most_shown
+from worker.core.text.preview import LIMIT, head_and_tail, most_shown
 
 
 def test_what_fits_is_shown_as_it_is() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.preview_diff import number_diff, preview_diff
+from worker.core.text.preview_diff import number_diff, preview_diff
 
 SMALL = """\
 1 file changed

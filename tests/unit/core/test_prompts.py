@@ -1,8 +1,8 @@
 import pytest
 
-from worker.core import prompts
-from worker.core.decide import Ask
-from worker.core.limits import Dimension
+from worker.core.conversation import prompts
+from worker.core.conversation.decide import Ask
+from worker.core.conversation.limits import Dimension
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:

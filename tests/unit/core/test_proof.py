@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.core.captures import Held
 from worker.core.finding import Evidence, Finding, Unproven, Verdict, failures, parse, prove, said
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 LOG, FILE = JobLog(7), RepoFile("src/a.py")
 

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from worker.core.finding import Evidence, Prose, parse, scan
-from worker.core.places import (
+from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,
     Place,

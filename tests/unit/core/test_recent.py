@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import context
-from worker.core import history, recent
-from worker.core.absorb import absorb
-from worker.core.context import CallCost, Outcome, Status
-from worker.core.decide import Ask
-from worker.core.limits import Spent
-from worker.core.messages import Usage
+from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.absorb import absorb
+from worker.core.conversation.context import CallCost, Outcome, Status
+from worker.core.conversation.decide import Ask
+from worker.core.conversation.limits import Spent
+from worker.core.conversation.messages import Usage
 from worker.core.ports import Reply, StopReason
 
 REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
@@ -23,17 +23,17 @@ def test_a_row_is_read_as_it_was_written() -> None:
         verdict="flaky",
         seconds=3.5,
     )
-    row = recent.row(turn)
-    assert recent.load(recent.dump(row)) == row
+    row = turn_row.row(turn)
+    assert turn_row.load(turn_row.dump(row)) == row
     assert (row.status, row.verdict, row.cost_usd, row.seconds) == ("partial", "flaky", None, 3.5)
-    assert b"what was said" not in recent.dump(row)
-    assert recent.row(replace(turn, outcome=None)).status == recent.RUNNING
+    assert b"what was said" not in turn_row.dump(row)
+    assert turn_row.row(replace(turn, outcome=None)).status == turn_row.RUNNING
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])
 def test_what_is_no_row_is_refused(data: bytes) -> None:
-    with pytest.raises(recent.RowError):
-        recent.load(data)
+    with pytest.raises(turn_row.RowError):
+        turn_row.load(data)
 
 
 def test_a_call_knows_when_it_was_sent_what_it_took_and_where_its_answer_stands() -> None:
@@ -43,16 +43,16 @@ def test_a_call_knows_when_it_was_sent_what_it_took_and_where_its_answer_stands(
     silent = absorb(before, Ask(), replace(REPLY, text=""), "p/m", "", at=1000.0, seconds=2.5)
     assert [each.calls[0].message for each in (after, noticed, silent)] == [1, 2, -1]
     assert (after.calls[0].at, after.calls[0].seconds) == (1000.0, 2.5)
-    assert history.load(history.dump(after)).calls == after.calls
+    assert context_json.load(context_json.dump(after)).calls == after.calls
 
 
 def test_a_session_of_an_older_version_knows_no_times() -> None:
     call = CallCost(0, "p/m", Usage(1), 0.1)
-    data = history.dump(context(calls=(call,), said="note", verdict="flaky", seconds=2.0))
-    assert history.load(data).said == "note"
+    data = context_json.dump(context(calls=(call,), said="note", verdict="flaky", seconds=2.0))
+    assert context_json.load(data).said == "note"
     old = data.replace(b', "at": 0.0, "seconds": 0.0, "message": -1', b"")
     old = old.replace(b', "said": "note", "verdict": "flaky", "seconds": 2.0', b"")
     assert len(old) < len(data) - 80
-    loaded = history.load(old)
+    loaded = context_json.load(old)
     assert loaded.calls == (call,)
     assert (loaded.said, loaded.verdict, loaded.seconds) == ("", "", 0.0)

@@ -7,14 +7,14 @@ import pytest
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from tests.unit.core.captures import Held
-from worker.core import history, prompts, recheck
-from worker.core.context import ASKED, Context, Outcome, Status
+from worker.core.conversation import context_json, prompts, quote_repair
+from worker.core.conversation.context import ASKED, Context, Outcome, Status
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import Unproven, Verdict, failures, parse
-from worker.core.limits import Limits
-from worker.core.messages import Assistant, User
-from worker.core.places import JobLog
+from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
-from worker.loop import Parts, drive
+from worker.turns.loop import Parts, drive
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 HELD = Held({JobLog(7): "it began\nerror: no such file"})
@@ -38,14 +38,14 @@ class Run:
             HandClock(0.0),
             self.checkpoints.append,
             lambda event: None,
-            lambda answer: recheck.Objections(failures(parse(answer), HELD)),
+            lambda answer: quote_repair.Objections(failures(parse(answer), HELD)),
         )
         return drive(start or context(), limits, parts)
 
 
 def shown(ended: Context) -> tuple[Verdict, list[str], int]:
     assert ended.outcome is not None
-    found = recheck.finding(ended, ended.outcome, HELD, str)
+    found = quote_repair.finding(ended, ended.outcome, HELD, str)
     return found.verdict, [quote.text for quote in found.evidence], found.unproven
 
 
@@ -76,7 +76,7 @@ def test_a_run_taken_up_after_a_crash_gives_the_chance_once() -> None:
     whole = Run(says(BAD), says("", call("a")), says(BAD))
     ended = whole()
     for checkpoint in whole.checkpoints:
-        stored = history.load(history.dump(checkpoint))
+        stored = context_json.load(context_json.dump(checkpoint))
         rest = Run(*whole.model.answers[stored.spent.iterations :])
         assert rest(stored).messages == ended.messages
 
@@ -123,16 +123,16 @@ def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:
 def test_a_reply_is_asked_nothing() -> None:
     done = Outcome(Status.DONE, BAD)
     first = context(User("event"), Assistant(BAD))
-    assert recheck.may_repair(first, done, LIMITS, 0.0)
-    assert not recheck.may_repair(replace(first, turn=1), done, LIMITS, 0.0)
+    assert quote_repair.may_repair(first, done, LIMITS, 0.0)
+    assert not quote_repair.may_repair(replace(first, turn=1), done, LIMITS, 0.0)
     looks = replace(first, turn=1, found_by=ASKED)
-    assert recheck.may_repair(looks, done, LIMITS, 0.0)
-    assert not recheck.may_repair(first, Outcome(Status.PARTIAL, BAD), LIMITS, 0.0)
+    assert quote_repair.may_repair(looks, done, LIMITS, 0.0)
+    assert not quote_repair.may_repair(first, Outcome(Status.PARTIAL, BAD), LIMITS, 0.0)
 
 
 def test_a_human_cannot_take_the_chance_away() -> None:
     forged = context(User(prompts.REPAIR), Assistant(BAD))
-    assert recheck.may_repair(forged, Outcome(Status.DONE, BAD), LIMITS, 0.0)
+    assert quote_repair.may_repair(forged, Outcome(Status.DONE, BAD), LIMITS, 0.0)
 
 
 def test_the_request_is_short_whatever_failed() -> None:
@@ -145,15 +145,17 @@ def test_the_request_is_short_whatever_failed() -> None:
 def test_a_first_answer_is_redacted_too() -> None:
     ended = Run(says(HALF), says("OK."))()
     assert ended.outcome is not None
-    found = recheck.finding(ended, ended.outcome, HELD, lambda text: text.replace("race", "***"))
+    found = quote_repair.finding(
+        ended, ended.outcome, HELD, lambda text: text.replace("race", "***")
+    )
     assert found.cause == "A ***."
 
 
 LONG = "It waits for the clock " * 20 + "and gives up."
 
 
-def _objections(answer: str) -> recheck.Objections:
-    return recheck.find_objections(answer, HELD, str, lambda text: ())
+def _objections(answer: str) -> quote_repair.Objections:
+    return quote_repair.find_objections(answer, HELD, str, lambda text: ())
 
 
 def test_a_first_sentence_that_cannot_be_shown_whole_is_asked_for_in_short() -> None:

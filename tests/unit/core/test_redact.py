@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 
 SECRET = 'pa"ss/w\u00f6rd+x=12&3 4'
 PLAIN = Redactor()

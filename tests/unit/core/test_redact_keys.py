@@ -9,8 +9,8 @@ import pytest
 from tests.attacks.redaction import BASE64, find_left
 from tests.attacks.redaction import make_random as made
 from tests.attacks.redaction.private_keys import KEY_CASES, KEYS, PREFIXES, KeyCase
-from worker.core.redact import Redactor
-from worker.core.redacting import redacted
+from worker.core.text.redact import Redactor
+from worker.core.text.redact_stream import redacted
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()

@@ -9,8 +9,8 @@ import pytest
 from tests.attacks.redaction import find_left
 from tests.attacks.redaction.harmless import HARMLESS
 from tests.attacks.redaction.values import SECRETS, TOKENS
-from worker.core.redact import Redactor
-from worker.core.redacting import redacted
+from worker.core.text.redact import Redactor
+from worker.core.text.redact_stream import redacted
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()

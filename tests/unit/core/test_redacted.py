@@ -1,5 +1,5 @@
-from worker.core.redact import KINDS
-from worker.core.redacted import by_document, count_all, counts, words
+from worker.core.text.redact import KINDS
+from worker.core.text.redaction_counts import by_document, count_all, counts, words
 
 
 def test_kinds_and_counts_are_told_in_words() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.attacks.redaction.documents import PLACES, TOKENS
 from worker.core.ports import Document
-from worker.core.redact import Redactor
-from worker.core.redacted_values import Redacted, redact_bytes, redact_json, redact_values
+from worker.core.text.redact import Redactor
+from worker.core.text.redacted_values import Redacted, redact_bytes, redact_json, redact_values
 
 SHAPES: dict[str, Callable[[str], dict[str, Any]]] = {
     "a value": lambda text: {"description": text},

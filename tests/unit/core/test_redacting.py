@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.core.redact import Redactor
-from worker.core.redacting import redacted
+from worker.core.text.redact import Redactor
+from worker.core.text.redact_stream import redacted
 
 KEY = "\n".join(
     [

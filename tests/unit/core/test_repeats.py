@@ -1,6 +1,6 @@
 from tests.contexts import answered, call
-from worker.core.messages import Assistant, Message, ToolResult, User
-from worker.core.repeats import STOP_AT, repeats
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+from worker.core.conversation.repeated_calls import STOP_AT, repeats
 
 
 def rounds(*arguments: str) -> list[Message]:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from worker.core.rules import RULES, Scene, broken, recognise
-from worker.core.survey import Failing, began
+from worker.core.failure.jobs import Failing, began
+from worker.core.failure.rules import RULES, Scene, broken, recognise
 
 CLEAN = Scene("group/app", "4f0e2d1c" * 5, ("src/app.py",))
 CI_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, (".gitlab-ci.yml", "src/app.py"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.sentences import MAX_TEXT, split_clauses, split_sentences
+from worker.core.text.sentences import MAX_TEXT, split_clauses, split_sentences
 
 
 @pytest.mark.parametrize(

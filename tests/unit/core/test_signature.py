@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.signature import exact_errors, last_words, normalised, signature
+from worker.core.logs.signature import exact_errors, last_words, normalised, signature
 
 PYTEST = """\
 …

@@ -2,8 +2,7 @@
 
 import pytest
 
-from worker.core.gitlab import ChangedFile, Changes, Position
-from worker.core.suggestions import (
+from worker.core.finding.suggestions import (
     MAX_LINES,
     MAX_TEXT,
     Change,
@@ -17,6 +16,7 @@ from worker.core.suggestions import (
     write_in_place,
     write_text,
 )
+from worker.core.ports.gitlab import ChangedFile, Changes, Position
 
 DIFF = """\
 @@ -1,4 +1,5 @@ def total

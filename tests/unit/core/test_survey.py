@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from worker.core import survey
-from worker.core.remarks import remark
-from worker.core.survey import Failing, Group, Hit, Ruled, Survey, grouped
-from worker.core.survey_text import MOST_TOLD, tell_survey, tell_time
-from worker.core.verdict import Ruling, Verdict
+from worker.core.failure import jobs
+from worker.core.failure.jobs import Failing, Group, Hit, Ruled, Survey, grouped
+from worker.core.failure.survey_text import MOST_TOLD, tell_survey, tell_time
+from worker.core.failure.verdict import Ruling, Verdict
+from worker.core.text.remarks import remark
 
 RACE = "12: E   KeyError: 'tide'\n13: FAILED tests/test_tide.py::test_high - KeyError: 'tide'"
 LINT = "3: src/app.py:9:1: error: F401 'os' imported but unused"
@@ -182,8 +182,8 @@ def test_a_survey_comes_back_from_the_store() -> None:
         False,
         ("Passed: job 6 (lint)",),
     )
-    assert survey.load(json.loads(json.dumps(survey.out(made)))) == made
-    assert survey.load(json.loads(json.dumps(survey.out(Survey())))) == Survey()
+    assert jobs.load(json.loads(json.dumps(jobs.out(made)))) == made
+    assert jobs.load(json.loads(json.dumps(jobs.out(Survey())))) == Survey()
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_a_survey_comes_back_from_the_store() -> None:
 )
 def test_what_is_no_survey_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
-        survey.load(survey.out(Survey()) | broken)
+        jobs.load(jobs.out(Survey()) | broken)

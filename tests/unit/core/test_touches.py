@@ -2,7 +2,13 @@
 
 import pytest
 
-from worker.core.touches import MAX_TOUCHES, Changed, added_lines, definitions, touches
+from worker.core.failure.changed_files import (
+    MAX_TOUCHES,
+    Changed,
+    added_lines,
+    definitions,
+    touches,
+)
 
 PROJECT = "team/service"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import call, context
-from worker.core import history
-from worker.core.context import CallCost, Context
-from worker.core.messages import Assistant, Message, ToolResult, Usage, User
-from worker.core.trials import MAX_RUNS, Run, find_runs, is_named
+from worker.core.conversation import context_json
+from worker.core.conversation.context import CallCost, Context
+from worker.core.conversation.messages import Assistant, Message, ToolResult, Usage, User
+from worker.core.finding.trials import MAX_RUNS, Run, find_runs, is_named
 
 LEAVES_OUT = [
     ("other", {"command": "x"}, {"exit_code": 0}),
@@ -77,7 +77,7 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
     ]
     turn = replace(TURN, messages=(*TURN.messages[:-2], *messages))
     assert list(find_runs(turn, changed)) == runs
-    assert list(find_runs(history.load(history.dump(turn)), changed)) == runs
+    assert list(find_runs(context_json.load(context_json.dump(turn)), changed)) == runs
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:

@@ -21,11 +21,12 @@ from tests.unit.core.verdict_cases import (
     run,
     target,
 )
-from worker.core import remarks, verdict
-from worker.core.facts import Facts, Target, Unknown
-from worker.core.record import recorded
-from worker.core.remarks import plain
-from worker.core.verdict import Final, Verdict, final, ruled
+from worker.core.failure import verdict
+from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.facts import Facts, Target, Unknown
+from worker.core.failure.verdict import Final, Verdict, final, ruled
+from worker.core.text import remarks
+from worker.core.text.remarks import plain
 
 
 def _final(case: Case) -> Verdict:

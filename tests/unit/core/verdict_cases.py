@@ -8,9 +8,9 @@ for a wrong answer that the record refutes without knowing the right one.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worker.core.facts import Change, Facts, Run, Target, Unknown
-from worker.core.touches import Touch
-from worker.core.verdict import Verdict
+from worker.core.failure.changed_files import Touch
+from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
+from worker.core.failure.verdict import Verdict
 
 CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
 INFRA, UNKNOWN = Verdict.INFRASTRUCTURE, Verdict.UNKNOWN

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.breakpoints import place
-from worker.core.messages import (
+from worker.core.conversation.cache_marks import place
+from worker.core.conversation.messages import (
     Assistant,
     Message,
     ToolResult,
@@ -29,7 +29,7 @@ from worker.demo.script import (
 )
 from worker.errors import ContextOverflow, ModelError
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
 KEY = "sk-test-0123456789"

@@ -11,7 +11,7 @@ import yaml
 
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.core.redact import Redactor
+from worker.core.text.redact import Redactor
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
 from worker.demo.gitlab.webhook_state import Webhook, Webhooks, delivered

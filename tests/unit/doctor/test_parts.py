@@ -19,7 +19,7 @@ from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
-from worker.core.records import Records, Stored
+from worker.core.ports.records import Records, Stored
 from worker.doctor.base import Check, Line, Patient, Status, good
 from worker.doctor.examine import examine
 from worker.errors import StoreError

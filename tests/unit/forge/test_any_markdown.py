@@ -8,10 +8,10 @@ import pytest
 from tests.unit.forge.grammar import Grammar
 from tests.unit.forge.test_lint import bodies, marked
 from tests.unit.forge.test_note import MARKER, SUBJECT
-from worker.forge import note
-from worker.forge.finish import finish
-from worker.forge.lint import hosts_of, problems
-from worker.forge.neutralise import inline, neutralise
+from worker.forge.defence.finish import finish
+from worker.forge.defence.lint import hosts_of, problems
+from worker.forge.defence.neutralise import inline, neutralise
+from worker.forge.text import note
 
 pytestmark = pytest.mark.attack("note")
 

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.finding import Evidence, Unproven, scan
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.forge.parts import Parts, quote, said, struck
+from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.forge.text.parts import Parts, quote, said, struck
 
 URL = "https://gitlab.example.com/team/app/-/x#L12"
 

@@ -5,12 +5,12 @@ import pytest
 from tests.unit.forge.test_lint import marked
 from tests.unit.forge.test_note import DONE, FOOTER, MARKER, SUBJECT
 from worker.core.finding import Evidence, Finding, KeptBack
-from worker.core.places import JobLog
 from worker.core.ports import FailedJob
-from worker.core.redact import Redactor
-from worker.forge import note
-from worker.forge.finish import PLAIN, find_kept_back, finish
-from worker.forge.lint import hosts_of, problems, safe
+from worker.core.ports.evidence import JobLog
+from worker.core.text.redact import Redactor
+from worker.forge.defence.finish import PLAIN, find_kept_back, finish
+from worker.forge.defence.lint import hosts_of, problems, safe
+from worker.forge.text import note
 
 PLACES = hosts_of(SUBJECT, frozenset())
 GOOD = "[job](https://gitlab.example.com/group/shop/-/jobs/1)"

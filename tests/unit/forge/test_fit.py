@@ -8,14 +8,14 @@ import pytest
 
 from tests.unit.forge.test_neutralise import HOSTS
 from tests.unit.forge.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
+from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence, Finding, Verdict
-from worker.core.places import JobLog
-from worker.core.sentences import split_sentences
-from worker.core.suggestions import Offers
-from worker.core.verdict import Ruling
-from worker.forge import note
-from worker.forge.fit import LONGEST, shorten_jobs
-from worker.forge.lint import MAX_LINES, visible_lines
+from worker.core.finding.suggestions import Offers
+from worker.core.ports.evidence import JobLog
+from worker.core.text.sentences import split_sentences
+from worker.forge.defence.lint import MAX_LINES, visible_lines
+from worker.forge.text import note
+from worker.forge.text.fit import LONGEST, shorten_jobs
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),

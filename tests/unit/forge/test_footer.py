@@ -9,11 +9,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.contexts import SUBJECT
-from worker.core.identity import Marker
-from worker.core.redact import KINDS
-from worker.forge import lint, note
-from worker.forge.footer import MAX_VISIBLE, Footer, tell_rest, write_small_print
-from worker.forge.page import render
+from worker.core.session_id import Marker
+from worker.core.text.redact import KINDS
+from worker.forge.defence import lint
+from worker.forge.text import note
+from worker.forge.text.footer import MAX_VISIBLE, Footer, tell_rest, write_small_print
+from worker.forge.text.templates_page import render
 
 PAGE = f"https://ci.example/sandpiper/sessions/{'a' * 20}"
 SIGNED = f"{PAGE}?sig=1900000000.{'0f' * 32}"

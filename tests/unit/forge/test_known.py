@@ -1,10 +1,10 @@
 """The note on a known failure."""
 
+from worker.core.failure.jobs import Failing, Group, Hit
 from worker.core.finding import Finding, Verdict
-from worker.core.identity import Marker
-from worker.core.survey import Failing, Group, Hit
-from worker.forge.footer import Footer
-from worker.forge.known import known_failure
+from worker.core.session_id import Marker
+from worker.forge.text.footer import Footer
+from worker.forge.text.known import known_failure
 
 MARKER = Marker("ab" * 10, 0)
 FOOTER = Footer("", 0.0, found_by="known")

@@ -8,18 +8,19 @@ import pytest
 
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from tests.unit.forge.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
-from worker.core.context import NoteRef, Outcome, Status
+from worker.core.conversation.context import NoteRef, Outcome, Status
+from worker.core.conversation.messages import ToolCall
+from worker.core.failure.jobs import Failing, Group, Hit
 from worker.core.finding import Evidence, Finding, Verdict
-from worker.core.messages import ToolCall
-from worker.core.places import JobLog
 from worker.core.ports import FailedJob
-from worker.core.survey import Failing, Group, Hit
-from worker.forge import lint, note, settled
-from worker.forge.checked import CheckedForge
-from worker.forge.dry import DryForge
-from worker.forge.known import known_failure
-from worker.forge.lint import MAX_LINES, WIDTH, problems, safe, visible_lines
-from worker.forge.progress import Seen, told
+from worker.core.ports.evidence import JobLog
+from worker.forge.defence import lint
+from worker.forge.defence.lint import MAX_LINES, WIDTH, problems, safe, visible_lines
+from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.text import note, older_note
+from worker.forge.text.known import known_failure
+from worker.forge.text.progress import Seen, told
 
 LINK = "https://gitlab.example.com/group/shop/-/jobs/4711#L3"
 
@@ -72,7 +73,7 @@ def bodies(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
         note.failure(MARKER, SUBJECT, hostile, footer),
         note.placeholder(MARKER, SUBJECT, resumed=False, progress=line),
     ]
-    return [*found, *(settled.passed(body, SUBJECT, same_commit=True) for body in found)]
+    return [*found, *(older_note.passed(body, SUBJECT, same_commit=True) for body in found)]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.unit.forge import rendering
-from worker.forge.neutralise import LIMIT, code_block, code_line, inline, neutralise
+from worker.forge.defence.neutralise import LIMIT, code_block, code_line, inline, neutralise
 
 HOSTS = frozenset({"gitlab.example.com"})
 

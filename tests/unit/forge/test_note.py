@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
-from worker.core.context import Outcome, Status, Subject
+from worker.core.conversation.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse
-from worker.core.identity import Marker, find_marker
-from worker.core.places import JobLog
-from worker.forge import note
+from worker.core.ports.evidence import JobLog
+from worker.core.session_id import Marker, find_marker
+from worker.forge.text import note
 
 MARKER = Marker("0123456789abcdef0123", 0)
 SUBJECT = Subject(

@@ -15,13 +15,13 @@ from tests.unit.core.verdict_cases import (
     run,
     target,
 )
-from worker.core.facts import Change, Facts, LastPass
+from worker.core.failure.changed_files import Touch
+from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.facts import Change, Facts, LastPass
+from worker.core.failure.verdict import Ruling, Verdict, final, ruled
 from worker.core.finding import Finding
-from worker.core.record import recorded
-from worker.core.remarks import Link, Name, remark
-from worker.core.touches import Touch
-from worker.core.verdict import Ruling, Verdict, final, ruled
-from worker.forge import record
+from worker.core.text.remarks import Link, Name, remark
+from worker.forge.text import record
 
 HOSTS = frozenset({"gitlab.example.com"})
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker import job
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
+from worker.jobs import dispatch
 from worker.maintenance.missed_pipelines import MissedPipeline, begin_missed_pipelines
+from worker.turns.results import Finished
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
     assert (swept.was_begun, sweeps.begun) == (True, [at.trigger()])
     at.answers(FINDING)
-    assert isinstance(job.run(sweeps.begun[0], at.deps()), job.Finished)
+    assert isinstance(dispatch.run(sweeps.begun[0], at.deps()), Finished)
     (again,) = sweeps()
     assert (again.was_begun, again.reason) == (False, "it has its session")
     assert len(sweeps.begun) == 1

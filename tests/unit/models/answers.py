@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 
 from tests.fakes import HandClock
-from worker.core.messages import User
+from worker.core.conversation.messages import User
 from worker.core.ports import Request
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 KEY = "sk-ant-very-secret-0123456789"
 ASK = Request(system="S", tools=(), messages=(User("event"),))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.unit.models.answers import error, message, text, use
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
-from worker.models.anthropic_answers import classify, decode
+from worker.models.anthropic.answers import classify, decode
 from worker.models.base import Cause
 
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "sig"}

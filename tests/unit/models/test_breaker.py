@@ -6,8 +6,8 @@ from tests.contexts import context
 from tests.fakes import HandClock, ScriptedModel, says
 from worker.core.ports import Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
-from worker.models.breaker import FAILURES, PAUSE, WINDOW, Circuit, guarded
 from worker.models.fallback import FallbackModel
+from worker.models.http.breaker import FAILURES, PAUSE, WINDOW, Circuit, guarded
 
 REQUEST = Request("system", (), context().messages)
 DOWN = ModelError("a: 529", transient=True, kind="overloaded")

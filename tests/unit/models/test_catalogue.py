@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from worker.core.messages import Usage
-from worker.models.catalogue import MODELS, info, price
+from worker.core.conversation.messages import Usage
+from worker.models.catalogue.built_in import MODELS, info, price
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)

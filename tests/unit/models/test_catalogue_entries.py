@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.core.messages import Usage
+from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
-from worker.models.catalogue import BUILT_IN, ModelInfo
-from worker.models.catalogue_entries import extended
+from worker.models.catalogue.built_in import BUILT_IN, ModelInfo
+from worker.models.catalogue.operator_entries import extended
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)

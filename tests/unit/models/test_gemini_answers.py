@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.models.gemini_bodies import answer, call, candidate, text
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
-from worker.models.gemini_answers import NO_ID, decode
+from worker.models.gemini.answers import NO_ID, decode
 
 CALL = ToolCall("c1", "look", '{"at":"a"}')
 BLOCKING = (

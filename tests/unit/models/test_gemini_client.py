@@ -10,11 +10,11 @@ from tests.fakes import HandClock
 from tests.unit.models.answers import ASK, Listed, Step, fails
 from tests.unit.models.answers import model as any_model
 from tests.unit.models.gemini_bodies import answer, call, delay, error, quota, text
-from worker.core.messages import Assistant, ToolCall, ToolResult, User, WireForm
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, User, WireForm
 from worker.core.ports import StopReason
 from worker.errors import ContextOverflow, ModelError
-from worker.models.client import MAX_HOPS, HttpModel
-from worker.models.gemini import DUMMY_SIGNATURE
+from worker.models.gemini.generate_content import DUMMY_SIGNATURE
+from worker.models.http.client import MAX_HOPS, HttpModel
 
 KEY = "AIza-very-secret-0123456789"
 SPEC = "gemini/gemini-4-argon"

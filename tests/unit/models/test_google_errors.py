@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.models.gemini_bodies import delay, error, quota
 from worker.models.base import Cause
-from worker.models.google_errors import classify, is_googles
+from worker.models.google.errors import classify, is_googles
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}

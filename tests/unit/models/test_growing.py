@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.contexts import answered, called
-from worker.core.messages import Assistant, Message, ToolResult, User, groups
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User, groups
 from worker.models.base import Fragment
-from worker.models.growing import SESSIONS, Growing, Latest
+from worker.models.codec.growing import SESSIONS, Growing, Latest
 
 
 class Encoder:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.hops import extended, joined
+from worker.models.http.continuation import extended, joined
 
 A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
 

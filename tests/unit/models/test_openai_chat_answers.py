@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.models.openai_answers import completion
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
-from worker.models.openai_chat_answers import decode
+from worker.models.openai.chat_answers import decode
 
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}}
 OURS = ToolCall("call_1", "look", '{"a": 1}')

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from worker.models.base import Cause
-from worker.models.openai_errors import classify
+from worker.models.openai.errors import classify
 
 
 def openai(message: str, code: str | None = None, kind: str = "invalid_request_error") -> bytes:

@@ -9,13 +9,21 @@ import pytest
 from tests.fakes import HandClock
 from tests.unit.models.answers import Listed, Step, fails
 from tests.unit.models.openai_answers import completion, response, said
-from worker.core.messages import Assistant, ToolCall, ToolResult, ToolSpec, Usage, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    User,
+    WireForm,
+)
 from worker.core.ports import Request, StopReason
 from worker.errors import ConfigError, ContextOverflow, ModelError
 from worker.models import table
 from worker.models.base import Dialect
-from worker.models.catalogue_entries import extended
-from worker.models.client import HttpModel
+from worker.models.catalogue.operator_entries import extended
+from worker.models.http.client import HttpModel
 
 KEY = "sk-very-secret-0123456789"
 LOCAL = "http://llm:8000/v1"

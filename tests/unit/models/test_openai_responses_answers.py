@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.models.openai_answers import response, said
-from worker.core.messages import ToolCall, Usage
+from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
-from worker.models.openai_responses_answers import decode
+from worker.models.openai.responses_answers import decode
 
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
 OURS = ToolCall("call_1", "look", '{"a": 1}')

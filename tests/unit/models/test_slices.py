@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from worker.models.slices import clean, dumps, elements, loads, members
+from worker.models.codec.json_slices import clean, dumps, elements, loads, members
 
 TEXTS = [
     '{"a":1}',

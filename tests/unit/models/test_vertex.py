@@ -17,7 +17,7 @@ from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Script, Scripted
 from worker.errors import ConfigError, ModelError
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 GEMINI = "gemini-vertex/gemini-4-argon"
 CLAUDE = "anthropic-vertex/claude-sonnet-5-5"

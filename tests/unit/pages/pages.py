@@ -13,10 +13,10 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.contexts import SUBJECT, call, context
-from worker.core import history, recent
-from worker.core.context import CallCost, Context, NoteRef, Outcome, Status
-from worker.core.limits import Limits, Spent
-from worker.core.messages import Assistant, ToolResult, Usage, User
+from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome, Status
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.ports import RecentTurns, SessionKey
 from worker.pages.http import Pages
 from worker.pages.sign import Signer
@@ -146,10 +146,10 @@ class Site:
         for each in turns:
             if files is not None:
                 self.store.write_files(KEY, each.turn, [archive(files)])
-            self.store.commit(KEY, each.turn, history.dump(each))
+            self.store.commit(KEY, each.turn, context_json.dump(each))
             self.list(each)
 
     def list(self, turn: Context) -> None:
-        row = recent.row(turn)
+        row = turn_row.row(turn)
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent.put(key, row.turn, row.started, recent.dump(row))
+        self.store.recent.put(key, row.turn, row.started, turn_row.dump(row))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.contexts import SUBJECT, context
 from tests.unit.pages.pages import ATTRIBUTES, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
-from worker.core.context import Context, Outcome, Status
-from worker.core.limits import Spent
+from worker.core.conversation.context import Context, Outcome, Status
+from worker.core.conversation.limits import Spent
 from worker.core.ports import Claim
 from worker.pages.overview import GIVEN_UP, ROWS
 

@@ -19,11 +19,11 @@ from tests.unit.pages.pages import (
     Site,
     hostile,
 )
-from worker.core import history
-from worker.core.aftermath import DOWN, UP, Feedback, dump_feedback
-from worker.core.context import CallCost, Context, Outcome, Status
-from worker.core.limits import Limits, Spent
-from worker.core.messages import Assistant, ToolResult, Usage
+from worker.core.conversation import context_json
+from worker.core.conversation.context import CallCost, Context, Outcome, Status
+from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.messages import Assistant, ToolResult, Usage
+from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.ports import Claim
 from worker.pages import view
 from worker.pages.sign import Signer
@@ -131,7 +131,7 @@ def test_calls_of_an_older_version_stand_with_their_answers() -> None:
 def test_a_running_turn_is_shown_as_far_as_it_has_come(site: Site) -> None:
     running = replace(told(), outcome=None, said="", verdict="")
     site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
-    site.store.checkpoint(KEY, 0, history.dump(running))
+    site.store.checkpoint(KEY, 0, context_json.dump(running))
     text = Seen(get(site)).text
     assert "running" in text
     assert "I look." in text

@@ -9,9 +9,8 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker import job
-from worker.core.context import Status, Subject
-from worker.core.progress import unwatched
+from worker.core.conversation.context import Status, Subject
+from worker.core.events import unwatched
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError
@@ -19,6 +18,7 @@ from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State, name_entry
 from worker.queue.leases import Leases
 from worker.queue.recovery import Recovery
+from worker.turns.results import Finished
 
 PATIENCE = 40.0
 
@@ -251,9 +251,9 @@ def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> No
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
     at.answers(says("to the second"), says("to the first"))
-    assert isinstance(at.heard(second), job.Finished)
+    assert isinstance(at.heard(second), Finished)
     assert "Two?" in str(at.model.requests[-1].messages[-1])
-    assert isinstance(at.heard(first), job.Finished)
+    assert isinstance(at.heard(first), Finished)
     assert at.stored().answered == (second.id, first.id)
 
 
@@ -267,7 +267,7 @@ def test_a_turn_that_cannot_be_read_is_told_of_and_the_rest_goes_on(at: Job, dam
     path = Path(at.store.location(key, 1)) / "context.json"
     path.write_bytes(damage)
     ended = at.says("Two?", root.discussion_id)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert ended.turn == 2
     assert "turn 1 of this conversation cannot be read" in str(at.model.requests[-1].messages[-1])
     assert "turn 1 of this conversation cannot be read" in ended.body
@@ -281,7 +281,7 @@ def test_a_session_of_which_nothing_can_be_read_begins_anew(at: Job) -> None:
     (key,) = at.sessions()
     (Path(at.store.location(key, 0)) / "context.json").write_bytes(b"torn")
     ended = at.says("Why?", root.discussion_id)
-    assert isinstance(ended, job.Finished)
+    assert isinstance(ended, Finished)
     assert ended.turn == 1
     assert "begins anew" in ended.body
     assert "anew" in ended.body

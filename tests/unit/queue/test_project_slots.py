@@ -10,8 +10,8 @@ import pytest
 
 from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
-from worker.core.context import Status
-from worker.core.progress import unwatched
+from worker.core.conversation.context import Status
+from worker.core.events import unwatched
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError

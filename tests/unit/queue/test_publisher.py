@@ -9,10 +9,10 @@ import redis
 from tests.brokers import QUEUE
 from worker import app
 from worker.core.triggers import PipelineFailed, from_message
-from worker.deps import Deps
 from worker.errors import QueueError
 from worker.queue.publisher import Publisher
 from worker.settings import Settings
+from worker.turns.parts import Deps
 
 TRIGGER = PipelineFailed(233, 881204, "5d9b3c1f", "fix/window", 418, 233)
 

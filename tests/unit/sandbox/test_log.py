@@ -11,7 +11,7 @@ import pytest
 
 from sandbox.image import log_text
 from sandbox.image.log_text import ROOM
-from worker.core.excerpt import Green
+from worker.core.logs.excerpt import Green
 
 ROOT = str(Path(__file__).parents[3])
 SHOWN = 4096

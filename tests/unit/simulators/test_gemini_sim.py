@@ -12,13 +12,20 @@ from google.oauth2.credentials import Credentials
 
 from tests.fakes import HandClock
 from tests.simulators.gemini import GeminiSim, ImplicitCache
-from worker.core.messages import Assistant, Message, ToolResult, ToolSpec, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    ToolSpec,
+    User,
+    WireForm,
+)
+from worker.core.conversation.prompts import continuation
 from worker.core.ports import Reply, Request
-from worker.core.prompts import continuation
 from worker.demo.script import Call, Say, Scripted, Step, Think
 from worker.errors import ModelError
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"n": {"type": "integer"}}})
 KEY = "AIza-test-0123456789"

@@ -9,7 +9,14 @@ import pytest
 
 from tests.fakes import HandClock
 from tests.simulators.openai import ChatSim, ResponsesSim
-from worker.core.messages import Assistant, Message, ToolResult, ToolSpec, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    ToolSpec,
+    User,
+    WireForm,
+)
 from worker.core.ports import Reply, Request
 from worker.demo.script import (
     Call,
@@ -20,7 +27,7 @@ from worker.demo.script import (
 )
 from worker.errors import ModelError
 from worker.models import table
-from worker.models.client import HttpModel
+from worker.models.http.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {}})
 KEY = "sk-test-0123456789"

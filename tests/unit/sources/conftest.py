@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from worker.core.context import Subject
+from worker.core.conversation.context import Subject
 from worker.core.ports import Document
 from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene, failing_merge_request
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind
 
 

@@ -4,8 +4,8 @@ from tests.unit.sources.conftest import fetch, files_in, told, zipped
 from worker.core.ports import DocumentKind
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
-from worker.sources import artifacts
-from worker.sources.reader import Reader
+from worker.sources.files import artifacts
+from worker.sources.session_reader import Reader
 
 FILES = {
     "out/report.xml": b"<testsuite/>\n",

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.sources.conftest import fetch, subject_of, told, zipped
 from worker.demo.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project, Scene
 from worker.errors import SourceError
-from worker.sources import wire
-from worker.sources.ci_config import MAX_PROJECTS, has_foreign, tells_includes
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+from worker.sources.repository.ci_config import MAX_PROJECTS, has_foreign, tells_includes
+from worker.sources.session_reader import Reader
 
 pytestmark = pytest.mark.attack("binding")
 

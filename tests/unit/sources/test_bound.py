@@ -12,14 +12,14 @@ from worker.arguments import Arguments
 from worker.core.ports import Document, DocumentKind
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ConfigError, SourceError
-from worker.sources import wire
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
 from worker.sources.base import NoArguments, RawDocument, SourceDef
-from worker.sources.cache import Cache
-from worker.sources.client import ReadClient
-from worker.sources.job_log import JobLog
-from worker.sources.mr_details import MR_DETAILS
-from worker.sources.reader import Reader
-from worker.sources.redactions import Redactions
+from worker.sources.document_cache import Cache
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.job_logs.source import JobLog
+from worker.sources.merge_request.details import MR_DETAILS
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind, capped, joined
 
 CLEAN = Redactions(bytes)

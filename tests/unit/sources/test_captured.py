@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.sources.conftest import subject_of, zipped
-from worker.core.places import JobArtifact, JobLog, Place, RepoFile, ReportedTest
+from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.demo.gitlab import Access, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
-from worker.forge.spans import plain_url
-from worker.sources.captured import Captured
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.forge.defence.spans import plain_url
+from worker.sources.api.client import ReadClient
+from worker.sources.captures import Captured
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind
 
 

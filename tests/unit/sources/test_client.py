@@ -10,8 +10,8 @@ import requests
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decoded, explain
-from worker.sources import wire
-from worker.sources.client import NotFound, ReadClient, keep_ends
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound, ReadClient, keep_ends
 
 
 @pytest.mark.parametrize(

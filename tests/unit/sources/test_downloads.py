@@ -27,14 +27,14 @@ from tests.unit.sources.conftest import fetch, told
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.gitlab_client import FOREIGN, Refused, explain
-from worker.sources import source_archive
-from worker.sources.client import ReadClient
-from worker.sources.downloads import Downloads, is_public, public_address
-from worker.sources.packing import repacked
-from worker.sources.reader import Reader
-from worker.sources.redactions import Redactions
-from worker.sources.web import WebReader, explained
-from worker.sources.xunit import ENCODINGS, MAX_MARKUP, Report
+from worker.sources.api.client import ReadClient
+from worker.sources.api.downloads import Downloads, is_public, public_address
+from worker.sources.api.web import WebReader, explained
+from worker.sources.files.packing import repacked
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.repository import archive
+from worker.sources.session_reader import Reader
+from worker.sources.testing_farm.xunit import ENCODINGS, MAX_MARKUP, Report
 
 pytestmark = pytest.mark.attack("downloads")
 
@@ -408,4 +408,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repacked(source_archive.members(iter([data]), "the archive"), Redactions(bytes)))
+        list(repacked(archive.members(iter([data]), "the archive"), Redactions(bytes)))

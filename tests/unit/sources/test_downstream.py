@@ -3,9 +3,9 @@ import pytest
 from tests.unit.sources.conftest import fetch, told
 from worker.demo.gitlab import Access, Bridge, GitLabSim, Pipeline, Project, Scene
 from worker.errors import SourceError
-from worker.sources import downstream
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.pipelines import downstream
+from worker.sources.session_reader import Reader
 
 
 def started(sim: GitLabSim, scene: Scene, by: Pipeline, name: str, where: Project) -> Pipeline:

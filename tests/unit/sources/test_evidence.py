@@ -6,11 +6,12 @@ from tests.unit.sources.conftest import fetch, subject_of, told
 from worker.core.ports import DocumentKind
 from worker.demo.gitlab import Access, GitLabSim, Scene, Status
 from worker.errors import ArgumentError, SourceError
-from worker.sources import discussions, job_history
-from worker.sources import test_report as reports
-from worker.sources.client import ReadClient
-from worker.sources.matrix import dimensions
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.merge_request import discussions
+from worker.sources.pipelines import job_runs
+from worker.sources.pipelines import test_report as reports
+from worker.sources.session_reader import Reader
+from worker.sources.survey.matrix import dimensions
 
 
 def test_commits_come_with_their_whole_messages(scene: Scene, reader: Reader) -> None:
@@ -238,10 +239,10 @@ def test_the_last_green_log_says_at_its_end_which_run_it_is(
 def test_only_so_many_pipelines_are_searched_for_a_job(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    for _ in range(job_history.PIPELINES + 3):
+    for _ in range(job_runs.PIPELINES + 3):
         sim.run_pipeline(scene.mr, kind="branch").ref = "main"
     found = told(fetch(reader, "gitlab_list_job_runs", job_name="unit-tests"))
-    assert found["pipelines_looked_at"] == job_history.PIPELINES
+    assert found["pipelines_looked_at"] == job_runs.PIPELINES
 
 
 def test_a_forks_pipeline_is_held_against_the_target_projects_branch(

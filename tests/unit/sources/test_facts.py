@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import LOG, again, bare, branch_pipeline, job_in, target
-from worker.core.facts import NOT_ASKED, Change, Target, Unknown
-from worker.core.remarks import plain
-from worker.core.verdict import Ruling, Verdict, final
+from worker.core.failure.facts import NOT_ASKED, Change, Target, Unknown
+from worker.core.failure.verdict import Ruling, Verdict, final
+from worker.core.text.remarks import plain
 from worker.demo.gitlab import (
     Access,
     Bridge,
@@ -20,11 +20,11 @@ from worker.demo.gitlab import (
     Scene,
     failing_merge_request,
 )
-from worker.sources.client import ReadClient
-from worker.sources.fact_collection import LOGS
-from worker.sources.facts import facts, read_diff, with_facts
-from worker.sources.reader import Reader
-from worker.sources.survey import survey
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
+from worker.sources.survey.fact_collection import LOGS
+from worker.sources.survey.facts import facts, read_diff, with_facts
+from worker.sources.survey.reader import survey
 
 CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
 INFRA, UNKNOWN = Verdict.INFRASTRUCTURE, Verdict.UNKNOWN

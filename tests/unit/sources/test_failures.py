@@ -1,8 +1,8 @@
 """What is told of a failed pipeline without a model."""
 
 from worker.demo.gitlab import Bridge, GitLabSim, Scene
-from worker.sources.failures import failed_jobs
-from worker.sources.reader import Reader
+from worker.sources.session_reader import Reader
+from worker.sources.survey.failures import failed_jobs
 
 
 def test_the_failed_jobs_of_child_pipelines_are_told_with_their_logs(

@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from worker.core.places import RequestFile, TaskStep
-from worker.core.redacted_values import redact_bytes
+from worker.core.ports.evidence import RequestFile, TaskStep
+from worker.core.text.redacted_values import redact_bytes
 from worker.errors import SourceError, StoreError
 from worker.sources import evidence
 from worker.sources.evidence import Evidence

@@ -7,9 +7,9 @@ import pytest
 
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.sources.logs import JobLogs
-from worker.sources.reader import Reader
-from worker.sources.redactions import Redactions
+from worker.sources.job_logs.log_cache import JobLogs
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.session_reader import Reader
 
 
 def logs_of(

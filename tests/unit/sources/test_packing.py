@@ -12,9 +12,10 @@ import pytest
 
 from tests.unit.sources.conftest import zipped
 from worker.errors import SourceError
-from worker.sources import packing, source_archive, zips
-from worker.sources.packing import Packed, repacked, safe
-from worker.sources.redactions import Redactions
+from worker.sources.files import packing, zips
+from worker.sources.files.packing import Packed, repacked, safe
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.repository import archive
 
 PLAIN = Redactions(bytes)
 
@@ -196,7 +197,7 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
         (link("p-main-1/pipe", "", tarfile.FIFOTYPE), b""),
         (tarfile.TarInfo("p-main-1/../../b.py"), b"b"),
     )
-    found = contents(repacked(source_archive.members(pieces(data), "it"), PLAIN))
+    found = contents(repacked(archive.members(pieces(data), "it"), PLAIN))
     assert list(found) == ["a.py", packing.NOTICE]
 
 
@@ -211,4 +212,4 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
 )
 def test_an_archive_that_is_none_or_a_bomb_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SourceError, match=why):
-        list(source_archive.members(pieces(data), "it"))
+        list(archive.members(pieces(data), "it"))

@@ -8,7 +8,7 @@ import pytest
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources.base import NoArguments, RawDocument, SourceDef
 from worker.sources.plugins import GROUP, installed
-from worker.sources.reader import Reader
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind, joined, notes
 
 GOOD = """

@@ -8,9 +8,9 @@ from tests.unit.sources.conftest import fetch, subject_of
 from worker.core.ports import Document
 from worker.demo.gitlab import DiffFile, GitLabSim, Scene
 from worker.errors import ArgumentError
-from worker.sources.client import ReadClient
-from worker.sources.mr_diff import SHOWN_WHOLE
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.merge_request.diff import SHOWN_WHOLE
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind
 
 SOURCE = [f"# licence {n}" for n in range(1, 31)] + [f"value_{n} = {n}" for n in range(31, 401)]

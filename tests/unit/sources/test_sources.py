@@ -9,11 +9,12 @@ from worker.arguments import schema
 from worker.core.ports import DocumentKind
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
-from worker.sources import mr_diff, pipeline_jobs
+from worker.sources.api.client import ReadClient
 from worker.sources.base import SourceDef
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
-from worker.sources.redactions import Redactions
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.merge_request import diff
+from worker.sources.pipelines import pipeline_jobs
+from worker.sources.session_reader import Reader
 from worker.sources.table import SOURCES, bind, notes
 
 
@@ -159,7 +160,7 @@ def test_a_diff_of_many_files_is_read_to_its_end(
 def test_diffs_past_a_cap_are_named_and_not_shown(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    big = "@@ -1 +1 @@\n" + "+" * (mr_diff.MAX_SIZE * 2 // 5)
+    big = "@@ -1 +1 @@\n" + "+" * (diff.MAX_SIZE * 2 // 5)
     scene.mr.diffs = [DiffFile(name, big) for name in ("a.py", "b.py", "c.py")]
     document = fetch(reader, "gitlab_get_mr_diff")
     assert document.data.count(b"diff --git") == 2
@@ -169,10 +170,10 @@ def test_diffs_past_a_cap_are_named_and_not_shown(
 def test_a_diff_without_end_is_not_read_to_its_end(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
-    big = "+" * (mr_diff.MAX_SIZE // 10)
+    big = "+" * (diff.MAX_SIZE // 10)
     scene.mr.diffs = [DiffFile(f"f{number}.py", big) for number in range(100)]
     document = fetch(reader, "gitlab_get_mr_diff")
-    assert len(document.data) < mr_diff.MAX_SIZE + 10_000
+    assert len(document.data) < diff.MAX_SIZE + 10_000
     assert document.missing.endswith("all files after the first 20")
     assert len(sim.requests) == 1
 

@@ -3,13 +3,13 @@
 import time
 
 from tests.unit.sources.conftest import subject_of
-from worker.core.survey import load, out
-from worker.core.survey_text import tell_survey
+from worker.core.failure.jobs import load, out
+from worker.core.failure.survey_text import tell_survey
 from worker.demo.gitlab import GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
-from worker.sources.survey import LEAST, MOST_LOGS, survey
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
+from worker.sources.survey.reader import LEAST, MOST_LOGS, survey
 
 RACE = b"""\
 Executing "step_script" stage of the job script

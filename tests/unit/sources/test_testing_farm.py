@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from tests.clusters import TestingFarm
-from worker.core.context import Subject
-from worker.core.places import RequestFile
+from worker.core.conversation.context import Subject
 from worker.core.ports import Document, DocumentKind, Source
+from worker.core.ports.evidence import RequestFile
 from worker.errors import ArgumentError, SourceError
-from worker.sources import testing_farm, xunit
-from worker.sources.captured import Captured
-from worker.sources.client import ReadClient
-from worker.sources.reader import Reader
+from worker.sources.api.client import ReadClient
+from worker.sources.captures import Captured
+from worker.sources.session_reader import Reader
 from worker.sources.table import bind
-from worker.sources.testing_farm import open_testing_farm
-from worker.sources.xunit import Report
+from worker.sources.testing_farm import test_requests, xunit
+from worker.sources.testing_farm.test_requests import open_testing_farm
+from worker.sources.testing_farm.xunit import Report
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
 SUBJECT = Subject("https://gitlab.example", 1, "team/app", 7, 1, 9, "a" * 40, "https://x")
@@ -242,7 +242,7 @@ def test_a_file_of_a_request_is_read_and_quoted_also_when_it_is_gone(
 
 
 def test_a_long_file_keeps_both_ends(store: TestingFarm, bound: dict[str, Source]) -> None:
-    size = testing_farm.MAX_LOG + 1_000_000
+    size = test_requests.MAX_LOG + 1_000_000
     store.files[f"/results/{ID}/pipeline.log"] = b"first\n" + b"y\n" * (size // 2) + b"last\n"
     document = fetch(bound, "log", file="pipeline.log")
     assert document.data.startswith(b"first\n")

@@ -11,11 +11,11 @@ from tests.fakes import MemorySandbox, ScriptedModel, says
 from tests.jobs import MemoryDriver
 from tests.unit.telemetry.test_metrics import value
 from worker import wiring
-from worker.core.context import NoteRef, Outcome, Status
-from worker.core.gitlab import Forge
-from worker.core.messages import Usage
+from worker.core.conversation.context import NoteRef, Outcome, Status
+from worker.core.conversation.messages import Usage
+from worker.core.events import Backlog, Begun, Left, Milestone, Stage, TurnEnded, Voted
 from worker.core.ports import Request
-from worker.core.progress import Backlog, Begun, Left, Milestone, Stage, TurnEnded, Voted
+from worker.core.ports.gitlab import Forge
 from worker.core.triggers import Reacted
 from worker.errors import ForgeError
 from worker.settings import Settings

@@ -15,8 +15,8 @@ from opentelemetry.trace import StatusCode
 
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker.core.messages import ToolCall, Usage
-from worker.core.progress import Begun, Left, ToolRan
+from worker.core.conversation.messages import ToolCall, Usage
+from worker.core.events import Begun, Left, ToolRan
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
 from worker.queue import delivery

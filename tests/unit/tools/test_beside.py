@@ -8,10 +8,10 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
-from worker.core.messages import ToolSpec
+from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import GREEN, Beside, Document, DocumentKind
-from worker.core.redacted_values import Redacted
-from worker.sources.redactions import Redactions
+from worker.core.text.redacted_values import Redacted
+from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import Bench
 from worker.tools.toolbox import WorkflowToolbox
 

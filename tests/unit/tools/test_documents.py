@@ -7,9 +7,9 @@ import pytest
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
 from worker.core.ports import Beside, Document, DocumentKind
-from worker.core.redacted_values import Redacted
+from worker.core.text.redacted_values import Redacted
 from worker.errors import ArgumentError
-from worker.sources.redactions import Redactions
+from worker.sources.job_logs.redactor import Redactions
 from worker.tools import documents
 from worker.tools.base import Bench
 

@@ -8,11 +8,11 @@ import pytest
 from sandbox.base import ExecResult, Output
 from tests.contexts import call
 from tests.fakes import EMPTY, FixedSource, MemorySandbox
-from worker.core.messages import ToolResult, ToolSpec
+from worker.core.conversation.messages import ToolResult, ToolSpec
 from worker.core.ports import Document, DocumentKind
-from worker.core.redacted_values import Redacted
+from worker.core.text.redacted_values import Redacted
 from worker.errors import SandboxLost, SourceError
-from worker.sources.redactions import Redactions
+from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import Bench
 from worker.tools.toolbox import WorkflowToolbox
 

@@ -1,12 +1,12 @@
 """The model's final answer as a value, and the proof of what it quotes (law 5)."""
 
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import CLAIMS, Evidence, Finding, KeptBack, Unproven
+from worker.core.finding.parse import is_finding, parse
 from worker.core.finding.proof import Checked, backed, check, failures, prove
 from worker.core.finding.quotes import Prose, scan
-from worker.core.finding.reading import is_finding, parse
-from worker.core.finding.said import Said, said
+from worker.core.finding.reply import Said, said
 from worker.core.finding.sections import split_lead
-from worker.core.finding.shape import CLAIMS, Evidence, Finding, KeptBack, Unproven
-from worker.core.verdict import Verdict
 
 __all__ = [
     "CLAIMS",

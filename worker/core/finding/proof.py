@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from worker.core.finding.shape import CLAIMS, Evidence, Finding, Unproven
-from worker.core.hostile import visible
-from worker.core.places import Place, ReportedTest, called
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven
 from worker.core.ports import Captures
-from worker.core.verdict import Verdict
+from worker.core.ports.evidence import Place, ReportedTest, called
+from worker.core.text.untrusted import visible
 from worker.errors import ArgumentError, SourceError
 
 NEAR = 2

@@ -19,9 +19,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from worker.core.finding.model import Evidence
 from worker.core.finding.sections import FENCE, fenced
-from worker.core.finding.shape import Evidence
-from worker.core.places import (
+from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,
     Place,

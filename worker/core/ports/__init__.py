@@ -4,7 +4,7 @@ Implementations don't inherit; tables are typed.
 """
 
 from worker.core.ports.clock import Clock
-from worker.core.ports.models import Model, Reply, Request, StopReason
+from worker.core.ports.model import Model, Reply, Request, StopReason
 from worker.core.ports.sessions import Claim, KnownFailures, RecentTurns, SessionKey, SessionStore
 from worker.core.ports.tools import (
     GREEN,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.core.records import Records
+from worker.core.ports.records import Records
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from worker.core.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.places import Place
-from worker.core.redacted_values import Redacted
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
+from worker.core.ports.evidence import Place
+from worker.core.text.redacted_values import Redacted
 
 
 class Toolbox(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.core.prompts import continuation
+from worker.core.conversation.prompts import continuation
 from worker.demo.anthropic.protocol import Json, blocks, merged
 from worker.demo.script import Asked, Result
 

@@ -1,0 +1,123 @@
+"""How an answer of the model becomes part of the session. Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+from worker.core.conversation import prompts
+from worker.core.conversation.context import CallCost, Context
+from worker.core.conversation.decide import Ask, asked
+from worker.core.conversation.limits import MAX_BROKEN, Spent
+from worker.core.conversation.messages import Assistant, Message, User, WireForm
+from worker.core.ports import Reply, StopReason
+
+_UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
+_CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
+_WHOLE = {StopReason.END, StopReason.TOOL_CALLS}
+
+
+def absorb(
+    context: Context,
+    ask: Ask,
+    reply: Reply,
+    origin: str,
+    kept_notice: str,
+    *,
+    at: float = 0.0,
+    seconds: float = 0.0,
+) -> Context:
+    """`context` after `reply` to `ask`.
+
+    Calls in an answer to a final request are dropped here, whether or not the provider had the
+    tools switched off: what is not in the context is never run. Of an answer that was cut or came
+    out broken the text stays, and the history says what was wrong with it. `origin` tags the
+    verbatim wire form; where the provider refused earlier ones, they go. `kept_notice` is the
+    ephemeral text of the request if it must stay in the history as sent, because signed thinking
+    was written under it; else "". The request was sent `at` (epoch seconds) and took `seconds`.
+    """
+    spent, said = _taken(context.spent, ask, reply, origin, kept_notice)
+    before = _without_wire(context.messages, origin) if reply.bare else context.messages
+    answers = (
+        len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
+    )
+    place = next(answers, -1)
+    cost = CallCost(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, place)
+    return replace(
+        context,
+        usage=context.usage + reply.usage,
+        cost_usd=_sum(context.cost_usd, reply.cost_usd),
+        spent=spent,
+        messages=before + said,
+        calls=(*context.calls, cost),
+    )
+
+
+def _taken(
+    before: Spent, ask: Ask, reply: Reply, origin: str, notice: str
+) -> tuple[Spent, tuple[Message, ...]]:
+    """What was spent after the reply, and what it adds to the history."""
+    spent = asked(before, ask)
+    if reply.stop in _UNUSABLE:
+        return _charged(spent, reply, halt=_why(reply)), ()
+    broken = reply.stop not in _WHOLE or reply.dropped > 0
+    if broken and not ask.final:
+        # The warning came to nothing, here and below: it is given again.
+        return _broken(replace(spent, warned=before.warned), reply)
+    calls = () if ask.final else reply.calls
+    if not calls and not reply.text.strip():
+        defied = bool(ask.final and (reply.calls or reply.dropped))
+        spent = replace(spent, warned=before.warned)
+        return _charged(spent, reply, empties=spent.empties + 1, defied=defied), ()
+    spent = _charged(
+        spent, reply, empties=0, defied=False, truncated=reply.stop in _CUT, broken=int(broken)
+    )
+    # Thinking stays, and the notice with it, if all of the answer does.
+    whole = not broken and calls == reply.calls
+    wire = WireForm(origin, reply.wire) if whole and reply.wire else None
+    answer = Assistant(reply.text, calls, wire)
+    return spent, (User(notice), answer) if whole and notice else (answer,)
+
+
+def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, ...]:
+    """The history as it was sent bare: what is signed from now on is signed under that."""
+    return tuple(
+        replace(message, wire=None)
+        if isinstance(message, Assistant) and message.wire and message.wire.origin == origin
+        else message
+        for message in messages
+    )
+
+
+def _broken(spent: Spent, reply: Reply) -> tuple[Spent, tuple[Message, ...]]:
+    """What stays of an answer that was cut or came out broken, and what the model hears of it."""
+    cut = reply.stop in _CUT
+    spent = _charged(spent, reply, empties=0, truncated=cut, broken=spent.broken + 1)
+    said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
+    if spent.broken == MAX_BROKEN:
+        return spent, said
+    told = prompts.broken(cut=cut, calls=reply.dropped, again=spent.broken > 1)
+    return spent, (*said, User(told))
+
+
+def halt(context: Context, reason: str) -> Context:
+    """`context` with a reason to end the run: `decide` stops with what there is."""
+    return replace(context, spent=replace(context.spent, halt=reason))
+
+
+def _charged(spent: Spent, reply: Reply, **changes: Any) -> Spent:
+    return replace(
+        spent,
+        iterations=spent.iterations + 1,
+        context_tokens=reply.usage.input,
+        usage=spent.usage + reply.usage,
+        cost_usd=_sum(spent.cost_usd, reply.cost_usd),
+        **changes,
+    )
+
+
+def _sum(total: float | None, cost: float | None) -> float | None:
+    return None if total is None or cost is None else total + cost
+
+
+def _why(reply: Reply) -> str:
+    verb = "refused to answer" if reply.stop is StopReason.REFUSED else "was blocked"
+    return f"the model {verb}" + (f": {reply.detail}" if reply.detail else "")

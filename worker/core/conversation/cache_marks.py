@@ -1,0 +1,83 @@
+"""Where the cache marks of a request go (seed 001, "Sliding-window breakpoints"; wire-models 1.9).
+
+Anthropic writes a cache entry only where a mark stands, and reads the longest entry at or shortly
+before one. Writing costs 1.25 of plain input, reading 0.1, so a token should be written once, by
+the first request that holds it, and be read by every later one.
+
+`place` is the seed's pair: B2 on the last stable group, B1 where B2 stood before. Alone it leaves
+the newest tool results of an ephemeral request (one that ends in a warning or a nudge) unwritten,
+and they are paid twice: 5 % of an eight-request session. But prefixes are hashed block by block,
+and the ephemeral text is a block of its own behind the results. So `plan` adds two marks:
+
+- the *inner* mark, on the last stored block of an ephemeral request, before its notice;
+- the *kept* mark, where the newest entry ends. Mostly that is B1; after an ephemeral request it is
+  the inner mark, one group past B1. Without it the next request would have to find the entry by
+  the look-back of 20 positions, and one turn of ten parallel calls is longer than that where
+  every block counts (Vertex AI).
+
+That is four at most, the number the API takes. Marks that close a stretch which is written anyway
+cost nothing. Where a slot is left, the codec marks the end of the system prompt: useless within a
+session, but the sessions of one workflow read each other's tools and system prompt there.
+
+A forced final request is marked like any other, although its tail is read again only if a reply
+comes within the lifetime. Leaving it unwritten would save 1.3 % of a session of eight requests and
+0.1 % of one of fifty, and cost 4.4 % and 0.4 % if there is such a reply: the smaller regret, and
+no special case. Only a request with the tools switched off on the wire goes without marks, because
+what it writes no other request can read (see `worker.turns.loop`).
+"""
+
+from dataclasses import dataclass
+
+from worker.core.conversation.context import CacheMark
+
+LIFETIME = 300.0
+"""Seconds an entry lives after the start of the last request that used it.
+
+No margin is taken off: a mark on a dead entry costs nothing, a missing one on a living entry costs
+the whole prefix.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Positions in `messages.groups` that carry a mark, and where B2 now stands."""
+
+    marks: tuple[int, ...]
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All marks of one request, as positions in `messages.groups`, and what to remember of them.
+
+    `cache` goes into the session once the request was answered.
+    """
+
+    marks: tuple[int, ...]
+    cache: CacheMark | None
+
+
+def place(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
+    """B2 on the last stable group, B1 where B2 stood at the previous request.
+
+    `count` is the number of groups sent. An ephemeral request ends in text that will not be there
+    next time, so its last group is not stable; with fewer than two groups nothing is marked.
+    """
+    if ephemeral and count < 2:
+        return Placement((), previous)
+    newest = count - 2 if ephemeral else count - 1
+    if previous is None or previous >= newest:
+        return Placement((newest,), newest)
+    return Placement((previous, newest), newest)
+
+
+def plan(count: int, cache: CacheMark | None, *, ephemeral: bool, now: float) -> Plan:
+    """The marks of a request of `count` groups that is sent at `now` (epoch seconds)."""
+    alive = cache if cache and now - cache.at < LIFETIME else None
+    pair = place(count, alive.position if alive else None, ephemeral=ephemeral)
+    inner = count - 1
+    marks = {*pair.marks, inner}
+    if alive:
+        marks.add(min(max(alive.position, alive.end), inner))
+    position = inner if pair.last is None else pair.last
+    return Plan(tuple(sorted(marks)), CacheMark(position, now, inner))

@@ -1,0 +1,74 @@
+"""Budgets: four dimensions, two tiers, one mechanism (seed 001, "Budget escalation").
+
+At 80 % of a limit the model is warned once and keeps its tools; at 100 % the next request is the
+final one: whatever it calls is not run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from worker.core.conversation.messages import Usage
+
+SOFT = 0.8
+MAX_EMPTY_RETRIES = 2
+MAX_BROKEN = 3
+"""Answers in a row that may be cut or broken; the last of them ends the run."""
+
+
+class Dimension(StrEnum):
+    """What a run may use up."""
+
+    ITERATIONS = "iterations"
+    CONTEXT = "context"
+    CLOCK = "wall clock"
+    COST = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The caps of one turn: model calls, tokens, seconds, dollars."""
+
+    max_iterations: int = 50
+    context_tokens: int = 200_000
+    wall_clock: float = 900.0
+    cost_usd: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one turn has used so far. It lives in the context, so a restart goes on counting.
+
+    `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price
+    is unknown. `final` are the budgets for which the final answer was asked for; `defied` says that
+    it was nothing but tool calls. `broken` counts the answers in a row that were cut or came out
+    broken; `truncated` says that the last one was cut. `halt` is the reason that ended the run
+    from outside (the model is down, …).
+    """
+
+    started_at: float
+    iterations: int = 0
+    context_tokens: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    empties: int = 0
+    warned: frozenset[Dimension] = frozenset()
+    final: frozenset[Dimension] = frozenset()
+    defied: bool = False
+    truncated: bool = False
+    broken: int = 0
+    halt: str = ""
+
+
+def shares(limits: Limits, spent: Spent, now: float) -> Iterator[tuple[Dimension, float]]:
+    """How much of each limit the *next* request would use, 1.0 being all of it."""
+    yield Dimension.ITERATIONS, (spent.iterations + 1) / limits.max_iterations
+    yield Dimension.CONTEXT, spent.context_tokens / limits.context_tokens
+    yield Dimension.CLOCK, (now - spent.started_at) / limits.wall_clock
+    if spent.cost_usd is not None:
+        yield Dimension.COST, spent.cost_usd / limits.cost_usd
+
+
+def reached(limits: Limits, spent: Spent, now: float, share: float) -> tuple[Dimension, ...]:
+    """The dimensions at or past `share` of their limit."""
+    return tuple(name for name, used in shares(limits, spent, now) if used >= share)

@@ -1,0 +1,58 @@
+"""A model that goes round in circles: the same calls again and again. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from worker.core.conversation.messages import Assistant, Message, ToolResult
+
+HINT_AT = 3
+STOP_AT = 5
+LONGEST_ROUND = 3
+"""Answers that may take turns, as in A-B-A-B."""
+
+HINT = (
+    "you made exactly these calls before and nothing has changed since. Use the results "
+    "you have, try something else, or write your final answer."
+)
+
+
+Shape = list[tuple[str, str]]
+
+
+def repeats(messages: Sequence[Message]) -> int:
+    """How many times in a row the same calls were made, up to STOP_AT.
+
+    The calls of one answer, or of a few that take turns; the last answer is included. Arguments
+    are compared as values.
+    """
+    newest = list(islice(_batches(messages), LONGEST_ROUND * STOP_AT))
+    return max((_rounds(newest, size) for size in range(1, LONGEST_ROUND + 1)), default=0)
+
+
+def _rounds(newest: Sequence[Shape], size: int) -> int:
+    """How often the newest `size` batches were made in a row."""
+    same = 0
+    for later, earlier in zip(newest, newest[size:], strict=False):
+        if later != earlier:
+            break
+        same += 1
+    return min((same + size) // size, len(newest), STOP_AT)
+
+
+def _batches(messages: Sequence[Message]) -> Iterator[Shape]:
+    """The calls of each answer since somebody spoke or the model answered, newest first."""
+    for message in reversed(messages):
+        if isinstance(message, ToolResult):
+            continue
+        if not isinstance(message, Assistant) or not message.calls:
+            return
+        yield sorted((call.name, _canonical(call.arguments)) for call in message.calls)
+
+
+def _canonical(arguments: str) -> str:
+    """The same text for the same values, whatever their white space and the order of keys."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments

@@ -1,0 +1,33 @@
+"""Which files of the sandbox a conversation has named. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from worker.core.conversation.messages import Message, results
+
+_SAVED = ("saved_to", "stdout_file", "stderr_file")
+_PATH = 300
+
+
+def find_saved_files(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The paths under /tmp that tool results say something was saved to, each once, in order."""
+    paths = (path for result in results(messages) for path in _paths(result.content))
+    return tuple(dict.fromkeys(paths))
+
+
+def _paths(content: str) -> Iterator[str]:
+    try:
+        made = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    listed = made.get("results", [made]) if isinstance(made, dict) else []
+    for each in listed if isinstance(listed, list) else []:
+        if not isinstance(each, dict):
+            continue
+        beside = each.get("also_saved")
+        named = [*map(each.get, _SAVED), *(beside if isinstance(beside, dict) else ())]
+        yield from (path for path in named if isinstance(path, str) and _is_plain(path))
+
+
+def _is_plain(path: str) -> bool:
+    return path.startswith("/tmp/") and path.isprintable() and len(path) <= _PATH

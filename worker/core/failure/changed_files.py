@@ -1,0 +1,391 @@
+"""Whether a change touches what an error names: changed paths held against the error's words. Pure.
+
+An error names files as its tool saw them: from the repository's root, from a folder in it, from
+the container's root (`/builds/group/project/…`), as a module (`a.b.c`), a class (`com.x.Y$Inner`),
+a package (`host/group/project/pkg`), an import (`./utils/sum`) or by the bare file name. A name
+that leads to one place only is certain, the others may mean a file of the same name elsewhere.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from worker.core.logs.error_lines import without_asides
+
+MAX_TEXT = 16_384
+"""Characters of an error that are looked at."""
+
+MAX_WORDS = 600
+MAX_TOUCHES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A changed file; `old` is its path before it was renamed. `defines` are names whose
+    definition the diff adds, removes or edits; `added` are the numbers of the lines it adds. `new`
+    says that it was not there before."""
+
+    path: str
+    old: str = ""
+    defines: frozenset[str] = frozenset()
+    added: frozenset[int] = frozenset()
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A changed file, and the words of the error that name it. `sure`: they name no other.
+
+    `line` is a line that the error names and the change has added; 0 if there is none, or if the
+    error also names one of the project's that it has not added. `tested` says that the words name
+    the file's tests, by their file's name. `new` is that of `Changed`.
+    """
+
+    path: str
+    words: str
+    sure: bool
+    line: int = 0
+    tested: bool = False
+    new: bool = False
+
+
+def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch, ...]:
+    """The changed files that the error `text` names, certain ones first, at most `MAX_TOUCHES`.
+
+    `project` is the project's path, by which a container's path is known for one of its files.
+    """
+    changed = tuple(changed)
+    text = without_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
+    words = _by_part(_words(text, project))
+    named = frozenset(_IDENTIFIER.findall(text))
+    found = [touch for each in changed if (touch := _touch(each, words, named))]
+    lines = _own_lines(text)
+    new = {each.path for each in changed if each.new}
+    told = (
+        replace(touch, line=_added_line(touch, changed, lines), new=touch.path in new)
+        for touch in found
+    )
+    return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
+
+
+def added_lines(diff: str) -> frozenset[int]:
+    """The numbers, in the new file, of the lines that a diff's hunks add."""
+    found, number = set[int](), 0
+    for line in diff.split("\n"):
+        if hunk := _HUNK.match(line):
+            number = int(hunk[1])
+        elif line[:1] in ("+", " "):
+            if line[0] == "+":
+                found.add(number)
+            number += 1
+    return frozenset(found)
+
+
+def named_lines(text: str) -> tuple[tuple[str, int], ...]:
+    """The places "path:12" that an error names, each once, in order."""
+    found = ((each[1], int(each[2])) for each in _LINE.finditer(text[:MAX_TEXT]))
+    return tuple(dict.fromkeys(found))
+
+
+def lines_of(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+    """The lines of the file at `path` in the repository that are among the `named` places."""
+    parts = tuple(path.split("/"))
+    return tuple(number for each, number in named if _means(each, parts))
+
+
+def lines_defining(lines: Sequence[str], text: str) -> tuple[int, ...]:
+    """The numbers of the lines that define what the error `text` names: a test, a function."""
+    named = frozenset(_IDENTIFIER.findall(text[:MAX_TEXT]))
+    return tuple(
+        number
+        for number, line in enumerate(lines, 1)
+        if any(name in named and _telling(name) for name in _DEFINES.findall(line[:400]))
+    )
+
+
+def definitions(diff: str) -> frozenset[str]:
+    """The names whose definitions stand on changed lines of a diff's hunks, or in a hunk's head."""
+    lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
+    return frozenset(
+        name for line in lines for name in _DEFINES.findall(line[:400]) if _telling(name)
+    )
+
+
+# ------------------------------------------------------------------------------- the error's words
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What may name a file: its parts, split at slashes, dots or colons.
+
+    `rooted`: the parts begin at the repository's root, as far as its tool knows. `absolute`: it was
+    written from the root of a file system.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    dotted: bool = False
+    rooted: bool = False
+    absolute: bool = False
+
+
+_TOKEN = re.compile(r"[\w@.+~$/\\-]+(?:::[\w.]+)*")
+_SCHEME = re.compile(r"(?:webpack|file)://+(?:\./)?", re.IGNORECASE)
+_FOREIGN = frozenset(
+    {"site-packages", "dist-packages", "node_modules", ".cargo", ".m2", ".gradle", ".nuget"}
+)
+_FOREIGN_TOPS = frozenset({"usr", "lib", "lib64", "opt", "root", "etc", "System", "Library"})
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_LINE = re.compile(
+    r"([\w@.+~$/\\-]{1,300}\.\w{1,12})(?:[\"']?, line |:|\(|:line )(\d{1,7})(?![\d.])"
+)
+_TEST_NAME = re.compile(
+    r"(?:test_(?P<a>\w{2,80})|(?P<b>\w{2,80}?)(?:_test|_spec|\.test|\.spec|[-.]tests?"
+    r"|(?<=[a-z0-9])(?:Tests?|Spec|IT)))",
+)
+_DEFINES = re.compile(
+    r"\b(?:def|class|func|function|fn|const|let|var|type|struct|interface|enum|trait|object|module)"
+    r"[ \t]+(?:\([^()\n]{0,80}\)[ \t]*)?([A-Za-z_]\w{3,80})"
+)
+_TELLING = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w{5,80}")
+
+
+def _telling(name: str) -> bool:
+    """Whether a name is made of two words at least: `sum` and `main` are everywhere."""
+    return len(name) >= 6 and _TELLING.search(name) is not None
+
+
+def _words(text: str, project: str) -> Iterator[_Word]:
+    """The words that may name a file, each once, at most `MAX_WORDS`."""
+    seen: set[str] = set()
+    before: tuple[str, ...] = ()
+    for found in _TOKEN.finditer(text):
+        token = found[0].rstrip(".-+$\\/")
+        word = _word(token, project.lower()) if len(token) > 2 else None
+        # In `com.x.Y.run(Y.java:12)` the class says which Y.java it is.
+        framed = text[found.start() - 1 : found.start()] == "(" and token.split(".")[0] in before
+        before = word.parts if word and word.dotted else ()
+        if word is None or framed or token in seen:
+            continue
+        seen.add(token)
+        yield word
+        if len(seen) >= MAX_WORDS:
+            return
+
+
+def _by_part(words: Iterable[_Word]) -> Mapping[str, Sequence[_Word]]:
+    """The words by each of their parts: there may be thousands of changed files."""
+    found: dict[str, list[_Word]] = {}
+    for word in words:
+        for part in {*word.parts, ".".join(word.parts)}:
+            found.setdefault(part, []).append(word)
+    return found
+
+
+def _word(token: str, project: str) -> _Word | None:
+    head = token.replace("\\", "/").split("::")[0]
+    if "/" in head:
+        return _path_word(token, head, project)
+    named = head if "." in head else token.replace("::", ".")
+    parts = tuple(part for part in named.replace("$", ".").split(".") if part)
+    return _Word(token, parts, dotted=True)
+
+
+def _path_word(token: str, path: str, project: str) -> _Word | None:
+    absolute = path.startswith(("/", "~"))
+    parts = [part for part in path.split("/") if part not in ("", ".", "~")]
+    up = parts.count("..")
+    parts = [part for part in parts if part != ".."]
+    if _is_foreign(path):
+        return None
+    inside = _below(parts, project)
+    if inside is not None:
+        return _Word(token, inside, rooted=True, absolute=absolute)
+    return _Word(token, tuple(parts), rooted=not absolute and not up, absolute=absolute)
+
+
+def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
+    """What stands behind the project's own path, or None if that is not in it."""
+    home = tuple(project.split("/"))
+    lower = [part.lower() for part in parts]
+    for at in range(len(parts) - len(home), -1, -1):
+        if tuple(lower[at : at + len(home)]) == home and at > 0:
+            return tuple(parts[at + len(home) :])
+    return None
+
+
+def _means(named: str, parts: tuple[str, ...]) -> bool:
+    """Whether a path as its tool wrote it may be the file of these parts."""
+    found = tuple(part for part in named.replace("\\", "/").split("/") if part not in ("", "."))
+    return _ends(parts, found) or _ends(found, parts)
+
+
+def _own_lines(text: str) -> list[tuple[str, int]]:
+    """The places that an error names outside of other people's code."""
+    return [each for each in named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
+
+
+def _is_foreign(path: str) -> bool:
+    parts = [part for part in path.split("/") if part not in ("", ".", "~")]
+    top = parts[0] if path.startswith(("/", "~")) and parts else ""
+    return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
+
+
+def _added_line(touch: Touch, changed: Sequence[Changed], lines: Sequence[tuple[str, int]]) -> int:
+    """The first line of the file that the error names, if the change adds all that it names."""
+    if touch.tested or not all(any(_adds(each, line) for each in changed) for line in lines):
+        return 0
+    return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
+
+
+def _adds(changed: Changed, line: tuple[str, int]) -> bool:
+    return line[1] in changed.added and _means(line[0], tuple(changed.path.split("/")))
+
+
+# ------------------------------------------------------------------------------- held against paths
+
+_MODULES = frozenset(
+    {".py", ".pyi", ".pyx", ".java", ".kt", ".scala", ".groovy", ".rs", ".clj"}
+    | {".ex", ".exs", ".hs", ".erl", ".cs", ".swift"}
+)
+_SOURCES = (
+    *(("src", kind, tongue) for kind in ("main", "test", "it") for tongue in
+      ("java", "kotlin", "scala", "groovy", "clojure")),
+    *(("src",), ("lib",)),
+)  # fmt: skip
+_IMPORTED = frozenset(
+    {".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".vue", ".svelte", ".css", ".scss", ".json"}
+)
+
+
+_TESTABLE = (_MODULES | _IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
+    *(".css", ".scss", ".json")
+}
+"""The endings of source files, which may have tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A path in the repository; `suffix` has its dot, `folder` is the name of the one it is in."""
+
+    parts: tuple[str, ...]
+    name: str
+    stem: str
+    suffix: str
+    folder: str
+
+
+def _place(path: str) -> _Place:
+    parts = tuple(path.split("/"))
+    stem, dot, suffix = parts[-1].rpartition(".")
+    if not stem:
+        stem, dot, suffix = parts[-1], "", ""
+    return _Place(parts, parts[-1], stem, dot + suffix, parts[-2] if len(parts) > 1 else "")
+
+
+def _touch(
+    changed: Changed, words: Mapping[str, Sequence[_Word]], named: frozenset[str]
+) -> Touch | None:
+    """The best proof that the words name the file, under its present or its former path."""
+    best: Touch | None = None
+    for path in dict.fromkeys((changed.path, changed.old or changed.path)):
+        place = _place(path)
+        keys = dict.fromkeys((place.name, place.stem, place.folder))
+        for word in (word for key in keys for word in words.get(key, ())):
+            sure = _names(word, place)
+            if sure:
+                return Touch(changed.path, word.text, sure)
+            if sure is not None and best is None:
+                best = Touch(changed.path, word.text, sure)
+    defined = sorted(changed.defines & named)
+    if best or defined:
+        return best or Touch(changed.path, defined[0], sure=False)
+    return _tested(changed, words)
+
+
+def _tested(changed: Changed, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
+    """A changed file whose tests the error names: `sum.py` by `test_sum.py`."""
+    place = _place(changed.path)
+    for part, named in words.items() if place.suffix in _TESTABLE else ():
+        word = next((word for word in named if _is_test_of(place, part, word)), None)
+        if word is not None:
+            return Touch(changed.path, word.text, sure=False, tested=True)
+    return None
+
+
+def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
+    """Whether a part of a word is the name of the file's tests: a file of its language, a class, or
+    a module. A mere function of such a name may test anything."""
+    stem, _, suffix = part.rpartition(".")
+    is_file = "." + suffix in _TESTABLE
+    if is_file:
+        fits = "." + suffix == place.suffix or {"." + suffix, place.suffix} <= _IMPORTED
+        fits = fits and part in (word.parts[-1], ".".join(word.parts))
+    else:
+        stem = part
+        fits = word.dotted and (part != word.parts[-1] or not stem.islower())
+    found = _TEST_NAME.fullmatch(stem)
+    return fits and found is not None and (found["a"] or found["b"]) == place.stem
+
+
+def _names(word: _Word, place: _Place) -> bool | None:
+    """True if the word names this path alone, False if perhaps, None if not."""
+    if word.dotted:
+        return _as_file(word, place) if _is_file(word, place) else _as_module(word, place)
+    return _as_path(word, place)
+
+
+def _is_file(word: _Word, place: _Place) -> bool:
+    return ".".join(word.parts) == place.name.lstrip(".")
+
+
+def _as_file(word: _Word, place: _Place) -> bool:
+    """A bare file name is certain only for what is no source file and lies at the top."""
+    return len(place.parts) == 1 and place.suffix not in _MODULES | _IMPORTED | {".go"}
+
+
+def _as_path(word: _Word, place: _Place) -> bool | None:
+    parts = place.parts
+    if word.rooted and word.parts == parts:
+        return True
+    if _ends(parts, word.parts):  # from a folder of the repository
+        return False
+    if not word.rooted and _ends(word.parts, parts):  # from the container's root
+        return len(parts) >= 2
+    if place.suffix in _IMPORTED:
+        stem = (*parts[:-1], place.stem)
+        if _ends(stem, word.parts) or (place.stem == "index" and _ends(parts[:-1], word.parts)):
+            return word.rooted and word.parts == stem and len(stem) > 1
+    if place.suffix == ".go":
+        return _as_package(word, parts[:-1])
+    return None
+
+
+def _as_package(word: _Word, folder: tuple[str, ...]) -> bool | None:
+    """A Go package is its folder, behind the project's path; the path is cut off already."""
+    if word.absolute:
+        return None
+    if word.rooted and word.parts == folder:
+        return True
+    return False if len(folder) >= 2 and _ends(word.parts, folder) else None
+
+
+def _as_module(word: _Word, place: _Place) -> bool | None:
+    if place.suffix not in _MODULES or len(word.parts) < 1:
+        return None
+    stem = (*place.parts[:-1], place.stem)
+    if place.stem in ("__init__", "mod") and len(stem) > 1:
+        stem = stem[:-1]
+    given = word.parts[1:] if word.parts[0] == "crate" else word.parts
+    for root in ((), *_SOURCES):
+        module = stem[len(root) :]
+        if stem[: len(root)] == root and len(module) >= 2 and given[: len(module)] == module:
+            return True
+    if any(given[: len(stem) - at] == stem[at:] for at in range(len(stem) - 1)):
+        return False
+    return False if place.stem == given[0] and _telling(place.stem) else None
+
+
+def _ends(whole: Sequence[str], end: Sequence[str]) -> bool:
+    return 0 < len(end) <= len(whole) and tuple(whole[-len(end) :]) == tuple(end)

@@ -1,0 +1,237 @@
+"""The facts of failing jobs as sentences: what the model is told, and the note shows. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from worker.core.failure.changed_files import Touch
+from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
+from worker.core.failure.verdict import Verdict, passes_there
+from worker.core.text.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
+
+SHOWN = 4
+"""Runs or files named in one sentence."""
+
+INSTALLED = 8
+"""Packages named in one sentence."""
+
+
+def recorded(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
+    """What is known, one sentence each; at last what is not known, and why.
+
+    `settled` is the verdict that the facts prove: no sentence reads as if it were another.
+    """
+    yield from _here(facts)
+    yield from _before(facts)
+    yield from _there(facts, settled)
+    yield from _others_there(facts)
+    yield from _elsewhere(facts)
+    yield from _installed(facts, settled)
+    yield from _change(facts)
+    for what, fact in (
+        ("other runs on this commit", facts.attempts),
+        ("earlier commits", facts.earlier),
+        ("the target branch", facts.target),
+        ("other merge requests", facts.elsewhere),
+        ("what the change touches", facts.change),
+    ):
+        if isinstance(fact, Unknown):
+            yield remark(f"not known of {what}: {fact.why}")
+
+
+def _here(facts: Facts) -> Iterator[Remark]:
+    if facts.run.reason and facts.run.reason != "script_failure":
+        yield remark("GitLab's failure reason: ", name(facts.run.reason))
+    if isinstance(facts.attempts, tuple) and facts.attempts:
+        yield remark("other runs on this commit: ", *_outcomes(facts, facts.attempts))
+    if facts.aside:
+        yield remark("in other kinds of pipelines on this commit: ", *_outcomes(facts, facts.aside))
+    if facts.cut:
+        yield remark(facts.cut)
+    yield from _siblings(facts)
+    for failed, passed in facts.recovered[:1]:
+        yield remark(
+            "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
+            "was retried (", job(passed), ")",
+        )  # fmt: skip
+
+
+def _siblings(facts: Facts) -> Iterator[Remark]:
+    """Which jobs of its matrix passed, and which failed."""
+    told: list[str | Name | Link] = []
+    for words, status in (("passed", "success"), ("failed", "failed")):
+        runs = [run for run in facts.siblings if run.status == status]
+        if runs:
+            more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
+            shown = listed(name(run.place) for run in runs[:SHOWN])
+            told += ["; " if told else "", *shown, more, f" {words}"]
+    if any(run.status == "success" for run in facts.siblings):
+        yield remark("of the same matrix ", *told)
+
+
+def _before(facts: Facts) -> Iterator[Remark]:
+    if isinstance(facts.earlier, tuple) and facts.earlier:
+        words = "in earlier pipelines of this merge request on other commits: "
+        yield remark(words, *_outcomes(facts, facts.earlier))
+
+
+def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+    target = facts.target
+    if not isinstance(target, Target):
+        return
+    if not target.looked_at:
+        yield remark(name(target.branch), " has no pipeline to compare with")
+        return
+    newest = "newest pipeline" if target.looked_at == 1 else f"newest {target.looked_at} pipelines"
+    looked = f"{target.looked_at} of its pipelines" if target.gap else newest
+    where = remark("on ", name(target.branch), f", {looked}")
+    if not target.runs:
+        yield remark(*where, ": this job did not run")
+        return
+    base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
+    on_base = "on the commit this change is built on: "
+    if settled or len(target.runs) > 1 or not passes_there(facts):
+        built = base == target.runs
+        all_runs = "all runs " if len(base) > 1 else ""
+        where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
+        yield remark(*where, *_outcomes(facts, target.runs))
+    if target.unread:
+        yield remark(f"not known of {target.unread} of these pipelines: its jobs cannot be read")
+    yield from _steady(facts, target, settled)
+    if base and base != target.runs:
+        yield remark(on_base, *_outcomes(facts, base))
+    if target.moved:
+        yield remark(name(target.branch), " has new commits since")
+
+
+def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
+    """Since when it fails there in the same way, as far as was looked back.
+
+    Nothing where newer runs may be hidden, or where the job is known to come and go.
+    """
+    known = not target.hidden and settled is not Verdict.FLAKY
+    runs = [run for runs in target.by_commit for run in runs] if known else []
+    failed = list(takewhile(facts.same, runs))
+    if failed:
+        ago = apart(failed[-1].at, facts.run.at)
+        since = "at least since" if len(failed) == len(runs) else "since"
+        yield remark(
+            f"it fails there in the same way {since} ", pipeline(failed[-1]),
+            f", {ago}" if ago else "",
+        )  # fmt: skip
+
+
+def _others_there(facts: Facts) -> Iterator[Remark]:
+    """What the branch shows of the other jobs with this error, where that is something else."""
+    if isinstance(facts.target, Target):
+        own = [run.status for run in facts.target.runs]
+        for each in facts.rest[:SHOWN]:
+            runs = each.target.runs if isinstance(each.target, Target) else ()
+            if runs and [run.status for run in runs] != own:
+                where = remark(name(each.name), " on ", name(facts.target.branch), ": ")
+                yield remark(*where, *_outcomes(each, runs))
+
+
+def _elsewhere(facts: Facts) -> Iterator[Remark]:
+    found = facts.elsewhere
+    if isinstance(found, tuple) and found:
+        places = [part for run in found[:SHOWN] for part in (name(run.place), " ", job(run), "; ")]
+        yield remark("same error elsewhere: ", *places[:-1])
+
+
+def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+    """What differs from the last run that passed. The digest of an image only where nothing else
+    differs or may explain the failure: it moves with every build of a tag that stays the same."""
+    if not facts.last_pass:
+        return
+    packages = [each for each in facts.last_pass.installed if not _IMAGE.search(each)]
+    if not packages and not settled and not _is_explained(facts):
+        packages = list(facts.last_pass.installed)
+    if packages:
+        left = len(packages) - INSTALLED
+        yield remark(
+            "installed differently from the last run that passed (",
+            job(facts.last_pass.run), "): ",
+            *listed(map(name, packages[:INSTALLED])), f" and {left} more" if left > 0 else "",
+        )  # fmt: skip
+
+
+_IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2}$")
+"""A difference between the digests of an image."""
+
+
+def _is_explained(facts: Facts) -> bool:
+    """Whether the change touches what the error names, or how the job runs."""
+    change = facts.change
+    return isinstance(change, Change) and bool(
+        change.ci or change.dependencies or any(each.sure or each.tested for each in change.touches)
+    )
+
+
+def _change(facts: Facts) -> Iterator[Remark]:
+    change = facts.change
+    if not isinstance(change, Change):
+        return
+    yield from _named_files(change.touches)
+    if change.only_docs:
+        yield remark("only documentation is changed")
+    for what, files in (
+        ("CI configuration", change.ci),
+        ("dependencies", change.dependencies),
+    ):
+        if files:
+            yield remark(f"{what} changed: ", *listed(map(name, files[:SHOWN])))
+
+
+def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
+    """The changed files that the error names, one sentence for each way of naming them; none for
+    those that it may name only."""
+    line = next((each for each in touches if each.line and not each.new), None)
+    if line:
+        words = ", which the error names, is one that this change adds"
+        yield remark(f"line {line.line} of ", name(line.path), words)
+    sure = [each for each in touches if each.sure and each is not line]
+    for words, found in (
+        ("the error names a file that is new in this change: ", [e for e in sure if e.new]),
+        ("the error names what this change edits: ", [e for e in sure if not e.new]),
+        ("the failing tests are those of what this change edits: ",
+         [each for each in touches if each.tested]),
+    ):  # fmt: skip
+        if found:
+            yield remark(words, *listed(name(each.path) for each in found[:SHOWN]))
+
+
+def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
+    """Counts by outcome, with some of the runs."""
+    told: list[Remark] = []
+    for words, found in (
+        ("failed in the same way", [each for each in runs if facts.same(each)]),
+        ("passed", [each for each in runs if each.status == "success"]),
+        *_partly(facts, runs),
+        ("failed in another way", [each for each in runs if _differs(facts, each)]),
+        ("failed, it is not known whether so", [each for each in runs if _unread(facts, each)]),
+    ):
+        if found:
+            shown = listed(job(each) for each in found[:SHOWN])
+            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+            told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
+    lacked = next((each.lacked for each in runs if each.shared), ())
+    if lacked:
+        told.append(remark("; not there: ", *listed(map(name, lacked))))
+    return tuple(part for each in told for part in each) or ("none has ended",)
+
+
+def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
+    """The runs that failed with some of the errors, by how many."""
+    for count in sorted({each.shared for each in runs if each.shared}, reverse=True):
+        words = f"failed with {count} of these {facts.errors} errors"
+        yield words, [each for each in runs if each.shared == count]
+
+
+def _differs(facts: Facts, run: Run) -> bool:
+    other = run.status == "failed" and not facts.same(run) and not run.shared
+    return other and bool(run.error and facts.run.error)
+
+
+def _unread(facts: Facts, run: Run) -> bool:
+    return run.status == "failed" and not (run.error and facts.run.error)

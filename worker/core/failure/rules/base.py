@@ -1,0 +1,174 @@
+"""What a rule is, and how one is held against a failing job."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from worker.core.failure.file_kinds import is_ci
+from worker.core.failure.jobs import Failing, Ruled
+from worker.core.finding import Verdict
+
+LONGEST = 1000
+"""Characters of a line that a rule looks at."""
+
+SHOWN = 280
+"""Characters of a line that a rule quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a job failed. `changed` are the paths the merge request touches, None if unknown."""
+
+    project: str = ""
+    sha: str = ""
+    changed: tuple[str, ...] | None = ()
+
+    @property
+    def configured(self) -> bool:
+        """Whether the merge request may have changed what its jobs are: their configuration."""
+        return self.changed is None or any(map(_configures, self.changed))
+
+
+def _configures(path: str) -> bool:
+    return is_ci(path) or "dockerfile" in path.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One cause that is plain without a model.
+
+    It holds for a job whose failure_reason is one of `reasons` and, if there are `lines`, one of
+    whose last lines matches one of them: before the script began or after it ended, where only the
+    runner writes; with `script`, as the last trouble of the script itself. A rule with `lines` in
+    `spoken` quotes one of those if it can. `doubtful` says when a model must look all the same; a
+    rule whose verdict is unknown is a lead for one, never an answer. One that is `unstarted` holds
+    only for a job whose script never began.
+    """
+
+    name: str
+    verdict: Verdict
+    cause: str
+    to_do: str
+    reasons: frozenset[str]
+    lines: tuple[re.Pattern[str], ...] = ()
+    spoken: tuple[re.Pattern[str], ...] = ()
+    script: bool = False
+    unstarted: bool = False
+    doubtful: Callable[[Scene, str], bool] = lambda scene, line: False
+
+
+def patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns of lines, for `re.search`; bounded, for lines are hostile."""
+    return tuple(re.compile(text, re.IGNORECASE) for text in texts)
+
+
+def configured(scene: Scene, line: str) -> bool:
+    """A doubt: the merge request may have changed what its jobs are."""
+    return scene.configured
+
+
+def applied(rule: Rule, job: Failing, scene: Scene) -> Ruled | None:
+    """What `rule` says of a job, or None if it does not hold."""
+    if job.reason not in rule.reasons or (rule.unstarted and job.read and job.began):
+        return None
+    said = _said(rule, job) if rule.lines else _spoken(rule, job)
+    if said is None:
+        return None
+    number, text = said
+    return Ruled(
+        rule=rule.name,
+        verdict=rule.verdict.value,
+        cause=rule.cause,
+        to_do=rule.to_do,
+        line=number,
+        text=text[:SHOWN].rstrip(),
+        certain=rule.verdict is not Verdict.UNKNOWN and not rule.doubtful(scene, text),
+    )
+
+
+def _spoken(rule: Rule, job: Failing) -> tuple[int, str]:
+    """The line that a rule of reasons alone can quote, or none."""
+    return _last(rule.spoken, _runners(job)) or (0, "")
+
+
+def _said(rule: Rule, job: Failing) -> tuple[int, str] | None:
+    if rule.script:
+        return _last_trouble(rule, job)
+    return _last(rule.lines, _runners(job))
+
+
+def _runners(job: Failing) -> Sequence[tuple[int, str]]:
+    """The lines at the log's end that are the runner's own."""
+    if not job.began:
+        return job.end
+    final = [at for at, (_, text) in enumerate(job.end) if _FINAL.match(text)]
+    return job.end[final[-1] :] if final else ()
+
+
+def _last(
+    wanted: Iterable[re.Pattern[str]], lines: Sequence[tuple[int, str]]
+) -> tuple[int, str] | None:
+    wanted = tuple(wanted)
+    for number, text in reversed(lines):
+        if any(pattern.search(text[:LONGEST]) for pattern in wanted):
+            return number, text
+    return None
+
+
+# -------------------------------------------------------------------------- the script's last words
+
+NEAR_END = 12
+"""Lines of the script's end among which its last trouble must stand."""
+
+_FINAL = re.compile(r"(?:ERROR|FATAL): Job failed")
+_AFTER = re.compile(
+    r"(?:Running after_script|Uploading artifacts for failed job|Saving cache for failed job"
+    r"|Cleaning up project directory|(?:ERROR|FATAL): Job failed)"
+)
+_TESTED = re.compile(
+    r"\bFAIL(?:ED|URES?)?\b|\bAssert|\bassert\w*[ (]|\b[Ee]xpected\b"
+    r"|\b\d{1,6} (?:failed|failures?)\b|\b[Ff]ailures?:|\b[Tt]ests? (?:failed|run)"
+    r"|[✗✖✕●❌]|\bnot ok \d"
+    r"|\b(?:Syntax|Type|Name|Import|Key|Value|Attribute|Index)Error\b"
+)
+_MERELY = re.compile(
+    r"^(?:error: |fatal: )?(?:process|command|script|job|the command|recipe)\b.{0,200}"
+    r"(?:exit|returned|failed)|^g?make(?:\[\d{1,4}\])?: \*\*\*|^compilation terminated"
+    r"|^npm (?:ERR!|error)",
+    re.IGNORECASE,
+)
+_TROUBLE = re.compile(
+    r"\b(?:error|fatal|failed|failure|panic|exception|traceback|cannot|could not|denied|refused"
+    r"|undefined|timed out|killed)\b",
+    re.IGNORECASE,
+)
+
+
+def _last_trouble(rule: Rule, job: Failing) -> tuple[int, str] | None:
+    """The line near the script's end that matches, if there is no other trouble in sight."""
+    if not job.began:
+        return None
+    script = _script(job.end)
+    found = _last(rule.lines, script[-NEAR_END:])
+    shown = [*(text for _, text in script), *_texts(job.excerpt)]
+    return found if found and not any(_other(rule, text[:LONGEST]) for text in shown) else None
+
+
+def _other(rule: Rule, text: str) -> bool:
+    """Whether a line tells of something else that went wrong."""
+    if _TESTED.search(text):
+        return True
+    if any(pattern.search(text) for pattern in rule.lines) or _AFTER.match(text):
+        return False
+    return bool(_TROUBLE.search(text)) and not _MERELY.search(text)
+
+
+def _script(end: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
+    for at, (_, text) in enumerate(end):
+        if _AFTER.match(text):
+            return end[:at]
+    return end
+
+
+def _texts(excerpt: str) -> list[str]:
+    return [re.sub(r"^\d{1,9}: ?", "", line) for line in excerpt.split("\n")]

@@ -1,0 +1,75 @@
+"""A pipeline that GitLab could not even make: its CI configuration is wrong."""
+
+import re
+
+from worker.core.failure.jobs import Ruled
+from worker.core.failure.rules.base import Scene
+from worker.core.finding import Verdict
+from worker.core.text.untrusted import one_line
+
+MOST = 400
+"""Characters of GitLab's words that are repeated."""
+
+
+def broken(errors: str, scene: Scene, file: str = "", text: str = "") -> Ruled | None:
+    """What `yaml_errors` of a pipeline without jobs says; nothing if there are none.
+
+    `text` is the configuration `file`, in which the line is looked for. Where the change does not
+    touch the configuration, the fault is in something it includes, or on the target branch: that
+    needs a look.
+    """
+    said = one_line(errors, MOST)
+    if not said:
+        return None
+    ours = scene.changed is not None and scene.configured
+    line = find_line(said, text) if file else 0
+    where = f" (`{file}`, line {line})" if line else ""
+    return Ruled(
+        rule="configuration",
+        verdict=(Verdict.CHANGE if ours else Verdict.UNKNOWN).value,
+        cause=f"GitLab could not make the pipeline's jobs, for its configuration is wrong: {said}"
+        f"{where}",
+        to_do=f"Correct {f'line {line} of `{file}`' if line else 'the CI configuration'}; the "
+        "pipeline editor checks it before you push.",
+        certain=ours,
+    )
+
+
+def find_line(errors: str, text: str) -> int:
+    """The line of the configuration that GitLab's words are about, 0 where it is not told.
+
+    They name a line, or a job and a key: `jobs:test config contains unknown keys: scrpt`.
+    """
+    lines = text[:LONGEST].split("\n")
+    if (numbered := _NUMBERED.search(errors)) and int(numbered[1]) <= len(lines):
+        return int(numbered[1])
+    if not (named := _NAMED.search(errors)):
+        return 0
+    begins = [at for at, line in enumerate(lines) if _key(line, named[1]) and line[:1] != " "]
+    if not begins:
+        return 0
+    wanted = (named[2] or "").split(":")[-1] or (_KEYS.search(errors) or [""] * 2)[1]
+    block = range(begins[0] + 1, _end(lines, begins[0]))
+    inside = (at for at in block if wanted and _key(lines[at].strip(), wanted))
+    return next(inside, begins[0]) + 1
+
+
+LONGEST = 200_000
+"""Characters of a configuration that are looked at."""
+
+_NUMBERED = re.compile(r"\bat line (\d{1,6})\b")
+_NAMED = re.compile(r"\bjobs:([^:]{1,255}?)((?::[\w-]{1,80}){0,4}) (?:config|job)\b")
+_KEYS = re.compile(r"unknown keys?: ([\w.-]{1,80})")
+
+
+def _key(line: str, name: str) -> bool:
+    """Whether a line opens the mapping `name`."""
+    start = line.replace('"', "").replace("'", "")
+    return start.startswith(f"{name}:")
+
+
+def _end(lines: list[str], begin: int) -> int:
+    """Where the block that line `begin` opens ends."""
+    inside = (" ", "#", "\t", "-")
+    rest = range(begin + 1, len(lines))
+    return next((at for at in rest if lines[at] and not lines[at].startswith(inside)), len(lines))

@@ -1,0 +1,38 @@
+"""An image that the runner could not get."""
+
+from worker.core.failure.rules.base import Rule, Scene, patterns
+from worker.core.failure.rules.quota import PREPARING
+from worker.core.finding import Verdict
+
+
+def _own(scene: Scene, line: str) -> bool:
+    """The image may be this merge request's affair: its name was changed, or its pipeline or
+    project should have built it."""
+    text = line.lower()
+    ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
+    return scene.configured or bool(ours)
+
+
+RULES = (
+    Rule(
+        name="image-pull",
+        verdict=Verdict.INFRASTRUCTURE,
+        cause=(
+            "The runner could not get the job's image: the registry does not have it or does not "
+            "let the runner have it."
+        ),
+        to_do=(
+            "Check the image's name and tag in the CI configuration and the runner's access to "
+            "the registry, then retry."
+        ),
+        reasons=PREPARING,
+        lines=patterns(
+            r"^(?:ERROR|WARNING): (?:Job failed(?: \(system failure\))?: )?.{0,200}"
+            r"(?:failed to pull image|image pull failed).{0,500}(?:manifest unknown|not found"
+            r"|pull access denied|repository does not exist|unauthorized|denied)",
+            r"image pull failed: Back-off pulling image",
+            r"\bErrImagePull\b|\bImagePullBackOff\b|\bInvalidImageName\b",
+        ),
+        doubtful=_own,
+    ),
+)

@@ -1,0 +1,387 @@
+"""Whose failure it is: what GitLab's record proves, and what remains for the model to say. Pure.
+
+A rule looks at the facts of the failing jobs that have one error and gives the sentence that proves
+its verdict, or None. The first of `PROOFS` that speaks decides; the model cannot overrule it. A
+sentence of `CONTRADICTIONS` speaks against one verdict. It takes that away only if the verdict is
+one of `REFUTABLE`: who says it all the same is not believed, and the verdict is unknown. What the
+record merely does not prove is the model's to say.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from worker.core.failure.facts import (
+    Change,
+    Facts,
+    Run,
+    Target,
+    alike,
+    instant,
+    newest_first,
+    passed_after,
+)
+from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
+from worker.core.text import remarks
+from worker.core.text.remarks import Remark, apart, job, name, pipeline, plain, remark
+
+
+class Verdict(StrEnum):
+    """Whose failure it is. ABSTAIN says that the evidence to tell is not there."""
+
+    CHANGE = "caused by this change"
+    TARGET = "already failing on the target branch"
+    FLAKY = "flaky"
+    INFRASTRUCTURE = "infrastructure"
+    UNKNOWN = "unknown"
+    ABSTAIN = "not enough evidence"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What the record says of the failing `jobs` (ids) with one error, the one for all first.
+
+    `hard` is the verdict that `because` proves, or None. `against` are the verdicts that the record
+    speaks against, each with the sentence. `record` is everything else that is known, or why it is
+    not.
+    """
+
+    name: str
+    jobs: tuple[int, ...]
+    hard: Verdict | None
+    because: Remark
+    against: tuple[tuple[Verdict, Remark], ...]
+    record: tuple[Remark, ...] = ()
+
+    def settled(self, model: Verdict) -> Verdict:
+        """The verdict on these jobs, when the model says `model`."""
+        if self.hard:
+            return self.hard
+        refuted = model in REFUTABLE and model in dict(self.against)
+        return Verdict.UNKNOWN if refuted else model
+
+    def told(self) -> tuple[str, ...]:
+        """All of it in plain sentences, for the model, what decides first."""
+        lines = [f'settled as "{self.hard}": {plain(self.because)}'] if self.hard else []
+        lines += [f'speaks against "{verdict}": {plain(why)}' for verdict, why in self.against]
+        return (*lines, *map(plain, self.record))
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The verdict of a note, and the model's; `because` says why it is not that one, if it is not.
+
+    A model that claims nothing, or is right about one of several errors, is not contradicted.
+    """
+
+    verdict: Verdict
+    model: Verdict
+    because: Remark = ()
+
+
+ORDER = (
+    Verdict.CHANGE,
+    Verdict.UNKNOWN,
+    Verdict.ABSTAIN,
+    Verdict.TARGET,
+    Verdict.INFRASTRUCTURE,
+    Verdict.FLAKY,
+)
+"""Of several verdicts the one that comes first is the headline: it asks most of the reader."""
+
+
+def final(rulings: Sequence[Ruling], model: Verdict) -> Final:
+    """The headline, from what the record proves and what the model says.
+
+    Without rulings the model's word stands.
+    """
+    if not rulings:
+        return Final(model, model)
+    settled = [each.settled(model) for each in rulings]
+    headline = min(settled, key=ORDER.index)
+    if model in (Verdict.UNKNOWN, Verdict.ABSTAIN, *settled):
+        return Final(headline, model)
+    decided = rulings[settled.index(headline)]
+    return Final(headline, model, decided.because or dict(decided.against).get(model, ()))
+
+
+def ruled(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
+    """What the facts prove and contradict: of several jobs, what is proven of each of them."""
+    hard, because = _proven(facts)
+    if any(_proven(each)[0] is not hard for each in facts.rest):
+        hard, because = None, ()
+    told = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
+    against = [(verdict, why) for verdict, why in told if why]
+    return Ruling(
+        name=facts.name,
+        jobs=tuple(each.job_id for each in facts.jobs),
+        hard=hard,
+        because=because,
+        against=() if hard else tuple(against),
+        record=tuple(record),
+    )
+
+
+def _proven(facts: Facts) -> tuple[Verdict | None, Remark]:
+    proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
+    return next(((verdict, told) for verdict, told in proofs if told), (None, ()))
+
+
+def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
+    return next(filter(None, map(rule, (facts, *facts.rest))), ())
+
+
+# --------------------------------------------------------------------------------- infrastructure
+
+
+def _outside(facts: Facts) -> Remark | None:
+    reasons = {each.reason for each in facts.jobs}
+    if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
+        return None
+    if not reasons <= NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
+        return None
+    if _waited_in_vain(facts) is False or _unexplained(facts):
+        return None
+    return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
+
+
+def _is_configured(facts: Facts) -> bool:
+    """Whether the change may have made the job one that no runner can run: it may touch the
+    configuration or an image, and the job has not passed on this commit either."""
+    change = facts.change
+    if any(map(_is_green, _attempts(facts))):
+        return False
+    if not isinstance(change, Change) or not change.whole:
+        return True
+    return bool(change.ci) or any(map(is_image, change.dependencies))
+
+
+def _always_dies(facts: Facts) -> bool:
+    """A job that dies each time here and passes meanwhile elsewhere may be killed for what it does:
+    a runner reports one that was out of memory as a system failure."""
+    deaths = [each for each in _attempts(facts) if each.reason == facts.run.reason]
+    newest = next(iter(_at_newest_commit(facts)), None)
+    return len(deaths) >= 2 and newest is not None and _is_green(newest)
+
+
+def _waited_in_vain(facts: Facts) -> bool | None:
+    """Whether no runner took a job of `stuck_or_timeout_failure`; None for any other reason."""
+    stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
+    return not any(each.started for each in stuck) if stuck else None
+
+
+def _unexplained(facts: Facts) -> Run | None:
+    """A run on this commit in which the job failed by itself, and has not passed since: what the
+    runner did later does not explain that."""
+    attempts = _attempts(facts)
+    outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
+    failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
+    return next((each for each in failed if not passed_after(each, attempts)), None)
+
+
+# ------------------------------------------------------------------------------------------ flaky
+
+RECENT = 14 * 24 * 3600.0
+"""Seconds for which a flake on the target branch speaks for the code of today."""
+
+
+def _passed_afterwards(facts: Facts) -> Remark | None:
+    """A pass after the same error, on one commit in one kind of pipeline."""
+    attempts = _attempts(facts)
+    failed = [facts.run, *(each for each in attempts if facts.same(each))]
+    pairs = ((each, passed_after(each, attempts)) for each in failed)
+    return next((_passed(facts, each, green) for each, green in pairs if green), None)
+
+
+def _passed(facts: Facts, failed: Run, green: Run) -> Remark:
+    return remark(
+        name(facts.name), " failed in ", job(failed), " and passed on the same commit in ",
+        job(green),
+    )  # fmt: skip
+
+
+def _comes_and_goes(facts: Facts) -> Remark | None:
+    """The same error on the target branch, followed by a pass at the same commit in a pipeline of
+    the same source, not long ago.
+
+    Not if it has failed here again and again: there it may come and go, here it stays. Nor if a
+    newer commit of the branch fails with it: then `_fails_there` says what is known.
+    """
+    target = _target(facts)
+    if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
+        return None
+    for failed in (each for each in target.runs if facts.same(each) and _is_recent(each, facts)):
+        if green := passed_after(failed, alike(target.runs, failed)):
+            return remark(
+                "on ", name(target.branch), " it failed in the same way and then passed on one "
+                "commit: ", job(failed), ", ", job(green),
+            )  # fmt: skip
+    return None
+
+
+def _fails_at_a_newer_commit(facts: Facts, target: Target) -> bool:
+    """Whether the newest commit's runs all fail with this error, and an older commit has runs."""
+    return len(target.by_commit) > 1 and all(map(facts.same, target.by_commit[0]))
+
+
+def _is_recent(run: Run, facts: Facts) -> bool:
+    then, now = instant(run.at), instant(facts.run.at)
+    return then is None or now is None or now - then <= RECENT
+
+
+# -------------------------------------------------------------------------- on the target branch
+
+
+def _fails_there(facts: Facts) -> Remark | None:
+    """The newest run at the newest commit, or every run of the commit the change is built on."""
+    target = _target(facts)
+    if target is None:
+        return None
+    if newest := _fails_at_the_newest_commit(facts, target):
+        return _same_failure(facts, target, newest)
+    base = [each for each in target.finished if each.sha and each.sha == target.base]
+    if base and all(facts.same(each) for each in base):
+        mended = any(map(_is_green, target.at_newest_commit[:1]))
+        return _same_failure(facts, target, newest_first(base)[0], mended=mended)
+    return None
+
+
+def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
+    """The newest run, if it failed so. A commit that was first run after this failure may carry
+    this very change: then the one before it counts too."""
+    for runs in () if target.hidden else target.by_commit:
+        if not facts.same(runs[0]):
+            return None
+        if runs[0].sha == target.base or not all(each.is_after(facts.run) for each in runs):
+            return runs[0]
+    return None
+
+
+def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
+    return remark(
+        "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
+        *_when(run, facts.run), ", without this change",
+        "; it passes there since: a rebase brings that" if mended else "",
+    )  # fmt: skip
+
+
+def _when(run: Run, ours: Run) -> tuple[str, ...]:
+    return (f", {ago} this failure",) if (ago := apart(run.at, ours.at)) else ()
+
+
+# ---------------------------------------------------------------------------------- contradictions
+
+
+def _failed_again(facts: Facts) -> Remark | None:
+    """Against "flaky": twice the same way on one commit, and no pass since the first time."""
+    again = [each for each in _attempts(facts) if facts.same(each)]
+    failed = [facts.run, *again]
+    if not again or any(passed_after(each, _attempts(facts)) for each in failed):
+        return None
+    before = next(filter(_is_green, newest_first(_attempts(facts))), None)
+    return remark(
+        name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
+        "not passed since: ", job(facts.run), ", ", job(again[0]),
+        *(("; it had passed before: ", job(before)) if before else ()),
+    )  # fmt: skip
+
+
+def _failed_before(facts: Facts) -> Remark | None:
+    """Against "infrastructure", of a job that the runner or GitLab failed in the end."""
+    if facts.run.reason in ("", "script_failure") or not (before := _unexplained(facts)):
+        return None
+    return remark(
+        name(facts.name), " failed by itself on this commit before, and has not passed since: ",
+        job(before),
+    )  # fmt: skip
+
+
+def passes_there(facts: Facts) -> Remark | None:
+    """Against "already failing": it passes there, and no failure of it there may be this one."""
+    target, newest = _target(facts), _at_newest_commit(facts)
+    if target is None or not newest or not _is_green(newest[0]):
+        return None
+    failed = [each for each in target.finished if not _is_green(each)]
+    if any(
+        facts.same(each) or each.shared or not (each.error and facts.run.error) for each in failed
+    ):
+        return None
+    built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
+    return remark(
+        name(facts.name), " passes on ", name(target.branch), f"{built_on}: ", pipeline(newest[0]),
+        ", ", job(newest[0]),
+    )  # fmt: skip
+
+
+Rule = Callable[[Facts], Remark | None]
+
+PROOFS: tuple[tuple[Verdict, Rule], ...] = (
+    (Verdict.INFRASTRUCTURE, _outside),
+    (Verdict.FLAKY, _passed_afterwards),
+    (Verdict.FLAKY, _comes_and_goes),
+    (Verdict.TARGET, _fails_there),
+)
+CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
+    (Verdict.FLAKY, _failed_again),
+    (Verdict.TARGET, passes_there),
+    (Verdict.INFRASTRUCTURE, _failed_before),
+)
+"""A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
+the same."""
+
+REFUTABLE = frozenset({Verdict.TARGET})
+"""Verdicts that claim what the record shows, so that it can refute them. A flake may fail twice in
+a row, and an outage may fail a script before it fails the runner."""
+
+
+# ------------------------------------------------------------------------------------------- runs
+
+
+def _attempts(facts: Facts) -> tuple[Run, ...]:
+    return facts.attempts if isinstance(facts.attempts, tuple) else ()
+
+
+def _target(facts: Facts) -> Target | None:
+    return facts.target if isinstance(facts.target, Target) else None
+
+
+def _at_newest_commit(facts: Facts) -> list[Run]:
+    target = _target(facts)
+    return target.at_newest_commit if target else []
+
+
+def _is_green(run: Run) -> bool:
+    return run.status == "success"
+
+
+# ---------------------------------------------------------------------------------------- as JSON
+
+_MOST = 40
+"""Sentences, and jobs, of a ruling that was stored."""
+
+
+def out(ruling: Ruling) -> dict[str, Any]:
+    """The ruling as JSON values, for `context.json`."""
+    return {
+        "name": ruling.name,
+        "jobs": list(ruling.jobs),
+        "hard": ruling.hard,
+        "because": remarks.out(ruling.because),
+        "against": [[verdict, remarks.out(why)] for verdict, why in ruling.against],
+        "record": [remarks.out(each) for each in ruling.record],
+    }
+
+
+def load(fields: Mapping[str, Any]) -> Ruling:
+    """The ruling of `out`. Raises KeyError, TypeError or ValueError for anything else."""
+    return Ruling(
+        name=str(fields["name"])[: remarks.MAX_NAME],
+        jobs=tuple(map(int, fields["jobs"][:_MOST])),
+        hard=Verdict(fields["hard"]) if fields["hard"] else None,
+        because=remarks.load(fields["because"]),
+        against=tuple(
+            (Verdict(verdict), remarks.load(why)) for verdict, why in fields["against"][:_MOST]
+        ),
+        record=tuple(map(remarks.load, fields["record"][:_MOST])),
+    )

@@ -1,0 +1,106 @@
+"""What evidence was not there, and the one change to the CI configuration that would keep it.
+
+For an answer that abstains without saying so itself. Pure: all is read off the transcript, where
+the sources have told what they could not give.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from worker.core.conversation.context import Context
+from worker.core.conversation.messages import results
+from worker.core.conversation.repair import entries, unavailable
+from worker.core.finding import Finding, Verdict
+
+MAX_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """`signs` are words of the sources' own messages; any one of them is enough."""
+
+    signs: tuple[str, ...]
+    advice: str
+
+
+CURES = (
+    Cure(
+        ("they expired at",),
+        "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`.",
+    ),
+    Cure(
+        ("it has kept none", "has no artifacts"),
+        "Let the job keep its reports when it fails: `artifacts: when: always` with their "
+        "`paths` (by default GitLab keeps them only when a job succeeds).",
+    ),
+    Cure(
+        ("uploaded a test report",),
+        "Let the job upload its test results: `artifacts: reports: junit: report.xml` together "
+        "with `artifacts: when: always`.",
+    ),
+    Cure(
+        ("was erased",),
+        "Don't erase job logs before the merge request is merged, or keep the tool's own log with "
+        "`artifacts: when: always`.",
+    ),
+    Cure(
+        ("bytes, cut from its middle", "of the log's", "exceeded limit"),
+        "Make the log smaller: write the verbose output to a file and keep that with "
+        "`artifacts: when: always`.",
+    ),
+    Cure(
+        (
+            "too little access",
+            "has not the scope",
+            "refuses the read token",
+            "may not see it",
+            "permission",
+            "HTTP 403",
+            "403 Forbidden",
+        ),
+        "Let Sandpiper's read token see it: at least the role Reporter and the scope `read_api`.",
+    ),
+    Cure(
+        ("GitLab has no log",),
+        "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job.",
+    ),
+)
+"""In the order of how much the change helps."""
+
+USUAL = (
+    "Keep what the job leaves behind: `artifacts: when: always` with the tool's own logs and "
+    "reports as `paths`."
+)
+
+
+def filled(finding: Finding, context: Context) -> Finding:
+    """`finding`; one that abstains says what is missing and how to keep it."""
+    if finding.verdict is not Verdict.ABSTAIN:
+        return finding
+    reasons = map(_reason, unavailable(context))
+    known = list(dict.fromkeys((*reasons, *_incomplete(context))))
+    missing = finding.missing or "; ".join(known[:MAX_NAMED])
+    advice = finding.next_time or _advice(known, finding.missing)
+    return replace(finding, missing=missing, next_time=advice)
+
+
+def untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
+    """Those of the `unavailable` lines that `finding` does not tell already."""
+    said = finding.missing if finding else ""
+    return (line for line in lines if _reason(line) not in said)
+
+
+def _reason(line: str) -> str:
+    return line.partition(": ")[2]
+
+
+def _advice(known: list[str], said: str) -> str:
+    told = "\n".join([*known, said])
+    fitting = (cure.advice for cure in CURES if any(sign in told for sign in cure.signs))
+    return next(fitting, USUAL)
+
+
+def _incomplete(context: Context) -> Iterator[str]:
+    """What the documents of this turn said was not in them."""
+    for result in results(context.messages[context.turn_start :]):
+        yield from (entry["missing"] for entry in entries(result, "missing"))

@@ -1,0 +1,79 @@
+"""The values that a finding is made of."""
+
+from dataclasses import dataclass, field
+
+from worker.core.failure.verdict import Final, Ruling, Verdict
+from worker.core.ports.evidence import Place, called, lines_of
+
+CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
+"""The verdicts that say something, and so need evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A quote: one line, or up to `quotes.MAX_SPAN` lines parted by "\\n".
+
+    `line` counts from 1 and is 0 where the place has no lines; `last` is `line` or, of several
+    lines, the last one. `url` leads there; it is "" until the quote is proven. `lead` is the mark
+    of the list's item that it is, after its blanks.
+    """
+
+    place: Place
+    line: int
+    text: str
+    url: str = ""
+    last: int = 0
+    lead: str = field(default="- ", compare=False)
+
+    @property
+    def where(self) -> str:
+        """The place and the lines, as the model was told to write them."""
+        return f"{called(self.place)} {lines_of(self.line, self.last)}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """A quote that could not be proven, and why.
+
+    `where` is the place as it was written, "" if that could not be read. `near` are lines that
+    are really there. `lead` is that of the quote.
+    """
+
+    where: str
+    text: str
+    reason: str
+    near: tuple[str, ...] = ()
+    lead: str = field(default="- ", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBack:
+    """A part of an answer, as plain text, that must not stand in a note, and why."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An answer, taken apart.
+
+    `unproven` counts the quotes that were left out, `unread` holds those of them that could not
+    even be read. `missing` is what evidence was not there, `next_time` how to keep it. `doubt`
+    says why the verdict is not the model's. `rulings` are what GitLab's record says of each error,
+    `judged` what that leaves of the model's verdict.
+    """
+
+    verdict: Verdict = Verdict.UNKNOWN
+    failed: str = ""
+    cause: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    to_do: str = ""
+    details: str = ""
+    unproven: int = 0
+    unread: tuple[str, ...] = ()
+    missing: str = ""
+    next_time: str = ""
+    doubt: str = ""
+    rulings: tuple[Ruling, ...] = ()
+    judged: Final | None = None

@@ -1,0 +1,83 @@
+"""From the text of an answer to a Finding.
+
+The workflow asks for Markdown with named sections. Models take liberties; what stands elsewhere
+lands in `details`. Only in Evidence is anything dropped, and counted: a quote that cannot be read
+cannot be proven.
+"""
+
+import re
+
+from worker.core.failure.verdict import Verdict
+from worker.core.finding.model import Evidence, Finding
+from worker.core.finding.quotes import scan
+from worker.core.finding.sections import FENCE, sections
+
+MAX_QUOTES = 20
+"""Quotes of one answer that are looked at; the rest counts as unproven."""
+
+
+def parse(text: str) -> Finding:
+    """`text` taken apart. Never raises: an answer without a verdict is UNKNOWN."""
+    found = sections(text)
+    verdict, said = _verdict(found.get("verdict", ""))
+    evidence, prose, unread = _evidence(found.get("evidence", ""))
+    details = (found.get("", ""), said, found.get("details", ""), prose)
+    return Finding(
+        verdict=verdict,
+        failed=found.get("failed", ""),
+        cause=found.get("cause", ""),
+        evidence=evidence,
+        to_do=found.get("what to do", ""),
+        details="\n\n".join(part for part in details if part),
+        unproven=len(unread),
+        unread=unread,
+        missing=found.get("missing", ""),
+        next_time=found.get("keep it next time", ""),
+    )
+
+
+def is_finding(text: str) -> bool:
+    """Whether an answer has the sections that make a finding: a verdict, and what it rests on."""
+    found = sections(text)
+    named = any(word.search(found.get("verdict", "")) for _, word in _WORDS)
+    return named and bool(found.get("cause") or found.get("missing"))
+
+
+_WORDS = tuple(
+    (verdict, re.compile(rf"(?<!not )(?<!not a )\b(?:{pattern})\b", re.IGNORECASE))
+    for verdict, pattern in (
+        (Verdict.CHANGE, "caused by th(?:is|e) (?:change|merge request|mr)"),
+        (Verdict.TARGET, "already (?:failing|broken|red)"),
+        (Verdict.FLAKY, "flaky?|flakiness"),
+        (Verdict.INFRASTRUCTURE, "infra|infrastructure"),
+        (Verdict.UNKNOWN, "unknown|unclear"),
+        (
+            Verdict.ABSTAIN,
+            "(?:not enough|insufficient) (?:evidence|information)|more information is needed",
+        ),
+    )
+)
+
+
+def _verdict(text: str) -> tuple[Verdict, str]:
+    """The first verdict named in a section, and the section's text if it says more."""
+    places = [(found.start(), verdict) for verdict, word in _WORDS if (found := word.search(text))]
+    verdict = min(places)[1] if places else Verdict.UNKNOWN
+    bare = " ".join(re.findall(r"\w+", text)).lower()
+    return verdict, "" if bare == verdict.value else text
+
+
+def _evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:
+    """The quotes of a section, its prose, and the items that are no readable quote."""
+    quotes: list[Evidence] = []
+    prose: list[str] = []
+    unread: list[str] = []
+    for each in scan(text):
+        if isinstance(each, Evidence):
+            quotes.append(each)
+        elif each.item and not FENCE.match(each.text) and each.text.strip():
+            unread.append(each.text.strip())
+        elif each.text.strip() and not FENCE.match(each.text):
+            prose.append(each.text)
+    unread += [quote.where for quote in quotes[MAX_QUOTES:]]
+    return tuple(quotes[:MAX_QUOTES]), "\n".join(prose), tuple(unread)

@@ -1,0 +1,253 @@
+"""Changes that the model gives for lines of the diff: read from its answer, and put in their place.
+
+The workflow asks for a block of code under "What to do", opened by
+
+    ```suggestion path/of/the/file.py:41-42 A
+
+that holds the lines to stand there instead. Blocks of one letter only work together and are one
+change. One that does not fit the diff is shown as text.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from worker.core.ports.gitlab import ChangedFile, Changes, Position
+
+MAX_LINES = 100
+"""Lines above its own that GitLab lets a suggestion replace (wire-gitlab 5)."""
+
+MAX_TEXT = 8_000
+"""Characters of a replacement."""
+
+_OPENING = re.compile(
+    r"[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*suggestion[ ]+(?P<path>[\w./@+][\w./@+ ()-]{0,300}?)"
+    r":(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?"
+    r"(?:[ \t]{1,8}[(\[]?(?P<group>[A-Za-z0-9]{1,20})[)\]]?)?[ \t]*$"
+)
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_REDACTED = "[redacted: "
+_POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """`text` in the place of the lines `first` to `last` of the file as it is at the head.
+
+    Those of one `group` only work together; "" is for one that works alone.
+    """
+
+    path: str
+    first: int
+    last: int
+    text: str
+    group: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are to stand there; none where they are to be deleted."""
+        return self.text.split("\n") if self.text else []
+
+
+Change = tuple[Suggestion, ...]
+"""Suggestions that are to be applied together; of most there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What became of an answer's changes.
+
+    `urls` lead to those that are on the diff. `left` counts the suggestions that are not, which
+    `text` tells as Markdown, each with its reason.
+    """
+
+    urls: tuple[str, ...] = ()
+    left: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the new side: `old` is its number before, None if it was added."""
+
+    hunk: int
+    old: int | None
+    text: str
+
+
+def read(text: str) -> tuple[str, tuple[Suggestion, ...]]:
+    """`text` without its suggestions, and them; what points to a block below points to the fix."""
+    found, kept = list[Suggestion](), list[str]()
+    for part in _split(text):
+        if isinstance(part, Suggestion):
+            found.append(part)
+            kept += [""] if kept and kept[-1].strip() else []
+        else:
+            kept.append(part)
+    prose = "\n".join(kept).strip()
+    return _POINTER.sub("as in the fix", prose) if found else prose, tuple(found)
+
+
+def write_in_place(text: str) -> str:
+    """`text` with each suggestion as a plain block of code, below its file and lines."""
+    kept, below = list[str](), False
+    for part in _split(text):
+        if isinstance(part, Suggestion):
+            kept += [*[""] * bool(kept and kept[-1].strip()), _block(part, ""), ""]
+        elif part.strip() or not below:
+            kept.append(part)
+        below = isinstance(part, Suggestion)
+    return "\n".join(kept)
+
+
+def _split(text: str) -> Iterator[str | Suggestion]:
+    """The suggestions of a text, and its other lines."""
+    lines, at = text.split("\n"), 0
+    while at < len(lines):
+        opening = _OPENING.match(lines[at])
+        end = _end(lines, at + 1, opening["fence"]) if opening else 0
+        if opening and end:
+            yield _suggestion(opening, lines[at + 1 : end])
+            at = end + 1
+        else:
+            yield lines[at]
+            at += 1
+
+
+def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
+    """The suggestions as changes, in the order of their first ones."""
+    changes: dict[str, list[Suggestion]] = {}
+    for number, fix in enumerate(found):
+        changes.setdefault(fix.group.lower() or f"alone {number}", []).append(fix)
+    return tuple(tuple(change) for change in changes.values())
+
+
+def write_text(change: Change, reason: str) -> str:
+    """The change as Markdown; `reason` says why it is not on the diff, "" if it was not to be."""
+    why = f"not on the diff: {reason}" if reason else ""
+    if len(change) == 1:
+        return _block(change[0], why)
+    title = f"These {len(change)} belong together{f' ({why})' if why else ''}:"
+    return "\n\n".join([title, *(_block(fix, "") for fix in change)])
+
+
+def _block(fix: Suggestion, why: str) -> str:
+    place = f"In `{fix.path}`, {_lines_of(fix)}{f' ({why})' if why else ''}:"
+    runs = re.findall("`{3,}", fix.text)
+    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    return f"{place}\n\n{fence}\n{fix.text}\n{fence}"
+
+
+def combine(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
+    """The change as one suggestion, or why it cannot be one.
+
+    `lines` gives a file's lines as they are at the head, for what stands between its places.
+    """
+    if len(change) == 1:
+        return change[0]
+    if len({fix.path for fix in change}) > 1:
+        return "one suggestion is for one file"
+    parts = sorted(change, key=lambda fix: fix.first)
+    if any(before.last >= after.first for before, after in pairwise(parts)):
+        return "they replace the same lines"
+    path, first, last = parts[0].path, parts[0].first, parts[-1].last
+    if last - first > MAX_LINES:
+        return f"they are too far apart: one suggestion replaces {MAX_LINES} lines"
+    between = lines(path)[first - 1 : last]
+    if len(between) < last - first + 1 or any(_REDACTED in line for line in between):
+        return "the lines between them cannot be shown"
+    moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
+    return Suggestion(path, first, last, "\n".join(apply(moved, between) or ()))
+
+
+def apply(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
+    """The lines of a file after the changes; None where these do not fit it or each other."""
+    made, end = list(lines), len(lines) + 1
+    for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
+        if not 0 < fix.first <= fix.last < end:
+            return None
+        made[fix.first - 1 : fix.last] = fix.lines
+        end = fix.first
+    return made
+
+
+def place(change: Change, changes: Changes) -> Position | str:
+    """Where on the diff the change goes: at the last of its places there; or why it has none.
+
+    Of one that is several suggestions the others may be elsewhere in the file.
+    """
+    places = [placed(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
+    found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
+    if isinstance(found, str):
+        return found
+    files = (file for file in changes.files if file.new_path == change[0].path)
+    if len(change) > 1 and any("\r\n" in file.diff for file in files):
+        return "the lines between them end in CR LF"
+    return found
+
+
+def placed(fix: Suggestion, changes: Changes) -> Position | str:
+    """Where on the diff the suggestion goes, or why it has no place there.
+
+    Every line it replaces must be shown by the diff, added or unchanged, in one piece.
+    """
+    if not 0 < fix.first <= fix.last or fix.last - fix.first > MAX_LINES:
+        return f"{_lines_of(fix)} cannot be replaced at once"
+    if len(fix.text) > MAX_TEXT:
+        return f"the replacement has {len(fix.text)} characters"
+    file = next((each for each in changes.files if each.new_path == fix.path), None)
+    if file is None:
+        return "the diff does not show this file"
+    shown = dict(_new_side(file))
+    lines = [shown.get(number) for number in range(fix.first, fix.last + 1)]
+    there = [line for line in lines if line]
+    if len(there) < len(lines) or len({line.hunk for line in there}) > 1:
+        return f"the diff does not show {'it' if fix.first == fix.last else 'them in one piece'}"
+    if "\n".join(line.text for line in there) == fix.text:
+        return "it changes nothing"
+    return Position(
+        base_sha=changes.base_sha,
+        start_sha=changes.start_sha,
+        head_sha=changes.head_sha,
+        old_path=file.old_path,
+        new_path=file.new_path,
+        new_line=fix.last,
+        old_line=there[-1].old,
+    )
+
+
+def _end(lines: list[str], at: int, fence: str) -> int:
+    """The number of the line that closes the fence, or 0."""
+    for number in range(at, len(lines)):
+        line = lines[number].strip()
+        if len(line) >= len(fence) and not line.strip(fence[0]):
+            return number
+    return 0
+
+
+def _suggestion(opening: re.Match[str], lines: list[str]) -> Suggestion:
+    first = int(opening["first"])
+    last = int(opening["last"] or first)
+    text = "\n".join(lines)
+    return Suggestion(opening["path"], first, last, text, opening["group"] or "")
+
+
+def _lines_of(fix: Suggestion) -> str:
+    return f"line {fix.first}" if fix.first == fix.last else f"lines {fix.first} to {fix.last}"
+
+
+def _new_side(file: ChangedFile) -> Iterator[tuple[int, _Line]]:
+    """The lines that the diff shows of the file as it is now, by their numbers."""
+    old = new = hunk = 0
+    for line in file.diff.split("\n"):
+        if start := _HUNK.match(line):
+            old, new, hunk = int(start[1]), int(start[2]), hunk + 1
+        elif line.startswith("+"):
+            yield new, _Line(hunk, None, line[1:])
+            new += 1
+        elif line.startswith("-"):
+            old += 1
+        elif line.startswith(" "):
+            yield new, _Line(hunk, old, line[1:])
+            old, new = old + 1, new + 1

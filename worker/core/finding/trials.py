@@ -1,0 +1,116 @@
+"""Which commands the sandbox has run with a change in place. Pure; the transcript is the state.
+
+The commands are the model's, and their exit status is what the sandbox has said of them: a reader
+is told both, and nothing is concluded from them.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from worker.core.conversation.context import Context
+from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
+from worker.core.spelling import meant
+
+TOOL = "sandbox_exec"
+MAX_RUNS = 3
+"""Commands that are told of one change, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command and its exit status, None where its time was over.
+
+    `made` says that the change was put in place while the command ran, not before.
+    """
+
+    command: str
+    exit_code: int | None
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What the sandbox has shown of a change that was looked for in it.
+
+    `runs` are commands that ran with it in place, `alone` if no other change of the answer was
+    there.
+    """
+
+    runs: tuple[Run, ...] = ()
+    alone: bool = True
+
+
+def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
+    """The turn's newest commands that ended after a file was `changed` (epoch seconds).
+
+    None of those of which nobody knows whether they ended after it.
+    """
+    found: list[Run] = []
+    for each in _commands(context):
+        if each.begun >= changed:
+            found.append(Run(each.text, each.exit_code))
+        elif each.ended > changed and each.known:
+            found.append(Run(each.text, each.exit_code, made=True))
+    return tuple(found[-MAX_RUNS:])
+
+
+def is_named(context: Context, names: Collection[str]) -> bool:
+    """Whether a command of the turn names one of the files."""
+    return any(name in each.text for each in _commands(context) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that ran, not before `begun`, and that had `ended` by then.
+
+    `known` says that no other command was at work between the two.
+    """
+
+    text: str
+    exit_code: int | None
+    begun: float
+    ended: float
+    known: bool
+
+
+def _commands(context: Context) -> Iterator[_Command]:
+    """The turn's commands, in order."""
+    costs = [cost for cost in context.calls if cost.turn == context.turn]
+    ends = [*(after.at for _, after in pairwise(costs)), float("inf")]
+    for cost, ended in zip(costs, ends, strict=False):
+        if 0 <= cost.message < len(context.messages):
+            yield from _of_answer(context.messages[cost.message :], cost.at + cost.seconds, ended)
+
+
+def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:
+    """The commands that the first of the messages called between two times.
+
+    They ran one after the other, each when the result before it was there.
+    """
+    answer, *after = messages
+    results = takewhile(lambda message: isinstance(message, ToolResult), after)
+    given = {result.call_id: result for result in results if isinstance(result, ToolResult)}
+    calls = answer.calls if isinstance(answer, Assistant) else ()
+    ran = [(result, _read_run(call, result)) for call in calls if (result := given.get(call.id))]
+    alone = sum(run is not None for _, run in ran) == 1
+    for result, run in ran:
+        if run:
+            at = result.ended_at or ended
+            yield _Command(*run, begun, at, known=alone or result.ended_at > 0)
+        begun = max(begun, result.ended_at)
+
+
+def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
+    """The command and its exit status, if it did run."""
+    if call.name != TOOL and not meant(call.name, [TOOL]):
+        return None
+    try:
+        command, code = (
+            json.loads(call.arguments)["command"],
+            json.loads(result.content)["exit_code"],
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+    return (command, code) if isinstance(command, str) and isinstance(code, int | None) else None

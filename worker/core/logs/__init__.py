@@ -1,0 +1,1 @@
+"""Job logs as text: cleaning, what explains a failure, its signature."""

@@ -1,0 +1,46 @@
+"""The ecosystems whose failures are recognised by their own format: one file each, one table."""
+
+from worker.core.logs.ecosystems import (
+    apple,
+    beam,
+    clojure,
+    dotnet,
+    go,
+    haskell,
+    infra,
+    jvm,
+    lint,
+    native,
+    node,
+    php,
+    python,
+    r,
+    ruby,
+    rust,
+    scala,
+    scripting,
+    tex,
+)
+from worker.core.logs.ecosystems.base import Recogniser
+
+RECOGNISERS: dict[str, Recogniser] = {
+    "apple": apple.RECOGNISER,
+    "beam": beam.RECOGNISER,
+    "clojure": clojure.RECOGNISER,
+    "dotnet": dotnet.RECOGNISER,
+    "go": go.RECOGNISER,
+    "haskell": haskell.RECOGNISER,
+    "infra": infra.RECOGNISER,
+    "jvm": jvm.RECOGNISER,
+    "lint": lint.RECOGNISER,
+    "native": native.RECOGNISER,
+    "node": node.RECOGNISER,
+    "php": php.RECOGNISER,
+    "python": python.RECOGNISER,
+    "r": r.RECOGNISER,
+    "ruby": ruby.RECOGNISER,
+    "rust": rust.RECOGNISER,
+    "scala": scala.RECOGNISER,
+    "scripting": scripting.RECOGNISER,
+    "tex": tex.RECOGNISER,
+}

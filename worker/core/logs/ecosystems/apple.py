@@ -1,0 +1,18 @@
+"""xcodebuild, xcpretty, Swift."""
+
+from worker.core.logs.ecosystems.base import Recogniser
+
+RECOGNISER = Recogniser(
+    opens=(
+        r"[^\s:]{1,200}:\d+: error: [-+]\[",
+        r"❌ ",
+        r"\*\* (?:BUILD|TEST|ARCHIVE) .{0,20}FAILED",
+        r"The following build commands failed",
+        r"Failing tests:",
+        r"Undefined symbols for",
+    ),
+    closes=(
+        r"Executed \d+ tests?, with 0 fail",
+        r"Test Case .{0,200} passed",
+    ),
+)

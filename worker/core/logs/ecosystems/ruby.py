@@ -1,0 +1,16 @@
+"""RSpec, minitest, RuboCop."""
+
+from worker.core.logs.ecosystems.base import Recogniser
+
+RECOGNISER = Recogniser(
+    opens=(
+        r"Failures:",
+        r"\d+\) (?:Failure|Error)",
+        r"\d+\) [A-Z]\w*(?: |::|#)",
+        r"\S+\.rb:\d+:\d+: [CWEF]: ",
+    ),
+    closes=(
+        r"Finished in ",
+        r"\d+ (?:runs|examples), ",
+    ),
+)

@@ -1,0 +1,157 @@
+"""Which lines of a failed job's log explain the failure.
+
+One pass keeps the lines with words of trouble and what stands around them (`scan`). Each is judged
+by itself (`marks`, with the ecosystems' own formats from `recognisers`), by its place (`place`) and
+by what stands around it (`around`); the budget goes to the weightiest (`weights`, `choose`). With
+the last green log of the same job at hand, lines that are new count for more (`green`).
+"""
+
+from collections.abc import Iterator
+from operator import mul
+
+from worker.core.logs.excerpt import around, place, weights
+from worker.core.logs.excerpt.choose import Choice
+from worker.core.logs.excerpt.green import Green
+from worker.core.logs.excerpt.place import Line
+from worker.core.logs.excerpt.scan import Found, Scan
+
+__all__ = ["Digest", "Excerpt", "Green", "excerpt"]
+
+CHUNK = 1 << 20
+"""Bytes that are looked at together."""
+
+_PASSED = "Job succeeded"
+"""What the runner writes at the end of a job that passed."""
+
+
+class Digest:
+    """What was found in a log: small, whatever the size of the log."""
+
+    def __init__(self, found: Found, whole: bytes | None) -> None:
+        self._whole = whole
+        self._total = found.total
+        self._end_lines = found.end_lines
+        self._lines = place.lines(found)
+        self._weights = _weights(found, self._lines)
+        if _has_passed(self._lines):
+            self._whole = None
+            self._lines, self._weights = _end(found, self._lines)
+
+    def text(self, limit: int) -> str:
+        """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
+
+        A log that fits is shown whole, of a job that passed only how it ended.
+        """
+        if self._whole is not None and (shown := _numbered(self._whole, limit)):
+            return shown
+        return Choice(self._lines, self._weights, self._total, limit).text(self._end_lines)
+
+
+class Excerpt:
+    """The excerpt of a log that comes in pieces; memory does not grow with the log.
+
+    `limit` is in bytes: the most that a text of it may have.
+    """
+
+    def __init__(self, limit: int, green: Green | None = None) -> None:
+        self._limit = limit
+        self._scan = Scan(green)
+        self._whole: list[bytes] | None = []
+        self._size = 0
+
+    def feed(self, cleaned: bytes) -> None:
+        """The next whole lines of a cleaned log."""
+        for lines in _chunks(cleaned):
+            self._scan.feed(lines)
+            self._keep(lines)
+
+    def digest(self) -> Digest:
+        """What was found so far."""
+        whole = b"".join(self._whole) if self._whole is not None else None
+        return Digest(self._scan.found(), whole)
+
+    def text(self) -> str:
+        """The longest text."""
+        return self.digest().text(self._limit)
+
+    def _keep(self, lines: bytes) -> None:
+        self._size += len(lines)
+        if self._size > self._limit:
+            self._whole = None
+        elif self._whole is not None:
+            self._whole.append(lines)
+
+
+def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
+    """The excerpt of what `logs.clean` gave, `green` being the cleaned log of a run that passed."""
+    known = None
+    if green is not None:
+        known = Green()
+        for lines in _chunks(green):
+            known.feed(lines)
+    made = Excerpt(limit, known)
+    made.feed(cleaned)
+    return made.text()
+
+
+def _weights(found: Found, lines: list[Line]) -> list[float]:
+    sums: dict[frozenset[str], tuple[float, float]] = {}
+    for line in lines:
+        if line.marks not in sums:
+            sums[line.marks] = weights.of_marks(line.marks)
+    own = [sums[line.marks][0] for line in lines]
+    placed = place.rows(found, lines, own)
+    alone = [
+        sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
+        for line, row in zip(lines, placed, strict=True)
+    ]
+    rows = around.rows([line.kept.at for line in lines], alone)
+    return [
+        weights.BASE_AROUND
+        + sum(map(mul, row, weights.AROUND))
+        + _news(line)
+        + _trouble(found, line)
+        for line, row in zip(lines, rows, strict=True)
+    ]
+
+
+def _trouble(found: Found, line: Line) -> float:
+    """What counts a line for saying, or standing below, that the runner had a trouble."""
+    in_trouble = found.troubles and found.troubles[0] <= line.kept.at < found.first
+    return weights.TROUBLE if in_trouble else 0.0
+
+
+def _has_passed(lines: list[Line]) -> bool:
+    return bool(lines) and lines[-1].text == _PASSED
+
+
+def _end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
+    """The last two lines of the script, and the last of all."""
+    script = [line for line in lines[:-1] if found.first <= line.kept.at < found.end]
+    shown = [*script[-2:], lines[-1]]
+    return shown, [1.0] * len(shown)
+
+
+def _news(line: Line) -> float:
+    if line.kept.new is None:
+        return 0.0
+    return weights.NEW if line.kept.new else weights.OLD
+
+
+def _numbered(cleaned: bytes, limit: int) -> str:
+    """All lines with their numbers, or nothing if that is too long."""
+    texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
+    shown = "\n".join(
+        f"{number}: {place.without_stamp(text)}" for number, text in enumerate(texts, 1)
+    )
+    return shown if len(shown.encode()) <= limit else ""
+
+
+def _chunks(cleaned: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(cleaned):
+        end = len(cleaned)
+        if end - start > CHUNK:
+            end = cleaned.find(b"\n", start + CHUNK) + 1 or end
+        yield cleaned[start:end]
+        start = end

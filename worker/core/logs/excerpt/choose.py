@@ -1,0 +1,174 @@
+"""Which of the weighed lines are shown: as much weight as the budget holds."""
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from worker.core.logs.excerpt.place import Line
+from worker.core.logs.excerpt.scan import CUT
+
+SHOWN = 165
+"""Bytes shown of one line."""
+
+GAP = "…"
+
+_REPEAT = 0.95  # what the next line of a chosen make is still worth
+_ENOUGH, _ALIKE = 4, 0.7  # lines that differ in numbers and quoted names only; what more are worth
+_MOST_ALIKE = 12  # of these nobody needs more
+_TOGETHER = 0.7  # what a line beside a chosen one gains: it needs no gap mark, and reads better
+_BASE, _COST = 40, 0.6  # how much a line's length counts against it
+_LEAST = -6.5  # what a line must weigh to be shown at all
+_IDLE = 2.0  # how much less than the weightiest a line that tells of work going well may weigh
+
+_NAMES = re.compile(r"""\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$""")
+_OFTEN = 3
+_RAISES = frozenset(("named", "colon_error"))
+_COMPILED = frozenset(("place_head", "colon_error", "opens"))
+_GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
+_TELLS = frozenset(
+    (
+        *("fault", "trouble", "shouted", "named", "crossed", "colon_error", "opens"),
+        *("summary", "numbered", "judged", "diff", "expected"),
+    )
+)
+
+
+class Choice:
+    """The lines taken so far, and what they cost."""
+
+    def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
+        self._lines = lines
+        self._total = total
+        self._limit = limit - len(GAP.encode()) - 1
+        self._worth = _worths(lines, weights)
+        self._index = {line.kept.at: j for j, line in enumerate(lines)}
+        self._written: dict[int, str] = {}
+        self._makes: Counter[str] = Counter()
+        self._kinds: dict[int, str] = {}
+        self._alike: Counter[str] = Counter()
+        self._texts: set[str] = set()
+        self._size = 0
+        self._heap: list[tuple[float, int]] = []
+
+    def text(self, end_lines: Sequence[int] = ()) -> str:
+        """Choose, and write what was chosen: `NUMBER: text`, gaps marked.
+
+        The lines at the places of `end_lines` are always shown, as far as there is room.
+        """
+        self._heap = [(-self._value(j), j) for j, worth in enumerate(self._worth) if worth]
+        heapq.heapify(self._heap)
+        self._take_first(end_lines)
+        while self._heap and self._limit - self._size > 20:
+            known, j = heapq.heappop(self._heap)
+            if self._lines[j].kept.at in self._written or self._is_enough(j):
+                continue
+            value = self._value(j)
+            if value < -known:
+                heapq.heappush(self._heap, (-value, j))
+            else:
+                self._take(j)
+        return "\n".join(self._shown())
+
+    def _take_first(self, end_lines: Sequence[int]) -> None:
+        """The last line that counts the failed tests, the exception that is raised most often, the
+        first error of a compiler and how the job ended: these are always shown."""
+        marks = [line.marks for line in self._lines]
+        tallies = [j for j, names in enumerate(marks) if "tally" in names]
+        raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
+        again = [j for j in raised if self._lines[j].kept.count >= _OFTEN]
+        often = max(again, key=lambda j: (self._lines[j].kept.count, self._worth[j]), default=None)
+        compiled = (j for j, names in enumerate(marks) if names >= _COMPILED and self._worth[j])
+        ended = [self._index[at] for at in end_lines if at in self._index]
+        for j in (*tallies[-1:], often, next(compiled, None), *ended):
+            if j is not None:
+                self._take(j)
+
+    def _value(self, j: int) -> float:
+        line = self._lines[j]
+        alike = max(0, self._alike[self._kind(j)] - _ENOUGH) if self._alike else 0
+        worth: float = self._worth[j] * _REPEAT ** self._makes[line.make] * _ALIKE**alike
+        beside = sum(line.kept.at + step in self._written for step in (-1, 1))
+        length = min(len(line.text), SHOWN) + len(str(line.kept.at)) + _BASE
+        value: float = worth * (1 + _TOGETHER * beside) / length**_COST
+        return value
+
+    def _is_enough(self, j: int) -> bool:
+        """Whether so many lines alike are shown that one more says nothing."""
+        return self._alike[self._kind(j)] >= _MOST_ALIKE
+
+    def _kind(self, j: int) -> str:
+        if j not in self._kinds:
+            self._kinds[j] = _kind(self._lines[j].text)
+        return self._kinds[j]
+
+    def _take(self, j: int) -> None:
+        line = self._lines[j]
+        at = line.kept.at
+        if line.text in self._texts and len(line.text) > 11:
+            return
+        written = f"{at + 1}: {clipped(line.text, SHOWN)}"
+        beside = at - 1 in self._written or at + 1 in self._written
+        cost = len(written.encode()) + 1 + (0 if beside else len(GAP.encode()) + 1)
+        if self._size + cost > self._limit:
+            return
+        self._size += cost
+        self._written[at] = written
+        self._makes[line.make] += 1
+        if kind := self._kind(j):
+            self._alike[kind] += 1
+        self._texts.add(line.text)
+        for near in (self._index.get(at - 1), self._index.get(at + 1)):
+            if near is not None and self._worth[near]:
+                heapq.heappush(self._heap, (-self._value(near), near))
+
+    def _shown(self) -> list[str]:
+        shown: list[str] = []
+        previous = -1
+        for at in sorted(self._written):
+            if at != previous + 1:
+                shown.append(GAP)
+            shown.append(self._written[at])
+            previous = at
+        if previous + 1 < self._total:
+            shown.append(GAP)
+        return shown
+
+
+def clipped(text: str, limit: int) -> str:
+    """At most `limit` bytes of `text`; what is shorter says so."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return text
+    return data[: limit - len(CUT) - 1].decode("utf-8", "ignore") + " " + CUT
+
+
+def _kind(text: str) -> str:
+    """The same for lines that differ in numbers and quoted names only; "" of one of few letters."""
+    kind = _NAMES.sub("", text[:200])
+    return kind if sum(map(str.isalpha, kind)) > 3 else ""
+
+
+def _worths(lines: list[Line], weights: list[float]) -> list[float]:
+    """How likely each line is to explain the failure; 0 of those that are not shown."""
+    both = list(zip(lines, weights, strict=True))
+    best = max((weight for line, weight in both if "well" not in line.marks), default=None)
+    return [
+        0.0 if best is not None and _is_left_out(line, weight, best) else _likelihood(weight)
+        for line, weight in both
+    ]
+
+
+def _is_left_out(line: Line, weight: float, best: float) -> bool:
+    if weight < _LEAST or "well" in line.marks:
+        return True
+    return _is_idle(line) and weight < best - _IDLE
+
+
+def _likelihood(weight: float) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, weight))))
+
+
+def _is_idle(line: Line) -> bool:
+    return not line.marks.isdisjoint(_GOES_WELL) and line.marks.isdisjoint(_TELLS)

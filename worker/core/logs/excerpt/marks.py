@@ -1,0 +1,209 @@
+"""What one line says by itself: its marks, from its words, its beginning and its punctuation."""
+
+import re
+
+from ahocorasick_rs import AhoCorasick
+
+from worker.core.logs.ecosystems import RECOGNISERS
+
+SHOWN = 300
+"""Characters of a line that are looked at."""
+
+_WORDS = {
+    "fault": "error errors fatal panic panicked exception exceptions traceback fail fails failed"
+    " failing failure failures assert assertion crash crashed",
+    "trouble": "cannot unable undefined unresolved denied refused timeout missing invalid"
+    " unexpected mismatch conflict conflicts killed segmentation segfault dumped abort aborted"
+    " aborting unsupported unknown rejected broken incorrect illegal violation violations differ"
+    " differs undeclared expired unreachable unrecognized unauthorized forbidden",
+    "negation": "not no can't couldn't couldnt doesn't didn't isn't wasn't without never",
+    "expected": "expected expects expecting expect actual actually got want wanted received was",
+    "calm": "ok okay pass passed passes passing success successful successfully done complete"
+    " completed finished succeeded",
+    "level": "info debug trace notice",
+    "soft": "warn warning warnings deprecated deprecation ignored ignoring skipped skipping retry"
+    " retrying",
+    "progress": "downloading downloaded download installing installed fetching compiling unpacking"
+    " setting resolving resolved receiving updating cloning extracting preparing processing"
+    " selecting checking copying uploading pulling get running building starting",
+    "advice": "note help hint tip see please information run try",
+    "test": "test tests spec specs example examples testing",
+    "claim": "but should shouldn't must timed than instead left because find load",
+    "told": "you your this only any may",
+    "record": "log logs report reports reported results release upload uploaded store stats"
+    " duration summary workflow",
+    "reason": "reason due wrong difference message problem problems issue issues bad",
+    "cleanup": "stopping cleanup cleaning post artifact artifacts cache terminate orphan",
+    "code": "def class if for return import from var let const function self",
+}
+_CLASS = {word: name for name, words in _WORDS.items() for word in words.split()}
+_SHOUTED = {word.upper() for name in ("fault", "trouble") for word in _WORDS[name].split()}
+_WORD = re.compile(r"[A-Za-z][A-Za-z']*")
+_PATHS = re.compile(r"(?<!\S)\S*[\w.-]/[\w./-]+")
+_NOTHING_HINTS = ("0", "no", "zero", "without", "=>")
+_COUNTED = re.compile(r"[1-9]")
+
+_HEADS = {
+    "stamp": r"\W?\d\d:\d\d:\d\d|\W?\d{4}-\d\d-\d\d",
+    "python_frame": r'File "',
+    "frame": r"at \S|from \S+:\d+|in [`/]|\.\.\. \d+ more|#\d+ ",
+    "caret": r"[|\s]*+[\^~]++[\s^~]*+$|\|",
+    "judged": r"E {2,}",
+    "pointed": r"> {2,}\S",
+    "diff_head": r"--- |\+\+\+ |@@|diff --git",
+    "diff": r"[+-](?![+-])\s*\S",
+    "numbered": r"\d+\) ",
+    "bullet": r"[-*•] ",
+    "rule": r"\W{5,}+$",
+    "heading": r"[=_*#~-]{2,}+ ?\S.*[=_*#~-]{2}$",
+    "echo": r"[$>] ?\S|\+{1,2}\w|The command \"",
+    "source": r"\d+ ?[|:]",
+    "place_head": r"[\w./\\@-]+\.\w{1,10}[:(]\d",
+    "make": r"g?make(?:\[\d+\])?: ",
+    "loud": r"\W{0,6}(?:ERROR|FATAL|FAIL|error(?:\[\w+\])?:|fatal:|panic:|not ok|Traceback"
+    r"|Caused by|[✗✖✕●❌])",
+}
+_HEAD = re.compile(r"\s*+(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
+_WELL = re.compile(
+    r"\s*+(?:[✓✔√] |--- PASS|=== (?:RUN|PAUSE|CONT|NAME) |PASS(?:ED)?\b|ok\b|OK\b|\[\+\] "
+    r"|\[ +OK \]|\[ RUN +\]|Test Case .{1,200} (?:passed|started)\b"
+    r"|(?:\[? *\d{1,3}%|\[ *\d+/\d+\] )(?!.{0,200}(?:[Ee]rror:|FAILED))"
+    r"|(?:\[INFO\] )?(?:Download(?:ing|ed)|Progress)\b)"
+    r"|(?:(?![Ee]rror|ERROR|[Ff]ail|FAIL|Exception|atal|anic).){0,60}?\b(?:DEBUG|TRACE)\b|.{0,100}?(?:level=(?:debug|trace)\b|\[(?:debug|trace)\])"
+    r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?)$"
+)
+"""What a test that passes, a debugger's note and progress look like, whatever their words."""
+
+_LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
+_OPENS = re.compile(
+    _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.opens) + ")"
+)
+_CLOSES = re.compile(
+    _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.closes) + ")"
+)
+
+_HOLDS = {
+    "named": ("Error", "Exception", "Failure"),
+    "crossed": ("✗", "✖", "✕", "●", "❌", "[-]", "not ok", "***"),
+    "colon_error": (
+        "error:",
+        ": error",
+        "Error: ",
+        "Exception: ",
+        "[error]",
+        "ERROR:",
+        "Failure: ",
+    ),
+    "npm": ("npm ERR!", "ELIFECYCLE", "error Command failed", "yarnpkg"),
+    "link": ("://",),
+    "percent": ("%",),
+    "fold": ("travis_time", "travis_fold", "##[endgroup]", "##[group]"),
+    "ended": (
+        "exited with",
+        "exit code",
+        "exit status",
+        "Job failed",
+        "Your build",
+        "status code",
+        "returned non-zero",
+        "returned a non-zero",
+    ),
+    "quoted": ("'", '"', "`", "‘"),
+    "test_name": ("::", "test_", "_test", "Test.", "Tests.", "Spec."),
+}
+_PARTS = tuple((part, name) for name, parts in _HOLDS.items() for part in parts)
+_FINDER = AhoCorasick([part for part, _ in _PARTS])
+_NOTHING = re.compile(
+    r"\b(?:0|no|without|zero) (?:\w+ )?(?:errors?|fail\w*|exceptions?|warnings?|problems?)\b"
+    r"|(?:errors?|fail\w*|exceptions?)\W{1,4}0\b|=> (?:\d|on|off|enabled|no value)",
+    re.IGNORECASE,
+)
+_SUMMARY = re.compile(
+    r"\b[1-9]\d* (?:tests? |examples?,? |specs? |errors? )?(?:failed|failures?|errors?|failing"
+    r"|problems?|offenses?)\b|(?:Fail(?:ures|ed)|Errors?)\W{1,3}[1-9]",
+    re.IGNORECASE,
+)
+_FAILED = re.compile(
+    r"\b[1-9]\d* (?:\w+ )?(?:fail\w*|errors?)\b|(?:fail\w*|errors?)\W{1,3}[1-9]"
+    r"|^test result: FAILED|\d FAILED TESTS?$|^FAIL\t|# fail +[1-9]",
+    re.IGNORECASE,
+)
+_TALLY = re.compile(
+    r"\b\d+ (?:passed|passing|skipped|pending|total|tests?|examples?|runs|assertions|specs?)\b"
+    r"|\b(?:Tests(?: run)?|Passed|Total|Assertions)\W{1,3}\d"
+    r"|^\W{0,6}\d+ failing\b|^test result: FAILED|\bFAILED \((?:failures|errors)=|# fail +[1-9]"
+    r"|\d FAILED TESTS?$|^FAIL\t\S+\t\d",
+)
+_PLACE = re.compile(r"\.\w{1,5}[:(]\d|, line \d")
+_EXIT = re.compile(
+    r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
+    r"(?:code|status)|status code)[: ]*[1-9]\d{0,2}\b|\*\*\* \[[^\]]{0,200}\] Error \d"
+    r"|^BUILD FAILED|^Build (?:step|failed)|FAILURE: Build failed",
+    re.IGNORECASE,
+)
+
+NAMES = (
+    *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
+    "well", "indented", "deep", "colon", "brace", "short", "long", "quiet",
+)  # fmt: skip
+
+
+def marks(text: str) -> set[str]:
+    """The names, of `NAMES`, of what this line shows."""
+    line = text[:SHOWN]
+    found = _words(line)
+    if head := _HEAD.match(line):
+        found.add(str(head.lastgroup))
+    found.update([_PARTS[at][1] for at, _, _ in _FINDER.find_matches_as_indexes(line, True)])
+    _patterns(line, found)
+    _shape(line, found)
+    return found
+
+
+def failing_end(text: str) -> bool:
+    """Whether a command says here that it failed."""
+    return _EXIT.search(text[:1000]) is not None
+
+
+def _words(line: str) -> set[str]:
+    words = set(_WORD.findall(_PATHS.sub(" ", line) if "/" in line else line))
+    found = {_CLASS[word] for word in map(str.lower, words) if word in _CLASS}
+    if not words.isdisjoint(_SHOUTED):
+        found.add("shouted")
+    return found
+
+
+def _patterns(line: str, found: set[str]) -> None:
+    if "fault" in found or "named" in found or "soft" in found:
+        lowered = line.lower()
+        if any(hint in lowered for hint in _NOTHING_HINTS) and _NOTHING.search(line):
+            found.add("nothing")
+        elif _COUNTED.search(line) and _SUMMARY.search(line):
+            found.add("summary")
+        if _FAILED.search(line) and _TALLY.search(line):
+            found.add("tally")
+    if ("." in line or ", line" in line) and _PLACE.search(line):
+        found.add("place")
+    if _OPENS.match(line):
+        found.add("opens")
+    elif _CLOSES.match(line):
+        found.add("closes")
+    if "tally" not in found and _WELL.match(line):
+        found.add("well")
+
+
+def _shape(line: str, found: set[str]) -> None:
+    stripped = line.strip()
+    blanks = len(line) - len(line.lstrip())
+    if blanks:
+        found.add("deep" if blanks > 5 else "indented")
+    if stripped.endswith(":"):
+        found.add("colon")
+    elif stripped.endswith(("{", ";", "}", ");")):
+        found.add("brace")
+    if len(stripped) < 12:
+        found.add("short")
+    elif len(stripped) > 160:
+        found.add("long")
+    if not found:
+        found.add("quiet")

@@ -1,0 +1,209 @@
+"""What the lines around a line, and its place in the log, say of it."""
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from worker.core.logs.excerpt import marks
+from worker.core.logs.excerpt.scan import Found, Kept, centred
+
+_STAMP = re.compile(
+    r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
+    r"(?:\d\d:\d\d:\d\d\s+)?"
+)
+_NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<>'"-]\S*+""")
+_MAY_END = frozenset({"ended", "make", "shouted", "fault"})
+
+_COUNTS = bytes.maketrans(b"23456789", b"11111111")
+"""A line is read alike whatever its digits, only that 0 means nothing failed."""
+
+_NONE = -6.0  # weight of what is not there
+_FADE = 0.25  # what a line lends its neighbours falls by this much a line
+_GAP = 2  # lines left out that part what stands before from what stands after
+
+NAMES = (
+    *("previous", "next", "previous3", "next3", "faded_before", "faded_after"),
+    *("parent", "opened", "in_block", "frames"),
+    *("exit5", "exit25", "exit120", "no_exit"),
+    *("later_commands", "last_command", "failing_command", "before_commands", "since_command"),
+    *("end8", "end40", "end200", "progress", "runner"),
+    *("count", "makes", "first", "last", "like_previous", "like_next"),
+    *("hits_after", "hits_before", "after_gap"),
+)
+"""The values of `rows`, in order."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A kept line, its text without a timestamp, its marks, and its make: the same for lines that
+    differ in names and numbers only. `ends`: a command says here that it failed."""
+
+    kept: Kept
+    text: str
+    marks: frozenset[str]
+    make: str
+    ends: bool
+
+
+def lines(found: Found) -> list[Line]:
+    """The kept lines, read."""
+    known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
+    sets: dict[frozenset[str], frozenset[str]] = {}
+    read = []
+    for kept in found.lines:
+        text = without_stamp(centred(kept.data).decode("utf-8", "replace"))
+        alike = kept.data.translate(_COUNTS)
+        if alike not in known:
+            seen = frozenset(marks.marks(text))
+            ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
+            known[alike] = sets.setdefault(seen, seen), _make(text), ends
+        read.append(Line(kept, text, *known[alike]))
+    return read
+
+
+def without_stamp(text: str) -> str:
+    """A line without the timestamp that some runners begin it with."""
+    return _STAMP.sub("", text)
+
+
+def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:
+    """For each line the values of `NAMES`; `own` is what each line weighs by itself."""
+    if not read:
+        return iter(())
+    places = [line.kept.at for line in read]
+    gaps = [True, *(after - before > _GAP for before, after in pairwise(places)), True]
+    columns = (
+        *_neighbours(own, gaps),
+        *_blocks(read, own, gaps),
+        *_exits(found, read),
+        *_commands(found, read),
+        *_ends(found, places),
+        *_repeats(read),
+        [math.log1p(len(found.hits) - bisect_right(found.hits, at)) for at in places],
+        [math.log1p(bisect_right(found.hits, at)) for at in places],
+        [float(gap) for gap in gaps[:-1]],
+    )
+    return zip(*columns, strict=True)
+
+
+def _make(text: str) -> str:
+    return " ".join(_NAME.sub("#", text[:200]).split())
+
+
+def _neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
+    before = _nearby(own, gaps[:-1])
+    after = [column[::-1] for column in _nearby(own[::-1], gaps[:0:-1])]
+    return [before[0], after[0], before[1], after[1], before[2], after[2]]
+
+
+def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
+    """What the line before weighs, the best of two before, and the best faded with distance."""
+    one, two, faded = [], [], []
+    last = last_but_one = fading = _NONE
+    for weight, gap in zip(own, gaps, strict=True):
+        if gap:
+            last = last_but_one = fading = _NONE
+        one.append(last)
+        two.append(max(last, last_but_one))
+        faded.append(fading)
+        last, last_but_one = weight, last
+        fading = max(weight, fading) - _FADE
+    return [one, two, faded]
+
+
+def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
+    """What the lines weigh that this one is indented under; how near an opening line is before it,
+    no closing one between; how deep in a stack trace it stands."""
+    parents, opened, inside, frames = [], [], [], []
+    stack: list[tuple[int, float]] = []  # with the best weight so far
+    since, depth = math.inf, 0
+    for line, weight, gap in zip(read, own, gaps, strict=False):
+        if gap:
+            stack, since, depth = [], math.inf, 0
+        indent = len(line.text) - len(line.text.lstrip())
+        while stack and stack[-1][0] >= indent:
+            stack.pop()
+        above = stack[-1][1] if stack else _NONE
+        parents.append(above)
+        stack.append((indent, max(weight, above) if stack else weight))
+        since = _since(line, since)
+        opened.append(math.exp(-since / 6))
+        inside.append(math.exp(-since / 30))
+        depth = 0 if line.marks.isdisjoint(("frame", "python_frame")) else depth + 1
+        frames.append(min(4.0, math.log2(1 + depth)))
+    return [parents, opened, inside, frames]
+
+
+def _since(line: Line, since: float) -> float:
+    if "opens" in line.marks:
+        return 0
+    return math.inf if "closes" in line.marks else since + 1
+
+
+def _exits(found: Found, read: list[Line]) -> list[list[float]]:
+    """How close before a failing command's end it stands; 1 if none follows."""
+    exits: list[float] = list(_said(found, read) or [found.end - 1])
+    exits.append(math.inf)
+    distances = [exits[bisect_left(exits, line.kept.at)] - line.kept.at for line in read]
+    near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
+    return [*near, [float(distance == math.inf) for distance in distances]]
+
+
+def _said(found: Found, read: list[Line]) -> list[int]:
+    """The lines of the script on which a command says that it failed."""
+    return [line.kept.at for line in read if line.ends and found.first <= line.kept.at < found.end]
+
+
+def _commands(found: Found, read: list[Line]) -> list[list[float]]:
+    """How many of the script's commands come after it; whether its own command is the last, whether
+    that one says that it failed, whether none has begun; and how close after it the line stands."""
+    begun, ends, places = found.commands, _said(found, read), [line.kept.at for line in read]
+    own = [bisect_right(begun, at) for at in places]
+    later = [len(begun) - count for count in own]
+    begun, ends = [*begun, found.total + 1], [*ends, found.total]
+    following = [ends[bisect_left(ends, at)] for at in places]
+    return [
+        [math.log1p(min(count, 50)) for count in later],
+        [float(count > 0 and not left) for count, left in zip(own, later, strict=True)],
+        [
+            float(count > 0 and end < min(begun[count], found.total))
+            for count, end in zip(own, following, strict=True)
+        ],
+        [float(left > 0 and not count) for count, left in zip(own, later, strict=True)],
+        [
+            math.exp((begun[count - 1] - at) / 10) if count else 0.0
+            for count, at in zip(own, places, strict=True)
+        ],
+    ]
+
+
+def _ends(found: Found, places: list[int]) -> list[list[float]]:
+    """How close before the script's end, how far into it, and whether it is the runner's own."""
+    length = max(1, found.end - found.first)
+    left = [found.end - 1 - at for at in places]
+    inside = [found.first <= at < found.end for at in places]
+    return [
+        *([math.exp(-n / scale) if n >= 0 else 0.0 for n in left] for scale in (8, 40, 200)),
+        [(at - found.first) / length * within for at, within in zip(places, inside, strict=True)],
+        [float(not within) for within in inside],
+    ]
+
+
+def _repeats(read: list[Line]) -> list[list[float]]:
+    makes = [line.make for line in read]
+    count = Counter(makes)
+    first = {make: len(makes) - 1 - at for at, make in enumerate(reversed(makes))}
+    last = {make: at for at, make in enumerate(makes)}
+    like = [float(before == after) for before, after in pairwise(makes)]
+    return [
+        [math.log2(line.kept.count) for line in read],
+        [math.log2(count[make]) for make in makes],
+        [float(first[make] == at) for at, make in enumerate(makes)],
+        [float(last[make] == at) for at, make in enumerate(makes)],
+        [0.0, *like],
+        [*like, 0.0],
+    ]

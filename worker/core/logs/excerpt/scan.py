@@ -1,0 +1,319 @@
+"""One pass over a log: what deserves a closer look, in bounded memory."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, filterfalse
+
+from ahocorasick_rs import BytesAhoCorasick
+
+from worker.core.logs.excerpt.ending import Ending, Piece
+from worker.core.logs.excerpt.green import DIGITS, LOWER, Green
+
+
+def _stems(words: str) -> tuple[bytes, ...]:
+    return tuple(word.encode() for word in words.split("|"))
+
+
+_SOFT = _stems("warning:|should |expected|unknown|missing|differ|unsupported|conflict|timeout")
+_HARD = _stems(
+    "cannot|can't|could not|couldn't|unable|not found|no such|undefined|unresolved|denied|refused"
+    "|timed out|invalid|unexpected|mismatch|killed|segmentation|core dump|abort|out of memory"
+    "|no space|does not|doesn't|did not|rejected|but was|exit code|exited with|exit status"
+    "|status code|broken|incorrect|illegal|violation|caused by|undeclared|dead"
+)
+_LOUD = _stems("error|fail|fatal|panic|exception|traceback|assert|not ok|✗|✖|✕|●|[-]|***| err")
+STEMS = (
+    *((stem, 2.5) for stem in _SOFT),
+    *((stem, 1.5) for stem in _HARD),
+    *((stem, 0.0) for stem in _LOUD),
+)
+"""Words of trouble, the loudest last, and how much they count against a line."""
+
+_FINDER = BytesAhoCorasick([stem for stem, _ in STEMS])
+_MILDNESS = tuple(mildness for _, mildness in STEMS)
+_WINDOW = 1 << 17
+"""Bytes whose words are listed at once: a hostile log is little but words."""
+
+BEFORE, AFTER = 6, 12
+"""Lines kept around a line with a word of trouble."""
+
+HITS = 250
+"""Lines with a word of trouble that are looked at, of one log."""
+
+_ROUGHLY = 6
+_EARLY = 1.5  # how much the first line of a log counts against one at its end
+
+MAX_KEYS = 150_000
+MAX_KEPT = 1_500
+"""Bytes of a line that are kept."""
+
+_SCRIPT = b'Executing "step_script" stage of the job script'
+_AFTER = (
+    b"Running after_script",
+    b"Uploading artifacts for failed job",
+    b"Cleaning up project directory and file based variables",
+)
+_END, _RUNNER_END, _TAIL = 60, 15, 460
+
+_TROUBLES = (b"*** WARNING: Service ", b"Health check error")
+"""How the runner says, before the script, that what it started for the job is not well."""
+
+_MOST_TROUBLES = 12
+
+CUT = "[cut]"
+"""Stands where a part of a line was left out."""
+
+_RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ")
+_FAR = 110  # a telling part of a line that begins before this is shown with its beginning
+_LEAD = 40  # bytes kept before a telling part that comes later
+
+_COMMAND = b"\n$ "
+_COMMANDS = 400
+"""How many of the last commands of a log are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Line `at` (from 0); `count` lines of the log differ from it in digits and case at most.
+
+    `new` says whether the last green log lacks it, None if there is no green log.
+    """
+
+    at: int
+    data: bytes
+    count: int
+    new: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a scan gives: the kept lines in order, and where the job's script begins and ends.
+
+    `commands` are the lines on which the script's last commands are echoed, `troubles` those
+    before it on which the runner says that something it started is not well, `end_lines` those that
+    say how a failed job ended, the most telling first.
+    """
+
+    lines: list[Kept]
+    hits: list[int]
+    commands: list[int]
+    troubles: list[int]
+    end_lines: list[int]
+    first: int
+    end: int
+    total: int
+
+
+class Scan:
+    """Feed it whole lines, in order; then ask what was found."""
+
+    def __init__(self, green: Green | None = None) -> None:
+        self._green = green
+        self._new: set[bytes] = set()
+        self._counts: Counter[bytes] = Counter()
+        self._hot: dict[bytes, float] = {}
+        self._hits: list[tuple[int, bytes]] = []
+        self._kept: dict[int, tuple[bytes, bytes]] = {}
+        self._tail: deque[Piece] = deque(maxlen=_TAIL)
+        self._ending = Ending()
+        self._before: list[tuple[bytes, bytes]] = []
+        self._commands: deque[Piece] = deque(maxlen=_COMMANDS)
+        self._owed = 0
+        self._first = 0
+        self._total = 0
+
+    def feed(self, lines_of: bytes) -> None:
+        """The next whole lines of a cleaned log."""
+        text = lines_of.removesuffix(b"\n")
+        lines = text.split(b"\n")
+        keys = text.translate(LOWER, DIGITS).split(b"\n")
+        self._look_at(lines, keys)
+        self._counts.update(keys)
+        hits = list(compress(range(len(keys)), map(self._hot.__contains__, keys)))
+        self._remember(lines, keys, hits)
+        if (script := _last(lines, _SCRIPT)) is not None:
+            self._first = self._total + script + 1
+        self._commands.extend(
+            (self._total + at, _part(lines[at]), keys[at]) for at in _command_lines(b"\n" + text)
+        )
+        self._ending.feed(self._total, lines, keys, self._counts)
+        self._total += len(lines)
+        self._tidy()
+
+    def _look_at(self, lines: list[bytes], keys: list[bytes]) -> None:
+        hot, known = self._hot, self._counts
+        fresh = dict.fromkeys(filterfalse(known.__contains__, keys))
+        if self._green is not None:
+            line_of = dict(zip(keys, lines, strict=True))
+            new = self._green.news({key: line_of[key] for key in fresh})
+            self._new |= new
+            hot.update(dict.fromkeys(new, 4.0))
+        text = b"\n".join(fresh) + b"\n"
+        start = 0
+        while start < len(text):
+            end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
+            hot.update(_troubled(text[start:end]))
+            start = end
+
+    def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
+        """Keep the best hits of these lines, and what stands around them."""
+        base, size = self._total, len(lines)
+        best = self._best([(base + at, keys[at]) for at in hits], 2 * HITS)
+        kept = self._kept
+        for at in range(min(self._owed, size)):
+            kept[base + at] = (_part(lines[at]), keys[at])
+        reach = -1
+        for place, _ in best:
+            start, reach = (
+                max(reach + 1, place - base - BEFORE),
+                min(size - 1, place - base + AFTER),
+            )
+            for at in range(start, reach + 1):
+                if at >= 0:
+                    kept[base + at] = (_part(lines[at]), keys[at])
+                elif -at <= len(self._before):
+                    kept[base + at] = self._before[at]
+        self._owed = (
+            max(0, best[-1][0] - base + AFTER + 1 - size) if best else max(0, self._owed - size)
+        )
+        self._hits += best
+        start = max(0, size - _TAIL)
+        self._tail.extend((base + at, _part(lines[at]), keys[at]) for at in range(start, size))
+        self._before = [
+            (_part(line), key) for line, key in zip(lines[-BEFORE:], keys[-BEFORE:], strict=True)
+        ]
+
+    def _best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
+        """The most telling of them, in order: loud ones, late ones, few of a kind."""
+        if len(hits) > _ROUGHLY * most:
+            hits = self._rarest(hits, _ROUGHLY * most, [key for _, key in hits])
+        if len(hits) > most:
+            hits = self._rarest(hits, most, [_shape(key) for _, key in hits])
+        return hits
+
+    def _rarest(
+        self, hits: list[tuple[int, bytes]], most: int, kinds: Sequence[Hashable]
+    ) -> list[tuple[int, bytes]]:
+        count, seen = Counter(kinds), dict[Hashable, int]()
+        span, hot = hits[-1][0] + 1, self._hot
+        rated = []
+        for (place, key), kind in zip(reversed(hits), reversed(kinds), strict=True):
+            times = seen[kind] = seen.get(kind, 0) + 1
+            early = _EARLY * (1 - place / span)
+            mild = hot.get(key, 0.0) + self._stale(key)
+            rated.append((math.log2(count[kind] * times) + early + mild, place, key))
+        rated.sort()
+        return sorted((place, key) for _, place, key in rated[:most])
+
+    def _stale(self, key: bytes) -> float:
+        return 6.0 if self._green is not None and key not in self._new else 0.0
+
+    def _tidy(self) -> None:
+        if len(self._hits) > 4 * HITS:
+            self._hits = self._best(self._hits, 2 * HITS)
+            self._kept = {at: self._kept[at] for at in self._around(self._hits) if at in self._kept}
+        if len(self._counts) > MAX_KEYS:
+            self._counts = Counter(
+                {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
+            )
+            self._hot = {key: mild for key, mild in self._hot.items() if key in self._counts}
+
+    def _around(self, hits: list[tuple[int, bytes]]) -> list[int]:
+        around: set[int] = set()
+        for place, _ in hits:
+            around.update(range(place - BEFORE, place + AFTER + 1))
+        return sorted(around)
+
+    def found(self) -> Found:
+        """Everything kept, in order."""
+        first, end = self._script()
+        within = [(at, key) for at, key in self._hits if first <= at < end]
+        hits = self._best(within or self._hits, HITS)
+        troubles = [hit for hit in self._hits if hit[0] < first and self._is_trouble(hit[0])]
+        if within:
+            hits = [*troubles[:_MOST_TROUBLES], *hits]
+        kept = {at: self._kept[at] for at in self._around(hits) if at in self._kept}
+        for at, line, key in self._tail:
+            if end - _END <= at < end or at >= self._total - _RUNNER_END:
+                kept[at] = (line, key)
+        ending = list(self._end_lines(first, end))
+        kept.update((at, (_part(line), key)) for at, line, key in ending)
+        lines = [
+            Kept(at, data, max(1, self._counts[key]), self._is_new(key))
+            for at, (data, key) in sorted(kept.items())
+            if data and not data.isspace()
+        ]
+        commands = [at for at, _, _ in self._commands if first <= at < end]
+        places, started = [at for at, _ in hits], [at for at, _ in troubles]
+        ends = [at for at, _, _ in ending]
+        return Found(lines, places, commands, started, ends, first, end, self._total)
+
+    def _end_lines(self, first: int, end: int) -> Iterator[Piece]:
+        """What says how a failed job ended."""
+        commands = [line for line in self._commands if first <= line[0] < end]
+        script = [line for line in self._tail if first <= line[0] < end]
+        written = [line for line in self._tail if line[1].strip()]
+        if written:
+            last = commands[-1] if commands else None
+            yield from self._ending.lines(last, script, written[-1], self._counts)
+
+    def _is_trouble(self, at: int) -> bool:
+        return at in self._kept and self._kept[at][0].startswith(_TROUBLES)
+
+    def _is_new(self, key: bytes) -> bool | None:
+        return None if self._green is None else key in self._new
+
+    def _script(self) -> tuple[int, int]:
+        first = self._first
+        ends = (at for at, line, _ in self._tail if at > first and line in _AFTER)
+        return first, max(first + 1, next(ends, self._total))
+
+
+def centred(line: bytes) -> bytes:
+    """A line that names an error only far into it, from shortly before that on."""
+    at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
+    if at <= _FAR:
+        return line
+    start = line.find(b" ", at - _LEAD, at) + 1 or at - _LEAD
+    return b"%s %s" % (CUT.encode(), line[start:])
+
+
+def _part(line: bytes) -> bytes:
+    return line if len(line) <= MAX_KEPT else centred(line)[:MAX_KEPT]
+
+
+def _command_lines(text: bytes) -> Iterator[int]:
+    """The numbers of the lines, each after a line break, that begin as an echoed command does."""
+    line, start, at = 0, 0, text.find(_COMMAND)
+    while at >= 0:
+        line += text.count(b"\n", start, at)
+        yield line
+        start, at = at, text.find(_COMMAND, at + 1)
+
+
+def _troubled(text: bytes) -> dict[bytes, float]:
+    """The lines of `text` with a word of trouble, and the mildness of each one's loudest."""
+    found: dict[bytes, float] = {}
+    line, mildest, end = b"", 0.0, -1
+    for word, at, _ in _FINDER.find_matches_as_indexes(text, overlapping=True):
+        mild = _MILDNESS[word]
+        if at > end:
+            start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+            line, mildest = text[start:end], mild
+            found[line] = mild
+        elif mild < mildest:
+            found[line] = mildest = mild
+    return found
+
+
+def _shape(key: bytes) -> tuple[bytes, ...]:
+    """The same for lines that differ in names, paths and numbers only."""
+    return tuple(filter(bytes.isalpha, key[:200].split()))
+
+
+def _last(lines: list[bytes], wanted: bytes) -> int | None:
+    if wanted not in lines:
+        return None
+    return len(lines) - 1 - lines[::-1].index(wanted)

@@ -1,0 +1,215 @@
+"""The boundaries to GitLab: what the job reads there, and what it writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from worker.core.conversation.context import NoteRef, Subject
+from worker.core.session_id import Marker
+from worker.core.triggers import PipelineFailed, PipelinePassed
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNote:
+    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds; `author` is the
+    name of the user `author_id`."""
+
+    note_id: int
+    author_id: int
+    body: str
+    system: bool = False
+    internal: bool = False
+    at: float = 0.0
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNote:
+    """One of the bot's own notes. `unresolved` says that it stands in a thread left open."""
+
+    ref: NoteRef
+    marker: Marker
+    body: str
+    unresolved: bool = False
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """People's 👍 (True) and 👎 on one of the bot's notes, by user id; of each the newest."""
+
+    marker: Marker
+    up: Mapping[int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A line on the new side of a merge request's diff (wire-gitlab 5).
+
+    `old_line` is set for an unchanged line, and None for an added one.
+    """
+
+    base_sha: str
+    start_sha: str
+    head_sha: str
+    old_path: str
+    new_path: str
+    new_line: int
+    old_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a diff; `diff` holds its hunks, and nothing where GitLab shows none."""
+
+    old_path: str
+    new_path: str
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A merge request's newest diff, and the commits it lies between."""
+
+    base_sha: str
+    start_sha: str
+    head_sha: str
+    files: tuple[ChangedFile, ...]
+
+
+class Desk(Protocol):
+    """What the job itself reads of GitLab, with the read token. All raise SourceError."""
+
+    def subject(self, trigger: PipelineFailed) -> Subject | str:
+        """The merge request of a failed pipeline, or the reason why there is nothing to do."""
+        ...
+
+    def ended(self, trigger: PipelineFailed) -> float:
+        """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        ...
+
+    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
+        """The same for a merge request named by a human; its newest failed pipeline by default.
+
+        `project` is a path, or an id as text. Of `gitlab.projects` only a list that is not empty
+        counts here, not whether the bot is a member: somebody who may ask has asked.
+        """
+        ...
+
+    def superseded(self, subject: Subject) -> str:
+        """Why its pipeline does not matter any more, or "". Raises nothing."""
+        ...
+
+    def same_commit(self, subject: Subject) -> Sequence[int]:
+        """Other failed pipelines of the merge request on the same commit, newest first."""
+        ...
+
+    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+        """The newest pipelines of open merge requests touched since (epoch seconds) that failed.
+
+        Of the configured projects, or all that the token is a member of; where a part cannot be
+        read, the reason. Bounded, and slow on purpose. Raises nothing.
+        """
+        ...
+
+    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+        """The notes of a thread, oldest first."""
+        ...
+
+    def may_command(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is a member of the project at or above `reply_min_access`."""
+        ...
+
+    def unserved(self, project_id: int) -> str:
+        """Why a project is not served, or "": not listed, or no list and the bot no member."""
+        ...
+
+    def is_members(self, subject: Subject) -> bool:
+        """Whether the merge request is a member's, by `fork_min_access`, and from no fork."""
+        ...
+
+    def is_bot(self, user_id: int) -> bool:
+        """Whether GitLab says that the account is not a person's."""
+        ...
+
+    def passed(self, trigger: PipelinePassed) -> Subject | str:
+        """The merge request whose newest pipeline has passed, or the reason why there is none."""
+        ...
+
+    def changes(self, subject: Subject) -> Changes | str:
+        """The merge request's diff if the subject is still its head, or the reason why not."""
+        ...
+
+    def needs_internal_note(self, subject: Subject) -> bool:
+        """Whether more people read the merge request than may open the logs of its jobs."""
+        ...
+
+    def since(self, subject: Subject) -> Sequence[str]:
+        """What has changed on the merge request since, one line each. Raises nothing."""
+        ...
+
+
+class Forge(Protocol):
+    """GitLab, written to, with the write token. All raise ForgeError."""
+
+    def me(self) -> int:
+        """The bot's own user id."""
+        ...
+
+    def handle(self) -> str:
+        """The bot's own user name, by which it is mentioned; "" if nobody can."""
+        ...
+
+    def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
+        """The bot's own note that carries `marker`, also after a lost answer to `post`."""
+        ...
+
+    def own(self, subject: Subject) -> Iterator[OwnNote]:
+        """The bot's own notes on the merge request that begin with a marker, newest first.
+
+        Bounded: only the newest notes of the merge request are looked through.
+        """
+        ...
+
+    def post(
+        self,
+        subject: Subject,
+        body: str,
+        discussion_id: str,
+        *,
+        thread: bool = False,
+        at: Position | None = None,
+        internal: bool = False,
+    ) -> NoteRef:
+        """A new note, in the thread `discussion_id` unless it is "".
+
+        `thread` begins a resolvable thread with it, `at` one on a line of the diff. `internal` is
+        for a note in no thread, and begins none: it is a ForgeError where GitLab makes it public.
+        """
+        ...
+
+    def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
+        """Replace a note's body. `hurried` gives up after one attempt of a few seconds.
+
+        A note that is gone is a ForgeError of status 404.
+        """
+        ...
+
+    def resolve(self, subject: Subject, note: NoteRef) -> None:
+        """Resolve the thread that `note`, one of the bot's own, has begun. Twice is the same."""
+        ...
+
+    def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Show on somebody's note that it was seen; once, however often it is called."""
+        ...
+
+    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+        """The votes on a note, the bot's own left out; None if it is gone, or not the bot's.
+
+        Bounded: only so many reactions are looked through.
+        """
+        ...
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Take the acknowledgement back, if it is there."""
+        ...

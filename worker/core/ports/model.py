@@ -1,0 +1,90 @@
+"""A language model: what it is asked, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from worker.core.conversation.messages import Message, ToolCall, ToolSpec, Usage
+
+
+class StopReason(StrEnum):
+    """Why the model stopped (wire-models, "Common adapter contract")."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    CONTEXT_OVERFLOW = "context_overflow"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call.
+
+    `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
+    a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it. `session`
+    is the same for all requests of a session: providers route by it to a warm cache.
+    """
+
+    system: str
+    tools: Sequence[ToolSpec]
+    messages: Sequence[Message]
+    notice: str = ""
+    tools_allowed: bool = True
+    marks: tuple[int, ...] = ()
+    deadline: float | None = None
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One model answer in canonical form. `wire` is the JSON text of the answer's content.
+
+    `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed, only
+    counted in `dropped`. `thought` says that `wire` holds signed thinking. `cost_usd` is None when
+    the model's price is unknown. `bare` says that the provider refused the verbatim parts of
+    earlier answers and answered without them: no later request may send them.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    wire: str
+    stop: StopReason
+    usage: Usage
+    cost_usd: float | None
+    detail: str = ""
+    dropped: int = 0
+    thought: bool = False
+    bare: bool = False
+
+
+class Model(Protocol):
+    """A language model behind one provider."""
+
+    @property
+    def name(self) -> str:
+        """provider/model, as configured; also the origin of verbatim wire parts."""
+        ...
+
+    @property
+    def context_tokens(self) -> int:
+        """The largest input, in tokens, that leaves room for an answer."""
+        ...
+
+    @property
+    def binds_thinking(self) -> bool:
+        """Whether signed thinking is bound to the exact prefix (wire-models 1.6)."""
+        ...
+
+    @property
+    def keeps_cache_without_tools(self) -> bool:
+        """Whether a request with the tools switched off still reads the cached messages."""
+        ...
+
+    def reply(self, request: Request) -> Reply:
+        """Ask once, retrying what is transient. Raises ModelError or ContextOverflow."""
+        ...

@@ -1,0 +1,192 @@
+"""What is shown of a unified diff: whole with its new line numbers, or the hunks that an error
+names first. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from worker.core.failure.changed_files import (
+    Changed,
+    Touch,
+    added_lines,
+    definitions,
+    lines_of,
+    named_lines,
+    touches,
+)
+from worker.core.failure.file_kinds import is_dependency, is_docs
+
+MAX_LINE = 500
+"""Characters of one line of a diff that does not fit."""
+
+_FILE = "diff --git "
+_HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+_LEAST = 300  # bytes that a part of a hunk is worth
+_MARK = 64  # bytes of a line that says what is left out
+
+
+def number_diff(diff: str) -> str:
+    """A unified diff whose added and unchanged lines have their number in the new file before them.
+
+    `   12 +text`; removed lines have none.
+    """
+    return "\n".join(_numbered(diff.split("\n")))
+
+
+def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
+    """A diff of at most `limit` bytes whole; of a longer one its summary and hunks, as they fit.
+
+    First the hunks with lines that the text of an `error` names, then those of files that it names,
+    then the others, small ones first. `project` is the project's path.
+    """
+    if len(diff.encode()) <= limit:
+        return number_diff(diff)
+    head, _, rest = diff.partition(f"\n{_FILE}")
+    told = _cut_lines(head.split("\n"), limit // 4)
+    hunks = _ranked(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
+    shown = _fitting(hunks, limit - len(told.encode()) - _MARK)
+    left = len(hunks) - len(shown)
+    mark = [f"[… {left:,} of {len(hunks):,} hunks are not shown …]"] if left else []
+    return "\n".join([told, *_told(shown), *mark])
+
+
+def _numbered(lines: Sequence[str]) -> Iterator[str]:
+    number, inside = 0, False
+    for line in lines:
+        if hunk := _HUNK.match(line):
+            number, inside = int(hunk[1]), True
+            yield line
+        elif not inside or line.startswith(_FILE):
+            inside = False
+            yield line
+        elif line[:1] in ("+", " "):
+            yield f"{number:>5} {line}"
+            number += 1
+        else:
+            yield f"{'':5} {line}" if line else line
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunk:
+    """A hunk: its place in the diff, its file, its lines with numbers, and those that are named.
+
+    `named` are the indexes, among `lines`, of lines that the error names.
+    """
+
+    place: int
+    path: str
+    heading: str
+    text: str
+    lines: tuple[str, ...]
+    named: tuple[int, ...] = ()
+    rank: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(len(line.encode()) + 1 for line in self.lines)
+
+
+def _hunks(lines: Sequence[str]) -> list[_Hunk]:
+    """The hunks of the files' parts of a diff, in order."""
+    found: list[_Hunk] = []
+    start, heading, path = 0, "", ""
+    for at in range(len(lines) + 1):
+        ends = at == len(lines) or lines[at].startswith(_FILE) or _HUNK.match(lines[at])
+        if not ends:
+            continue
+        if path and _HUNK.match(lines[start]):
+            part = tuple(lines[start:at])
+            found.append(_Hunk(len(found), path, heading, "\n".join(part), part))
+        if at < len(lines) and lines[at].startswith(_FILE):
+            heading, path = lines[at], lines[at].rpartition(" b/")[2]
+        start = at
+    return found
+
+
+def _ranked(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
+    """The hunks with their rank, the one that says most of the error first."""
+    texts: dict[str, list[str]] = {}
+    for hunk in hunks:
+        texts.setdefault(hunk.path, []).append(hunk.text)
+    joined = {path: "\n".join(parts) for path, parts in texts.items()}
+    changed = [
+        Changed(path, "", definitions(text), added_lines(text)) for path, text in joined.items()
+    ]
+    touched = {touch.path: touch for touch in touches(error, changed, project)}
+    places = named_lines(error)
+    lines = {path: lines_of(path, places) for path in joined}
+    made = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
+    return sorted(made, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
+
+
+def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
+    numbered = tuple(_numbered(hunk.lines))
+    starts = tuple(f"{number:>5} " for number in lines)
+    named = tuple(at for at, line in enumerate(numbered) if starts and line.startswith(starts))
+    if named:
+        rank = 0
+    elif touch:
+        rank = 1 + 2 * touch.tested + (not touch.sure)
+    else:
+        rank = 6 if is_dependency(hunk.path) or is_docs(hunk.path) else 5
+    return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)
+
+
+def _fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
+    """The first of the hunks that fit, a long one in part, in the diff's order."""
+    chosen: list[_Hunk] = []
+    headed: set[str] = set()
+    for hunk in hunks:
+        heading = 0 if hunk.heading in headed else len(hunk.heading.encode()) + 1
+        shown = hunk if hunk.size + heading <= room else _part(hunk, room - heading)
+        if shown:
+            chosen.append(shown)
+            headed.add(hunk.heading)
+            room -= shown.size + heading
+    return sorted(chosen, key=lambda hunk: hunk.place)
+
+
+def _part(hunk: _Hunk, room: int) -> _Hunk | None:
+    """The lines of a long hunk around the first that is named, else that is changed."""
+    if room < _LEAST:
+        return None
+    first, *lines = (line[:MAX_LINE] for line in hunk.lines)
+    changed = (at for at, line in enumerate(lines) if line[6:7] in ("+", "-"))
+    middle = hunk.named[0] - 1 if hunk.named else next(changed, 0)
+    start = end = middle
+    room -= len(first.encode()) + 2 * _MARK
+    while start > 0 or end < len(lines):
+        nearer = end - middle <= middle - start
+        at = end if end < len(lines) and (nearer or start == 0) else start - 1
+        room -= len(lines[at].encode()) + 1
+        if room < 0:
+            break
+        start, end = min(start, at), max(end, at + 1)
+    kept = (*_gap(start), *lines[start:end], *_gap(len(lines) - end))
+    return _Hunk(hunk.place, hunk.path, hunk.heading, "", (first, *kept))
+
+
+def _gap(count: int) -> tuple[str, ...]:
+    return (f"[… {count:,} lines of this hunk not shown …]",) if count else ()
+
+
+def _told(hunks: Sequence[_Hunk]) -> Iterator[str]:
+    heading = ""
+    for hunk in hunks:
+        if hunk.heading != heading:
+            heading = hunk.heading
+            yield heading
+        yield from hunk.lines
+
+
+def _cut_lines(lines: Sequence[str], limit: int) -> str:
+    """The first lines that fit, and how many there are more."""
+    kept: list[str] = []
+    room = limit - _MARK
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    left = len(lines) - len(kept)
+    return "\n".join([*kept, *([f"[… {left:,} more lines …]"] if left else [])])

@@ -1,0 +1,92 @@
+"""What is shown of a source file that is too long: the lines near what an error names. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from worker.core.failure.changed_files import lines_defining, lines_of, named_lines
+
+NEAR = 20
+"""Lines on each side of a named one that may be shown."""
+
+MAX_LINE = 300
+"""Characters of one line."""
+
+_COMMENT = ("#", "//", "/*", "*", "--", ";", "<!--", "%", '"""')
+_MARK = 40  # bytes of a line that says what is left out
+
+
+def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
+    """The numbers of the lines of a file that the text of an error names.
+
+    By place ("src/app.py:12"), or else by the name of what is defined there.
+    """
+    named = [number for number in lines_of(path, named_lines(error)) if number <= len(lines)]
+    return tuple(named) or lines_defining(lines, error)
+
+
+def number_lines(lines: Iterable[str], first: int = 1) -> list[str]:
+    """The lines as `12: text`, the long ones cut."""
+    return [f"{number}: {_clipped(line)}" for number, line in enumerate(lines, first)]
+
+
+def preview_file(
+    lines: Sequence[str], named: Sequence[int], limit: int, most: int | None = None
+) -> str:
+    """The lines nearest to the `named` ones as `12: text`, gaps marked.
+
+    At most `limit` bytes of UTF-8, and `most` lines. Where nothing is named, the file's beginning,
+    without a comment that it begins with.
+    """
+    ranked = _by_distance(len(lines), named) or _from_its_start(lines)
+    return "\n".join(_shown(lines, sorted(_fitting(lines, ranked[:most], limit))))
+
+
+def _fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int]:
+    """The first of the `ranked` lines that fit in `limit` bytes with the marks of the gaps."""
+    chosen: set[int] = set()
+    room = limit - _MARK
+    for number in ranked:
+        gaps = 1 - (number - 1 in chosen) - (number + 1 in chosen)
+        room -= len(number_lines([lines[number - 1]], number)[0].encode()) + 1 + gaps * _MARK
+        if room < 0:
+            break
+        chosen.add(number)
+    return chosen
+
+
+def _by_distance(count: int, named: Sequence[int]) -> list[int]:
+    """The numbers of the lines near a named one, the nearest first."""
+    distances: dict[int, int] = {}
+    for each in dict.fromkeys(named):
+        for number in range(max(1, each - NEAR), min(count, each + NEAR) + 1):
+            distances[number] = min(distances.get(number, NEAR), abs(number - each))
+    return sorted(distances, key=lambda number: (distances[number], number))
+
+
+def _from_its_start(lines: Sequence[str]) -> list[int]:
+    """The numbers of the lines, from the first one that is no comment."""
+    said = (at for at, line in enumerate(lines) if _says(line))
+    first = next(said, 0)
+    return list(range(first + 1, len(lines) + 1))
+
+
+def _says(line: str) -> bool:
+    text = line.strip()
+    return bool(text) and not text.startswith(_COMMENT)
+
+
+def _shown(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
+    shown, last = list[str](), 0
+    for number in chosen:
+        shown += _gap(number - last - 1)
+        shown += number_lines([lines[number - 1]], number)
+        last = number
+    return shown + _gap(len(lines) - last)
+
+
+def _gap(count: int) -> list[str]:
+    plural = "" if count == 1 else "s"
+    return [f"[… {count:,} line{plural} not shown …]"] if count else []
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}[cut]"

@@ -1,0 +1,53 @@
+"""Secrets taken out of text, once, where it comes in.
+
+Five passes: the process's own secrets in every form they travel in; private keys; well-known
+tokens and the places where credentials stand; values of keys whose name says secret; and tokens
+in Base64. A secret becomes a mark such as `[redacted: gitlab-token]`; the number of lines never
+changes, and redacting twice changes nothing. All passes work on bytes: UTF-8 keeps ASCII apart
+from the rest, and what is no text at all passes through.
+"""
+
+from collections.abc import Iterable
+
+from worker.core.text.redact.base64_tokens import BASE64_RULES
+from worker.core.text.redact.known import MIN_SECRET, KnownSecrets
+from worker.core.text.redact.named_values import NAMED_RULES
+from worker.core.text.redact.places import PLACE_RULES
+from worker.core.text.redact.private_keys import find_private_keys
+from worker.core.text.redact.rules import Scanner
+from worker.core.text.redact.spans import mark, replace_spans
+from worker.core.text.redact.tokens import TOKEN_RULES
+from worker.core.text.redact.wide import redact_wide
+
+__all__ = ["KINDS", "MIN_SECRET", "Redactor", "mark"]
+
+_RULES = (*TOKEN_RULES, *PLACE_RULES, *BASE64_RULES, *NAMED_RULES)
+_SCANNER = Scanner(_RULES)
+
+KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "secret"]))
+"""Every kind that a mark may name."""
+
+
+class Redactor:
+    """Takes secrets out of text. Holds no state; its `repr` shows nothing."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """`secrets` are the process's own, of at least `MIN_SECRET` characters."""
+        self._known = KnownSecrets(secrets)
+
+    def text(self, text: str) -> str:
+        """`text` with every secret replaced."""
+        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def data(self, data: bytes) -> bytes:
+        """The same for bytes of any encoding that contains ASCII, or of UTF-16 or UTF-32."""
+        if b"\0" in data:
+            data = redact_wide(data, self._narrow)
+        return self._narrow(data)
+
+    def _narrow(self, data: bytes) -> bytes:
+        data = self._known.redact(data)
+        lowered = data.lower()
+        return replace_spans(data, [*find_private_keys(data), *_SCANNER.find(data, lowered)])

@@ -1,0 +1,88 @@
+"""Tokens and private keys in Base64, as in a Kubernetes secret or a variable of a CI job."""
+
+import base64
+import binascii
+import re
+import string
+from collections.abc import Iterator
+
+from worker.core.text.redact.known import BASE64_SKIPPED, base64_core
+from worker.core.text.redact.rules import Rule
+from worker.core.text.redact.tokens import TOKENS, token_pattern
+
+_LEAST_PREFIX = 4
+_ALPHABET = string.ascii_letters.encode() + string.digits.encode() + b"+/-_"
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_DECODED = 320
+"""Base64 characters that are decoded to see whether a token is in them."""
+
+_MOST_BEFORE = 4096
+_RUN = re.compile(
+    rb"[A-Za-z0-9+/_-]*+={0,2}"
+    rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{60,}+={0,2})*+"
+)
+"""The rest of a Base64 text, also where it is broken over long lines."""
+
+_LAST_LINE = re.compile(
+    rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{2,76}={0,2}(?=\s|\\n|\"|$)"
+)
+
+
+def _rule(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
+    """A rule for each of the three ways in which Base64 may divide what the prefix is in."""
+    compiled = re.compile(pattern.encode())
+    for shift in range(3):
+        core = base64_core(prefix.encode(), shift).encode()
+        if len(core) >= _LEAST_PREFIX:
+            yield Rule(kind, (core.lower(),), _Finder(core, shift, compiled).find)
+
+
+class _Finder:
+    """Looks for a token whose prefix, in Base64, is `core`."""
+
+    __slots__ = ("_core", "_pattern", "_shift")
+
+    def __init__(self, core: bytes, shift: int, pattern: re.Pattern[bytes]) -> None:
+        self._core = core
+        self._shift = shift
+        self._pattern = pattern
+
+    def find(self, data: bytes, at: int) -> tuple[int, int] | None:
+        """The whole Base64 text that the token is in."""
+        first = at - BASE64_SKIPPED[self._shift]
+        if first < 0 or not data.startswith(self._core, at):
+            return None
+        if not self._pattern.match(_decode(data[first : first + _DECODED]), self._shift):
+            return None
+        before = data[max(0, first - _MOST_BEFORE) : first]
+        start = first - (len(before) - len(before.rstrip(_ALPHABET)))
+        return (start, _end(data, at))
+
+
+def _end(data: bytes, at: int) -> int:
+    found = _RUN.match(data, at)
+    end = found.end() if found is not None else at
+    wrapped = b"\n" in data[at:end] or b"\\n" in data[at:end]
+    last = _LAST_LINE.match(data, end) if wrapped and data[end - 1 : end] != b"=" else None
+    return last.end() if last is not None else end
+
+
+def _decode(encoded: bytes) -> bytes:
+    """What a text begins with that begins as Base64."""
+    run = _RUN.match(encoded)
+    clean = re.sub(rb"\s|\\n|=", b"", run[0] if run is not None else b"").translate(_STANDARD)
+    try:
+        return base64.b64decode(clean[: -1 if len(clean) % 4 == 1 else None] + b"==")
+    except binascii.Error:
+        return b""
+
+
+def _rules() -> Iterator[Rule]:
+    yield from _rule("private-key", "-----BEGIN ", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+    yield from _rule("jwt", "eyJhbGciOi", r"eyJhbGciOi[\w-]{4,160}\.[\w-]{8}")
+    for token in TOKENS:
+        for prefix in token.prefixes.split():
+            yield from _rule(token.kind, prefix, token_pattern(token))
+
+
+BASE64_RULES = tuple(_rules())

@@ -1,0 +1,155 @@
+"""Values of keys whose name says secret, in code, configuration, JSON, URLs and options."""
+
+import re
+import string
+
+from worker.core.text.redact.randomness import looks_generated, looks_like_password
+from worker.core.text.redact.rules import Rule
+from worker.core.text.redact.spans import mark
+
+_WORDS = (
+    *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
+    *(b"secret", b"token", b"credential", b"credentials", b"auth", b"key"),
+)
+_HINTS = tuple(word + bytes([after]) for word in _WORDS for after in b"=:\"'_-\\%]? 0123456789")
+_WORD = re.compile(
+    rb"(?i:(passw(?:or)?d|passwort|passphrase|pass|pwd)|secret|token|credentials?|auth|key)"
+)
+_TEST_PASSED = re.compile(rb"(?:^|\W)PASS: *$")
+_MARK = mark("").encode().rstrip(b"]")
+_NAME = string.ascii_letters.encode() + string.digits.encode() + b"_.-$"
+_NUMBER = string.digits.encode() + b"_-"
+_MOST_NAME = 48
+_SUFFIX = re.compile(rb"[\w-]{0,32}+")
+
+_SEPARATOR = re.compile(
+    rb"\\{0,3}[\"']?\]?[ \t]{0,4}(?:=>|:{0,2}={1,3}|\?=|:(?!:)|%3[aAdD])[ \t]{0,4}"
+    rb"|\\?[\"'](?:[ \t]*+,[ \t]*+\\?[\"']|[ \t]++)(?i:value)\\?[\"']?[ \t]*+[:=][ \t]*+"
+)
+_SPACE = re.compile(rb"[ \t]++(?!-)")
+_SPOKEN = re.compile(rb"[ \t](?:is|was)(?:[ \t]set[ \t]to)?:?[ \t]++")
+
+_QUOTE = re.compile(rb"(\\{0,3})([\"'`])")
+_QUOTED = {
+    quote: re.compile(rb"(?:[^%b\\\s]|\\(?![nrt])\S|[ ](?=[^\s%b])){6,512}" % (quote, quote))
+    for quote in (b'"', b"'", b"`")
+}
+_NESTED = re.compile(rb"(?:[^\"'`\\\s]|\\(?![nrt\\])[^\s\"'`]){6,512}")
+_CONSTANT = re.compile(rb"(?:[^\s\"'`\\]|\\(?![nrt])){6,512}")
+_BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\]{6,512}")
+_QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]{6,512}")
+_LONGEST = 512
+_REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]*+")
+_HEAD = 48
+"""How much of a value is looked at."""
+
+_HARMLESS_ENDS = re.compile(
+    rb"(?:file|path|dir|folder|url|uri|link|page|id|ids|names?|type|kind|counts?|len|length|size"
+    rb"|limits?|budget|expir(?:y|es|ed|ation)|at|ttl|age|time|timeout|date|endpoint|host|port"
+    rb"|user|username|owner|issuer|method|mode|class|provider|policy|ring|store|manager|status"
+    rb"|state|valid|validator|version|index|idx|batch|usage|used|total|num|number|max|min|field"
+    rb"|label|hint|prompt|prefix|suffix|format|algorithm|algo|alg|strategy|ref|selector|scopes?"
+    rb"|audience|realm|arn|checksum|fingerprint|sha|digest|stdin|env|var|column|table|rules?"
+    rb"|pattern|strength|test|tests|spec|service|svc|info|error|warning|handler|py|json|txt)$"
+)
+_HARMLESS_BEFORE = re.compile(
+    rb"(?:unexpected|illegal|eos|bos|pad|unk|sep|mask|public|pub|cache|primary|foreign|sort"
+    rb"|partition|index|unique|restore|routing|object|group|lookup|composite|shard|registry"
+    rb"|translation|i18n|locale|config|hash|map|dict|row|column|host|idempotency|dedup\w*)"
+    rb"[_.-]?$"
+)
+_KEYS = re.compile(
+    rb"(?:api|app|access|private|secret|signing|signature|encryption|account|master|session|shared"
+    rb"|licen[cs]e|deploy|storage|client|consumer|ssh|webhook|hmac|subscription|service|auth"
+    rb"|admin|root|user|security|crypt|cipher|aes|rsa|jwt|token)[_.-]?$"
+)
+
+
+def _find(data: bytes, at: int) -> tuple[int, int] | None:
+    if (word := _WORD.match(data, at)) is None or _goes_on(data, word.end()):
+        return None
+    after = _end(_SUFFIX, data, word.end())
+    before = _before(data, at)
+    if (value := _separate(data, after, before, word[1] is not None)) is None:
+        return None
+    if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
+        return None
+    if not _is_secret_name(before, word[0], data[word.end() : after]):
+        return None
+    constant = word[0].isupper() and before.upper() == before
+    if (found := _value(data, value, constant)) is None:
+        return None
+    head = data[found[0] : min(found[1], found[0] + _HEAD)]
+    if not (looks_like_password(head, constant) if word[1] else looks_generated(head)):
+        return None
+    start, end = found
+    return (start, end if end - start < _LONGEST else _end(_REST, data, end))
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    found = pattern.match(data, at)
+    return found.end() if found is not None else at
+
+
+def _is_no_name(text: bytes) -> bool:
+    """Whether a text ends in a mark, or in the result of a test."""
+    return text.startswith(_MARK) or _TEST_PASSED.search(text) is not None
+
+
+def _goes_on(data: bytes, end: int) -> bool:
+    """Whether the word is the beginning of another, as in `tokenizer` or `AUTHOR`."""
+    following = data[end : end + 1]
+    return following.islower() or (following.isupper() and data[end - 1 : end].isupper())
+
+
+def _before(data: bytes, at: int) -> bytes:
+    """The part of the name that stands before the word."""
+    before = data[max(0, at - _MOST_NAME) : at]
+    return before[len(before.rstrip(_NAME)) :]
+
+
+def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
+    if _HARMLESS_ENDS.search(suffix.lower().rstrip(_NUMBER)) or _HARMLESS_BEFORE.search(
+        before.lower()
+    ):
+        return False
+    match word.lower():
+        case b"auth" | b"pass":
+            return not before[-1:].isalpha() or (before[-1:].islower() and word[:1].isupper())
+        case b"pwd":
+            return before.lower() not in (b"", b"old", b"$", b"$env")
+        case b"key":
+            constant = word.isupper() and before.upper() == before and before[-1:] in (b"_", b"-")
+            return constant or _KEYS.search(before.lower()) is not None
+    return True
+
+
+def _separate(data: bytes, at: int, before: bytes, password: bool) -> int | None:
+    """Where the value begins."""
+    found = _SEPARATOR.match(data, at)
+    if found is None and before.startswith(b"-"):
+        found = _SPACE.match(data, at)
+    if found is None and password:
+        found = _SPOKEN.match(data, at)
+    return found.end() if found is not None else None
+
+
+def _value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
+    """Where the value is; one in quotes may have a few more characters than one without."""
+    if (quote := _QUOTE.match(data, at)) is not None:
+        at = quote.end()
+        pattern = _NESTED if quote[1] else _QUOTED[quote[2]]
+    elif data[at - 1 : at] == b"=" and _is_query(data, at):
+        pattern = _QUERY
+    else:
+        pattern = _CONSTANT if constant else _BARE
+    found = pattern.match(data, at)
+    return found.span() if found is not None else None
+
+
+def _is_query(data: bytes, at: int) -> bool:
+    line = data[max(0, at - 2 * _MOST_NAME) : at]
+    return line.rstrip(_NAME + b"=")[-1:] in (b"?", b"&")
+
+
+NAMED_RULES = (Rule("secret", _HINTS, _find),)

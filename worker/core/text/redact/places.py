@@ -1,0 +1,185 @@
+"""Places where credentials stand, whatever they look like: headers, URLs, options, files."""
+
+import re
+
+from worker.core.text.redact.randomness import looks_like_password
+from worker.core.text.redact.rules import Rule, match_rule
+
+_REFERENCE = (
+    r"(?!\\{0,3}[\"']?(?:\[|<[^>\n]{0,80}>|\{\{|\{[\w.-]{0,80}\}|\*{3}|\$[\[{(]"
+    r"|\$\w+(?:[\"'\s@/:,;)]|$)|%\w+%|[xX]{6,}(?![A-Za-z0-9])))"
+)
+"""What follows is no reference to a variable, no placeholder and no mark."""
+
+_NO_WORDS = r"(?!(?i:authenticat|authoriz|credential|required|realm|error|token\b|null|none))"
+
+_AUTHORIZATION = (
+    r"(?i:authorization)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>?|%3[aAdD])[ \t]*+(?:\\{0,3}[\"'])?"
+)
+
+_CLIENTS = b"curl|lftp|wget|https?|xh|svn|ncftp\\w*|smbclient|ldap\\w+|jfrog|jf"
+_LOGINS = (
+    b"login|sshpass|twine|mongo(?:sh|dump|restore|export|import)?|skopeo|rcon|cqlsh|influx"
+    b"|htpasswd|smbclient|sqlcmd|bcp|ipmitool|ldap\\w+|zip|unzip"
+)
+_GLUED = b"mysql\\w*|mariadb[\\w-]*|7z\\w?|sshpass|sqlcmd"
+
+
+def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
+    """A rule for an option that means a credential only after one of some commands."""
+    before = re.compile(rb"(?<![\w.-])(?:%b)(?:\.exe)?[ \t][^\n|;]{0,400}$" % commands)
+    rule = match_rule("secret", hints, pattern)
+
+    def find(data: bytes, at: int) -> tuple[int, int] | None:
+        if (found := rule.find(data, at)) is None:
+            return None
+        line = data[max(data.rfind(b"\n", 0, at) + 1, at - 400) : at]
+        return found if before.search(line) else None
+
+    return Rule("secret", rule.hints, find)
+
+
+_OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")
+
+
+def _find_netrc(data: bytes, at: int) -> tuple[int, int] | None:
+    """The password of a netrc file that has a line for each word."""
+    if (found := _OF_LOGIN.match(data, at)) is None:
+        return None
+    indent = data[max(0, at - 40) : at].rstrip(b" \t")
+    alone = indent.endswith(b"\n") or (not indent and at <= 40)
+    return found.span(1) if alone and looks_like_password(found[1], constant=False) else None
+
+
+PLACE_RULES = (
+    Rule("secret", (b"password ", b"password\t"), _find_netrc),
+    match_rule(
+        "docker-auth", '"auth', r'"auth\\{0,3}"[ \t]*+:[ \t]*+\\{0,3}"([A-Za-z0-9+/=]{12,}+)'
+    ),
+    match_rule(
+        "authorization",
+        "authorization",
+        _AUTHORIZATION
+        + r"(?i:(?:bearer|basic|token|negotiate|ntlm|apikey|api-key|genie-?key|gitlab|ssws)"
+        + rf"(?:[ \t]++|%20|\+)){_NO_WORDS}{_REFERENCE}([^\s\"',;\\]{{8,}}+)",
+    ),
+    match_rule(
+        "authorization",
+        "authorization",
+        _AUTHORIZATION
+        + r"(?i:(?:digest|hawk|oauth|aws4-hmac-sha256)[ \t]++)"
+        + _REFERENCE
+        + r"([^\n'{}\[\]]{16,2048}+)",
+    ),
+    match_rule(
+        "authorization",
+        "authorization",
+        rf"{_AUTHORIZATION}(?:[A-Za-z][\w-]{{1,30}}[ \t]++)?{_REFERENCE}"
+        r"(?=[^\s\"',;\\]{0,80}[0-9])([^\s\"',;\\]{8,}+)(?=[\"'\\]|[ \t]*+(?:\n|$))",
+    ),
+    match_rule(
+        "authorization",
+        "bearer",
+        r"(?i:bearer)(?:[ \t]{1,4}|%20)(?=[\w.~+/-]{0,200}[0-9])([\w.~+/-]{20,}+={0,2})",
+    ),
+    match_rule(
+        "url-password",
+        "://",
+        rf"://[^\s/@:\"'<>]{{0,64}}:{_REFERENCE}"
+        r"([^\s/@\"'<>]{1,256}(?:@[^\s/@\"'<>]{1,128}){0,3})(?=@[\w\[.-])",
+    ),
+    # With a slash in it. What begins as a port does is a host and its path.
+    match_rule(
+        "url-password",
+        "://",
+        rf"://[^\s/@:\"'<>\[]{{1,64}}:{_REFERENCE}(?![0-9]{{1,5}}[/,?#])"
+        r"([^\s@\"'<>,;()]{1,256})(?=@[A-Za-z0-9][\w-]*+(?:\.[\w-]++)*+(?:[:/?#\s\"']|$))",
+    ),
+    # A token in the name's place.
+    match_rule(
+        "url-password",
+        "://",
+        rf"://{_REFERENCE}(?=[^\s/@:\"'<>]{{0,100}}[0-9])([^\s/@:\"'<>.]{{16,512}})(?=(?::[^\s/@\"'<>]{{0,64}})?@[\w\[.-])",
+    ),
+    match_rule(
+        "slack-webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/]{20,}+)",
+    ),
+    match_rule("webhook-secret", "/api/webhooks/", r"/api/webhooks/[0-9]{6,20}/([\w-]{30,}+)"),
+    match_rule("webhook-secret", "/webhookb2/", r"/webhookb2/([\w@/-]{60,}+)"),
+    match_rule("azure-key", "accountkey=", r"(?i:accountkey)=([A-Za-z0-9+/%]{40,}+={0,2})"),
+    match_rule(
+        "azure-key", "sharedaccesskey=", r"(?i:sharedaccesskey)=([A-Za-z0-9+/%]{20,}+={0,2})"
+    ),
+    match_rule("azure-key", "sig=", r"(?i:(?<![a-z])sig)=([A-Za-z0-9%+/_-]{24,}+={0,2})"),
+    match_rule(
+        "azure-key", "q~", r"(?<![\w~.])[\w~.]{3}[0-9]Q~[\w~.-]{31,34}(?![\w~.-])", before=4
+    ),
+    match_rule(
+        "url-signature",
+        "-signature= &signature= ?signature=",
+        r"(?i:(?:(?<=amz)|(?<=goog))-signature|[?&]signature)=([\w%+/~-]{20,}+={0,2})",
+    ),
+    match_rule("telegram-token", ":aa", r"(?<=[0-9]{8}):(AA[\w-]{33})(?![\w-])"),
+    match_rule(
+        "terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}+", before=14
+    ),
+    match_rule("mailchimp-key", "-us", r"[a-f0-9]{32}-us[0-9]{1,2}(?!\w)", before=32),
+    match_rule("maxmind-key", "_mmk", r"\w{6}_[A-Za-z0-9]{29}_mmk(?!\w)", before=36),
+    match_rule(
+        "cookie",
+        "set-cookie",
+        r"(?i:set-cookie2?)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>?)[ \t]*+(?:\\{0,3}[\"'])?"
+        + r"([\w.$!%*+~^-]{1,128}=(?![;,\s\"'])[^\s;\"'\\]{6,}+)",
+    ),
+    match_rule(
+        "cookie",
+        "cookie",
+        r"(?i:(?<!set-)cookie)(?:\\{0,3}[\"'])?[ \t]*+(?::|=>)[ \t]*+(?:\\{0,3}[\"'])?"
+        r"((?:[\w.$!%*+~^-]{1,128}=[^\s;\"'\\]*+(?:;[ \t]*+(?=[\w.$!%*+~^-]{1,128}=))?)++)",
+    ),
+    _option_rule(
+        "-u --user --http-user --proxy-user",
+        _CLIENTS,
+        r"(?<=[\s\"'])(?:-u|--(?:http-|proxy-)?user)[= \t]{0,3}[\"']?[^\s:\"'$]{0,128}:"
+        rf"{_REFERENCE}(?![0-9]{{1,5}}(?:\s|$))([^\s\"']{{4,}}+)",
+    ),
+    _option_rule(
+        "-p -w",
+        _LOGINS,
+        rf"(?<=[\s\"'])-[pPw](?:=|[ \t]++)[\"']?{_REFERENCE}(?!-|[0-9]{{1,5}}(?:\s|:|$))"
+        r"([^\s\"']{6,}+)",
+    ),
+    _option_rule("-p", _GLUED, rf"(?<=[\s\"'])-[pP](?=[^\s=])[\"']?{_REFERENCE}([^\s\"']{{6,}}+)"),
+    match_rule(
+        "secret",
+        "login",
+        rf"login[ \t]++\S{{1,128}}[ \t]++password[ \t]++{_REFERENCE}(\S{{4,}}+)",
+    ),
+    match_rule(
+        "secret",
+        "password> passwd> passphrase> passwort>",
+        rf"[A-Za-z]{{6,10}}>{_REFERENCE}([^<>\s]{{6,512}})(?=</)",
+    ),
+    match_rule(
+        "secret",
+        "privatekey> secretkey> clientsecret> apikey> apitoken> accesstoken> token> secret>",
+        rf"[A-Za-z]{{5,12}}>{_REFERENCE}(?=[^<]{{0,200}}[0-9])([^<>\s]{{8,512}})(?=</)",
+    ),
+    match_rule(
+        "secret",
+        "identified",
+        rf"(?i:identified[ ]by)[ \t]++(?i:password[ \t]++)?'{_REFERENCE}([^'\n]{{4,128}})'",
+    ),
+    match_rule(
+        "secret",
+        "password",
+        rf"(?i:password)[ \t]++'{_REFERENCE}(?=[^']{{0,128}}[0-9])([^'\s]{{6,128}})'",
+    ),
+    match_rule(
+        "secret",
+        "<rsakeyvalue>",
+        r"<RSAKeyValue>((?:<\w+>[A-Za-z0-9+/=\s]{0,800}</\w+>\s*+){4,12})",
+    ),
+)

@@ -1,0 +1,63 @@
+"""What one kind of secret looks like, and the one search that finds where to look."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
+
+from worker.core.text.redact.spans import Span
+
+Finder = Callable[[bytes, int], tuple[int, int] | None]
+"""Given a text and where a hint begins in it: where the secret begins and ends, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of secret. One of `hints`, in lower case, stands near every secret of the kind.
+
+    `find` looks at a bounded part of the text around the hint, or returns all that it has looked
+    at: else a hostile text would take more than linear time.
+    """
+
+    kind: str
+    hints: tuple[bytes, ...]
+    find: Finder
+
+
+def match_rule(kind: str, hints: str, pattern: str, before: int = 0) -> Rule:
+    """A rule for a pattern that begins `before` bytes before its hint.
+
+    The secret is what group 1 matches, or everything if there is none.
+    """
+    compiled = re.compile(pattern.encode())
+    group = min(compiled.groups, 1)
+
+    def find(data: bytes, at: int) -> tuple[int, int] | None:
+        found = compiled.match(data, at - before) if at >= before else None
+        return found.span(group) if found is not None else None
+
+    return Rule(kind, tuple(hint.encode() for hint in hints.split()), find)
+
+
+class Scanner:
+    """Finds the secrets of many rules in one pass over a text."""
+
+    __slots__ = ("_engine", "_rules")
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        hints: dict[bytes, list[tuple[int, Rule]]] = {}
+        for rank, rule in enumerate(rules):
+            for hint in rule.hints:
+                hints.setdefault(hint, []).append((rank, rule))
+        self._rules = tuple(hints.values())
+        self._engine = BytesAhoCorasick(list(hints), MatchKind.Standard, Implementation.DFA)
+
+    def find(self, data: bytes, lowered: bytes) -> Iterator[Span]:
+        """Every secret in `data`; `lowered` is the same in lower case."""
+        ends: dict[int, int] = {}
+        for hint, at, _ in self._engine.find_matches_as_indexes(lowered, overlapping=True):
+            for rank, rule in self._rules[hint]:
+                if at >= ends.get(rank, 0) and (found := rule.find(data, at)) is not None:
+                    ends[rank] = found[1]
+                    yield Span(*found, rank, rule.kind)

@@ -1,0 +1,116 @@
+"""Sentences of ours about what strangers have named, for the model and for the note. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from worker.core.failure.facts import Run, instant
+from worker.core.text.untrusted import one_line
+
+MAX_NAME = 120
+"""Characters of a name."""
+
+MAX_PARTS = 60
+MAX_URL = 1000
+"""Of a sentence that was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a stranger has named: a job, a branch, a file."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words of ours that lead to `url`, or nowhere if that is ""."""
+
+    text: str
+    url: str
+
+
+Remark = tuple[str | Name | Link, ...]
+"""A sentence without its full stop; () for none."""
+
+
+def remark(*parts: str | Name | Link) -> Remark:
+    """A sentence of these parts."""
+    return tuple(part for part in parts if part)
+
+
+def name(text: str) -> Name:
+    """A stranger's word, on one line."""
+    return Name(one_line(text, MAX_NAME) or "(no name)")
+
+
+def link(text: str, url: str) -> Link:
+    """Words that lead to a page."""
+    return Link(text, url)
+
+
+def job(run: Run) -> Link:
+    """A run of a job, by its id."""
+    return Link(f"job {run.job_id}", run.url)
+
+
+def pipeline(run: Run) -> Link:
+    """The pipeline of a run. Its page is beside the job's (wire-gitlab 4)."""
+    base, found, _ = run.url.rpartition("/-/jobs/")
+    return Link(
+        f"pipeline {run.pipeline_id}", f"{base}/-/pipelines/{run.pipeline_id}" if found else ""
+    )
+
+
+def plain(sentence: Remark) -> str:
+    """The sentence as plain text."""
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+
+
+def listed(parts: Iterable[str | Name | Link]) -> Remark:
+    """The parts with commas between them."""
+    found: list[str | Name | Link] = []
+    for part in parts:
+        found += [", ", part] if found else [part]
+    return tuple(found)
+
+
+def apart(one: str, other: str) -> str:
+    """How long before or after `other` the time `one` is (both ISO 8601), or ""."""
+    then, now = instant(one), instant(other)
+    if then is None or now is None:
+        return ""
+    seconds = then - now
+    side = "before" if seconds < 0 else "after"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if abs(seconds) >= 2 * size:
+            return f"{abs(seconds) / size:.0f} {unit} {side}"
+    return f"{abs(seconds):.0f} s {side}"
+
+
+def out(sentence: Remark) -> list[Any]:
+    """The sentence as JSON values."""
+    return [_part_out(part) for part in sentence]
+
+
+def _part_out(part: str | Name | Link) -> Any:
+    match part:
+        case Name(text):
+            return {"name": text}
+        case Link(text, url):
+            return {"link": text, "url": url}
+        case _:
+            return part
+
+
+def load(parts: Sequence[Any]) -> Remark:
+    """The sentence of `out`. Raises KeyError or TypeError for anything else."""
+    return tuple(_part_in(part) for part in parts[:MAX_PARTS])
+
+
+def _part_in(part: Any) -> str | Name | Link:
+    if isinstance(part, str):
+        return part[:MAX_NAME]
+    if "name" in part:
+        return name(str(part["name"]))
+    return Link(str(part["link"])[:MAX_NAME], str(part["url"])[:MAX_URL])

@@ -1,0 +1,1 @@
+"""What keeps a note harmless, whatever it is made from."""

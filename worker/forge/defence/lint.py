@@ -1,0 +1,320 @@
+"""The last look at a note before it is posted: an independent check of what the renderers promise.
+
+It reads the body as GitLab would, with a Markdown parser, and knows nothing of `neutralise`: what
+one of the two gets wrong the other should see.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import unquote, urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from worker.core.conversation.context import Subject
+from worker.core.session_id import SUGGESTIONS, find_marker
+from worker.core.text.untrusted import BREAKS, UNSEEN
+
+MAX_SIZE = 80_000
+"""Characters of a body: the longest note, folded once more when it is settled."""
+
+MAX_LINES = 8
+"""Lines that a reader of a finding sees before he unfolds anything."""
+
+WIDTH = 100
+"""Characters of a line on the merge request's page, about."""
+
+_OURS = re.compile(
+    r"<!-- sandpiper:session=[0-9a-f]{20} turn=\d{1,6} -->"
+    r"|<details>(?:\n<summary>[\w ',.]{1,80}</summary>)?|</details>|</?sub>"
+)
+_SLASH = re.compile(r"^[ \t]{0,3}/[A-Za-z_]", re.MULTILINE)
+_SLASH_FIRST = re.compile(r"^/\w", re.MULTILINE)
+_LANGUAGE = re.compile(r"[a-z]*")
+_SUGGESTION = re.compile(r"suggestion:-\d{1,3}\+\d{1,3}")
+_REFERENCE = re.compile(
+    r"@[\w.-]|[#!$&]\d|[%~](?:\w|\"[^\"\n]{1,100}\")|\^alert#\d"
+    r"|\[\w{1,40}:[^\s\[\]]{1,200}\]|%\{|::include|\*iteration:[\w\"]"
+    r"|GL-\d|(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}-\d|[0-9a-fA-F]{40}"
+    r"|[\w.-]/[\w.-]{1,200}>"
+)
+_CONTENTS = re.compile(r"\[[_*]?TOC[_*]?\]", re.IGNORECASE)
+_ADDRESS = re.compile(r"\w://|www\.", re.IGNORECASE)
+_SIGNATURE = re.compile(r"sig=\d{1,12}\.[0-9a-f]{16,128}", re.ASCII)
+_AWAY = re.compile(r"//|\\|/\.\.?(?:/|$)|[\x00-\x1f]")
+_MENTIONED = re.compile(
+    r"^(?!/-/(?:blob|raw|tree|jobs)/).*/(?:issues|merge_requests|epics|work_items|milestones|iterations|cadences|snippets|designs"
+    r"|commits?|compare|vulnerabilities|alert_management|incidents|boards|labels)/"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block at the top level of a body: its `tokens`, and its lines, of which `first` is the
+    number of the first one."""
+
+    tokens: tuple[Token, ...]
+    lines: tuple[str, ...]
+    first: int
+
+    def read(self) -> str:
+        """What a reader sees of it, as plain text."""
+        texts = []
+        for token in self.tokens:
+            if token.type in ("fence", "code_block"):
+                texts.append(token.content)
+            elif token.type == "inline":
+                texts.append("".join(map(_read, token.children or ())))
+        return "\n".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a `block`, or with the body as a whole if that is None."""
+
+    what: str
+    block: Block | None = None
+
+
+def problems(body: str, hosts: frozenset[str]) -> list[str]:
+    """What is wrong with `body`, in words; empty if it may be posted. See `find_faults`."""
+    return [fault.what for fault in find_faults(body, hosts)]
+
+
+def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
+    """What is wrong with `body`, and where.
+
+    `hosts` are the places ("host", "host:port" or either with a path) that links may lead to. A
+    page that GitLab cross-references may be linked only if it is one of them.
+    """
+    marker = find_marker(body)
+    found = [] if marker else [Fault("it does not begin with a marker")]
+    if len(body) > MAX_SIZE:
+        # Nothing else is looked at: that would take its time.
+        return [*found, Fault(f"it has {len(body)} characters")]
+    if UNSEEN.search(body) or BREAKS.search(body):
+        found.append(Fault("it holds characters that nobody sees"))
+    suggests = marker is not None and marker.turn in SUGGESTIONS
+    blocks = parse_blocks(body)
+    for block in blocks:
+        wrong = [*_quick_actions(block), *_html(block), *_code(block, suggests=suggests)]
+        wrong += _inline(block.tokens, hosts)
+        found += [Fault(what, block) for what in wrong]
+    return [*found, *_folds(blocks), *_hidden(body, blocks)]
+
+
+def safe(body: str) -> str:
+    """What is posted instead of a body with problems; it has none, if `body` has its marker."""
+    marker = find_marker(body)
+    first = f"{marker.text()}\n\n" if marker else ""
+    return (
+        f"{first}**Sandpiper's answer is kept back.** It did not pass the last check of what may "
+        "stand in a note.\n\nReply in this thread to ask for it in other words."
+    )
+
+
+def visible_lines(body: str) -> int:
+    """How many lines a reader sees at once: all but what is folded away and the small print."""
+    return sum(_height(token) for token in _unfolded(_parser().parse(body)))
+
+
+def hosts_of(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
+    """`hosts` and the places of the subject: its merge request, its project by both names that
+    GitLab may have, and the project that its pipeline ran in."""
+    project = _project_of(subject.web_url)
+    if not project:
+        return hosts
+    pages = {subject.web_url, project, _project_of(subject.pipeline_web_url)} - {""}
+    pages |= {f"{subject.gitlab_url}/{subject.project}"} if subject.project else set()
+    return hosts | {place.netloc + place.path for place in map(urlsplit, pages)}
+
+
+def _project_of(page: str) -> str:
+    project, found, _ = page.partition("/-/")
+    return project if found else ""
+
+
+class _EveryLink(MarkdownIt):
+    """A parser that leaves no address out: which ones are good is looked at here."""
+
+    def validateLink(self, url: str) -> bool:
+        return True
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return _EveryLink("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def _every(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from token.children or ()
+
+
+# --------------------------------------------------------------------------------------- blocks
+
+
+def parse_blocks(body: str) -> list[Block]:
+    """The blocks of a body in their order."""
+    lines = body.split("\n")
+    found: list[Block] = []
+    group: list[Token] = []
+    for token in _parser().parse(body):
+        group.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            first, last = group[0].map or (0, 0)
+            found.append(Block(tuple(group), tuple(lines[first:last]), first))
+            group = []
+    return found
+
+
+def _read(token: Token) -> str:
+    if token.type == "html_inline":
+        return ""
+    return "\n" if token.type.endswith("break") else token.content
+
+
+# ------------------------------------------------------------------------------------- problems
+
+
+def _quick_actions(block: Block) -> Iterator[str]:
+    text = "\n".join(block.lines)
+    if _SLASH_FIRST.search(text):
+        yield "a line begins with a slash"
+    if block.tokens[0].type == "paragraph_open" and _SLASH.search(text):
+        yield "a paragraph holds a quick action"
+
+
+def _html(block: Block) -> Iterator[str]:
+    for token in _every(block.tokens):
+        if token.type in ("html_block", "html_inline"):
+            text = token.content.strip()
+            if not _OURS.fullmatch(text):
+                yield f"foreign HTML: {text[:40]!r}"
+
+
+def _folds(blocks: Sequence[Block]) -> Iterator[Fault]:
+    depth = markers = 0
+    for block in blocks:
+        for token in _every(block.tokens):
+            if token.type not in ("html_block", "html_inline"):
+                continue
+            text = token.content.strip()
+            markers += text.startswith("<!--")
+            depth += text.startswith("<details>") - (text == "</details>")
+            if depth < 0:
+                yield Fault("a fold is closed that is not open", block)
+                depth = 0
+    if depth:
+        yield Fault("a fold is not closed")
+    if markers > 1:
+        yield Fault("it has more than one marker")
+
+
+def _hidden(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
+    """Text that stands in no block: definitions of references, which nobody sees."""
+    shown = {block.first + at for block in blocks for at in range(len(block.lines))}
+    for number, line in enumerate(body.split("\n")):
+        if line.strip() and number not in shown:
+            yield Fault(f"hidden text: {line.strip()[:40]!r}", Block((), (line,), number))
+
+
+def _code(block: Block, *, suggests: bool) -> Iterator[str]:
+    for token in block.tokens:
+        if token.type != "fence" or not token.map:
+            continue
+        last = block.lines[token.map[1] - 1 - block.first].strip(" \t>")
+        closed = len(last) >= len(token.markup) and not last.strip(token.markup[0])
+        if not closed or token.map[1] - token.map[0] < 2:
+            yield "a block of code is not closed"
+        allowed = _LANGUAGE.fullmatch(token.info) and token.info != "suggestion"
+        if not allowed and not (suggests and _SUGGESTION.fullmatch(token.info)):
+            yield f"a block of code is named {token.info[:40]!r}"
+
+
+def _inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
+    for token in _texts(tokens):
+        if token.type == "image":
+            yield "an image"
+        if token.type == "link_open" and not _leads_to(str(token.attrs.get("href", "")), hosts):
+            yield f"a link to {str(token.attrs.get('href', ''))[:80]!r}"
+        if token.type == "inline" and _CONTENTS.search(_plain(token)):
+            yield "a table of contents"
+        if token.type == "text":
+            yield from (f"a reference: {each!r}" for each in _REFERENCE.findall(token.content)[:1])
+            yield from (f"an address: {each!r}" for each in _ADDRESS.findall(token.content)[:1])
+
+
+def _texts(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Every token but the text of an autolink, which is where it leads: that is looked at."""
+    before = None
+    for token in _every(tokens):
+        if not (before and before.type == "link_open" and before.info == "auto"):
+            yield token
+        before = token
+
+
+def _plain(token: Token) -> str:
+    """The texts of a block with the marks and line ends between them."""
+    texts = []
+    for each in token.children or ():
+        marks = "\n" if each.type.endswith("break") else each.markup
+        texts.append(each.content if each.type == "text" else marks)
+    return "".join(texts)
+
+
+def _leads_to(url: str, hosts: frozenset[str]) -> bool:
+    try:
+        place = urlsplit(url)
+    except ValueError:
+        return False
+    # GitLab unescapes an address before it looks for what that refers to.
+    path = unquote(unquote(place.path))
+    if place.scheme not in ("http", "https") or _AWAY.search(path):
+        return False
+    if place.query and not _SIGNATURE.fullmatch(place.query):
+        return False
+    named = f"{place.netloc}{path}/".lower()
+    roots = [host.lower().rstrip("/") for host in hosts if host]
+    return any(
+        named.startswith(root + "/") and not _MENTIONED.search(named[len(root) :]) for root in roots
+    )
+
+
+# ----------------------------------------------------------------------------------------- height
+
+
+def _unfolded(tokens: Sequence[Token]) -> Iterator[Token]:
+    depth = 0
+    for token in tokens:
+        text = token.content.strip() if token.type == "html_block" else ""
+        depth += text.startswith("<details>")
+        if not depth:
+            yield token
+        depth -= text == "</details>"
+
+
+def _height(token: Token) -> int:
+    if token.type in ("fence", "code_block"):
+        return sum(_wrapped(line) for line in token.content.rstrip("\n").split("\n"))
+    if token.type != "inline" or not token.children:
+        return 0
+    if token.children[0].type == "html_inline" and token.children[0].content == "<sub>":
+        return 0
+    text = "".join("\n" if each.type.endswith("break") else each.content for each in token.children)
+    return sum(_wrapped(line) for line in text.split("\n"))
+
+
+def _wrapped(line: str) -> int:
+    """How many lines it takes where lines are broken between words."""
+    lines, filled = 1, 0
+    for word in line.split():
+        if filled and filled + 1 + len(word) > WIDTH:
+            lines, filled = lines + 1, 0
+        filled += (filled > 0) + len(word)
+        lines += (filled - 1) // WIDTH
+        filled -= (filled - 1) // WIDTH * WIDTH
+    return lines

@@ -1,0 +1,172 @@
+"""Model text made harmless for a GitLab note (law 4; wire-gitlab 5, wire-misc 6).
+
+The text is taken apart line by line and written anew; what is not known to be harmless comes out as
+plain text or as code. Guaranteed of the result, wherever it stands in a note:
+
+- outside of code there is no HTML, no entity of the model's, no image, no reference definition, no
+  footnote; links lead only to allowed hosts and never to a page that GitLab would cross-reference;
+- no mention and no reference (`@ # ! ~ % $ & ^`, `[issue:1]`) outside of code;
+- no line begins with "/", in code neither, so that neither the parser of 19.x nor the older search
+  through the raw text finds a quick action;
+- a span of code begins and ends on one line (in a table: in one cell); a block of code is closed,
+  fenced longer than any run of backticks in it, and named after a programming language only;
+- no diagram, no mathematics, no table of contents, no include, no unseen character, no marker.
+
+What stands in code stays as it was, but for unseen characters and the words that open a marker or
+an include. Emphasis, headings, lists, quotes and tables pass.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from worker.core.text.untrusted import one_line, visible
+from worker.forge.defence.spans import render
+from worker.forge.text.code import code_block, code_line
+
+__all__ = ["LIMIT", "code_block", "code_line", "inline", "neutralise"]
+
+LIMIT = 40_000
+"""Characters of one text that are read."""
+
+_CUT = "… (the text is cut here)"
+
+
+def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = LIMIT) -> str:
+    """`markdown` as Markdown that does nothing but be read.
+
+    `hosts` are the places links may lead to: "gitlab.example.com", with a port if it has one, or
+    with a path ("gitlab.example.com/group/project") that a link must lie under.
+    """
+    text = visible(markdown[:limit])
+    if len(markdown) > limit:
+        text += f"\n\n{_CUT}"
+    return "\n".join(_written(text.split("\n"), hosts)).strip("\n")
+
+
+def inline(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
+    """The same for text that goes on one line, cut at `limit` characters."""
+    return _started(render(one_line(text, limit), hosts))
+
+
+_PREFIX = re.compile(
+    r"(?P<space>[ \t]*)(?P<marks>(?:>[ \t]*|(?:[-*+]|\d{1,9}[.)])(?:[ \t]+|$))*)"
+    r"(?P<task>\[[ xX]\][ \t]+)?(?P<head>\#{1,6}[ \t]+)?"
+)
+_FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>.*)")
+_DELIMITER = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?=[^-]*-)[|:\s-]+$")
+_CELL = re.compile(r"((?:\\.|[^|\\]|\\$)*)(\||$)")
+_BAR = re.compile(r"(\\*)\|")
+_STARTS = re.compile(r"(?P<slope>[/>\#]|~~~|[-+*](?=\s|$))|(?P<number>\d{1,9})(?=[.)](?:\s|$))")
+
+
+def _written(lines: list[str], hosts: frozenset[str]) -> Iterator[str]:
+    tables = _tables(lines)
+    at = 0
+    while at < len(lines):
+        if fence := _opened(lines[at]):
+            content, at = fence.content(lines, at + 1)
+            yield code_block("\n".join(content), fence.info, fence.column)
+        else:
+            yield _line(lines[at], hosts, at in tables)
+            at += 1
+
+
+def _line(line: str, hosts: frozenset[str], in_table: bool) -> str:
+    prefix = _PREFIX.match(line)
+    assert prefix is not None  # every part of it may be empty
+    rest = line[prefix.end() :]
+    if in_table:
+        text = "".join(_cell(cell, hosts) + bar for cell, bar in _CELL.findall(rest))
+    else:
+        text = render(rest, hosts)
+    # GitLab reads ">>>" as a fence of its own.
+    marks = re.sub(r">[ \t]*", "> ", prefix["marks"])
+    start = prefix["space"] + marks + (prefix["task"] or "") + (prefix["head"] or "")
+    return (start + _started(text)).rstrip()
+
+
+def _cell(cell: str, hosts: frozenset[str]) -> str:
+    text = _BAR.sub(_barred, render(cell, hosts))
+    # Where it is no table after all, "[x:" is not to go on behind the bar.
+    return f"{text} " if "[" in text else text
+
+
+def _barred(bar: re.Match[str]) -> str:
+    """A bar within a cell, in code too, so that it does not end the cell."""
+    return bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|"
+
+
+def _started(text: str) -> str:
+    """`text` so that its beginning is no block marker and no quick action."""
+    text = text.lstrip(" \t")
+    found = _STARTS.match(text)
+    if not found:
+        return text
+    at = found.end("number") if found["number"] else 0
+    return f"{text[:at]}\\{text[at:]}"
+
+
+def _tables(lines: list[str]) -> set[int]:
+    """The lines that may stand in a table: those around a delimiter row, up to a blank line."""
+    found: set[int] = set()
+    first = 0
+    for at, line in enumerate([*lines, ""]):
+        if line.strip():
+            continue
+        if any(map(_DELIMITER.match, lines[first:at])):
+            found.update(range(first, at))
+        first = at + 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """An open fence. `quoted` says that it stands in a block quote, and ends with it."""
+
+    mark: str
+    info: str
+    indent: int
+    quoted: bool
+
+    @property
+    def column(self) -> int:
+        """Where to write it: never at a line's start, never so far in that it is no fence."""
+        return min(3, max(1, self.indent))
+
+    def content(self, lines: list[str], at: int) -> tuple[list[str], int]:
+        """The lines from `at` on that are inside, and the number of the first one after."""
+        found: list[str] = []
+        for number in range(at, len(lines)):
+            line = lines[number]
+            if self.quoted and not line.lstrip().startswith(">"):
+                return found, number
+            line = self._unprefixed(line)
+            if self._closed_by(line):
+                return found, number + 1
+            found.append(line)
+        return found, len(lines)
+
+    def _unprefixed(self, line: str) -> str:
+        if self.quoted:
+            line = re.sub(r"^[ \t]*(?:>[ ]?)+", "", line)
+        return re.sub(rf"^[ ]{{0,{self.indent}}}", "", line)
+
+    def _closed_by(self, line: str) -> bool:
+        text = line.strip()
+        return len(text) >= len(self.mark) and not text.strip(self.mark[0])
+
+
+def _opened(line: str) -> _Fence | None:
+    prefix = _PREFIX.match(line)
+    assert prefix is not None  # every part of it may be empty
+    fence = _FENCE.match(line, prefix.end())
+    if not fence or prefix["head"] or prefix["task"] or "`" in fence["info"]:
+        return None
+    words = fence["info"].split()
+    return _Fence(
+        mark=fence["mark"],
+        info=words[0] if words else "",
+        indent=min(80, len(prefix["space"].expandtabs(4))),
+        quoted=">" in prefix["marks"],
+    )

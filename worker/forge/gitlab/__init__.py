@@ -1,0 +1,1 @@
+"""Notes, threads and signs in GitLab, with the write token."""

@@ -1,0 +1,36 @@
+"""Notes of a later turn that gives the failure another verdict. Pure; all of it is harmless."""
+
+from worker.core.session_id import Marker
+from worker.forge.defence.lint import MAX_SIZE
+from worker.forge.defence.spans import plain_url
+
+_SUMMARY = "<summary>What was said first, before a later answer changed it</summary>"
+_ROOM = MAX_SIZE - 1_000
+"""Characters of a note that may still be folded once more when it is settled."""
+
+
+def put_above(answer: str, finding: str) -> str:
+    """The note `finding` with the text of the note `answer` above its headline."""
+    marker, _, rest = finding.partition("\n")
+    text = answer.partition("\n")[2].strip("\n")
+    return f"{marker}\n\n{text}\n{rest}" if text else finding
+
+
+def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> str:
+    """The note `finding` in the place of a session's `first` note, whose text is folded below it.
+
+    `marker` is the first note's. Where both are too long for one note, the details of the first
+    one are left out, which is said.
+    """
+    text = first.partition("\n")[2].strip("\n")
+    where = f"[A later answer]({answer_url})" if plain_url(answer_url) else "A later answer"
+    rest = finding.partition("\n")[2].strip("\n")
+
+    def folded(text: str) -> str:
+        fold = ["<details>", _SUMMARY, "", f"{where} has changed the verdict.", "", text, ""]
+        return "\n".join([marker.text(), "", rest, "", *fold, "</details>"])
+
+    whole = folded(text)
+    if len(whole) <= _ROOM:
+        return whole
+    return folded(f"{text.partition('<details>')[0].rstrip()}\n\n(Its details are left out here.)")

@@ -1,0 +1,65 @@
+"""A reaction to one of our notes: the votes that stand there now are kept with the session.
+
+An event only says that something has changed. What counts is read from GitLab, so that a lost, a
+repeated or a forged event does no harm, and taking a vote back is no case of its own.
+"""
+
+import logging
+
+from worker.core.events import Voted, Watcher
+from worker.core.failure import aftermath
+from worker.core.failure.aftermath import DOWN, MOST_VOTERS, UP, Feedback
+from worker.core.ports import SessionKey
+from worker.core.ports.gitlab import Votes
+from worker.core.triggers import Reacted
+from worker.jobs.results import Counted
+from worker.log import bound
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.feedback")
+
+
+def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> Counted | str:
+    """Keep the votes, or say why there are none to keep. Raises ForgeError and StoreError."""
+    votes = deps.forge.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+    if votes is None:
+        return f"note {trigger.note_id} is gone or not one of ours"
+    key = SessionKey(trigger.project_id, trigger.mr_iid, votes.marker.session_id)
+    with bound(session=key.session_id):
+        return _kept(key, votes, trigger, deps, watch)
+
+
+def _kept(
+    key: SessionKey, votes: Votes, trigger: Reacted, deps: Deps, watch: Watcher
+) -> Counted | str:
+    turn, latest = votes.marker.turn, deps.store.latest(key)
+    if latest is None or turn > latest:
+        return f"note {trigger.note_id} belongs to no stored turn"
+    before = after = Feedback()
+
+    def changed(stored: bytes | None) -> bytes | None:
+        # Read after what is compared: of two workers at once, the one that saw less loses.
+        nonlocal before, after
+        before = aftermath.load_feedback(stored)
+        found = deps.forge.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+        after = Feedback(_by_voter(found or votes), deps.clock.now())
+        return aftermath.dump_feedback(after) if after.votes != before.votes else None
+
+    deps.store.change_feedback(key, turn, changed)
+    if after.votes != before.votes:
+        watch(Voted(_less(after, before), _less(before, after)))
+        log.info("turn %d: %d 👍, %d 👎", turn, after.up, after.down)
+    return Counted(key, turn, after)
+
+
+def _by_voter(votes: Votes) -> dict[str, str]:
+    session = votes.marker.session_id
+    voted = sorted(votes.up.items())[:MOST_VOTERS]
+    return {aftermath.pseudonym(session, user): UP if up else DOWN for user, up in voted}
+
+
+def _less(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:
+    """The votes of `ours` that `theirs` does not have."""
+    return tuple(
+        vote for voter, vote in sorted(ours.votes.items()) if theirs.votes.get(voter) != vote
+    )

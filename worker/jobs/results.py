@@ -1,0 +1,33 @@
+"""How a job ends, beside the ends of a turn (`worker.turns.results`)."""
+
+from dataclasses import dataclass
+
+from worker.core.failure.aftermath import Feedback
+from worker.core.ports import SessionKey
+from worker.errors import SandpiperError
+
+
+class Early(SandpiperError):
+    """The failure is so fresh that a newer one may overtake it: come back in `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the failure rests for another {seconds:.1f} s (gitlab.debounce)", transient=True
+        )
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A command was answered with a plain note."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The votes on a session's note as they stand now."""
+
+    key: SessionKey
+    turn: int
+    feedback: Feedback

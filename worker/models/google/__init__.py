@@ -1,0 +1,1 @@
+"""What the two ways to a model at Google share: errors, and Vertex AI."""

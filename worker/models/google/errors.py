@@ -1,0 +1,79 @@
+"""Errors as Google's APIs and front ends word them (wire-models 3.7)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from worker.models.base import CAUSES, Cause, Failure
+from worker.models.codec.json_slices import loads
+
+_OVERFLOW = re.compile(
+    r"input token count.{0,40}(exceeds the maximum number of tokens|the model only supports)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SIGNATURE = re.compile(r"thought[ _]?signature", re.IGNORECASE)
+_BAD_KEY = re.compile(r"API key (not valid|expired|not found)", re.IGNORECASE)
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+_TRANSIENT = frozenset({408, 429})
+
+
+def is_googles(body: bytes) -> bool:
+    """Whether an error is one of Google's own, and not of a model behind its front end."""
+    return isinstance(_error(body).get("status"), str)
+
+
+def classify(status: int, body: bytes) -> Failure:
+    """By the details first, then by status; wording decides only where nothing else does."""
+    error = _error(body)
+    reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
+    details = list(_details(error))
+    if status == 400:
+        return Failure(_refused(reason, str(error.get("status")), details), reason)
+    if status == 429 and any(map(_per_day, details)):
+        return Failure(Cause.QUOTA, reason)
+    cause = Cause.OVERLOADED if status >= 500 else CAUSES.get(status, Cause.INVALID)
+    transient = status >= 500 or status in _TRANSIENT
+    return Failure(cause, reason, transient=transient, retry_after=_delay(details))
+
+
+def _error(body: bytes) -> Mapping[str, Any]:
+    """The error object of a body, which may be a list of one; empty if there is none."""
+    try:
+        found = loads(body.decode("utf-8", "replace"))
+    except ValueError:
+        return {}
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    error = found.get("error") if isinstance(found, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    found = error.get("details")
+    return (part for part in (found if isinstance(found, list) else ()) if isinstance(part, dict))
+
+
+def _refused(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
+    """What a 400 is about. A bad key is one, too."""
+    if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
+        return Cause.BAD_KEY
+    if _OVERFLOW.search(reason):
+        return Cause.OVERFLOW
+    if _SIGNATURE.search(reason):
+        return Cause.BOUND
+    return Cause.BILLING if kind == "FAILED_PRECONDITION" else Cause.INVALID
+
+
+def _per_day(detail: Mapping[str, Any]) -> bool:
+    violations = detail.get("violations")
+    return isinstance(violations, list) and any(
+        isinstance(each, dict) and "PerDay" in str(each.get("quotaId")) for each in violations
+    )
+
+
+def _delay(details: list[Mapping[str, Any]]) -> float | None:
+    """RetryInfo's delay in seconds."""
+    for detail in details:
+        if found := _DELAY.fullmatch(str(detail.get("retryDelay"))):
+            return float(found[1])
+    return None

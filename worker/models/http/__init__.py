@@ -1,0 +1,1 @@
+"""One client for every provider: retries, circuit breaker, authentication."""

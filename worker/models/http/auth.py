@@ -1,0 +1,44 @@
+"""How a request says who we are. A key goes into a header, never into a URL, a repr or a log."""
+
+from collections.abc import Generator
+
+import httpx
+
+
+class KeyHeader(httpx.Auth):
+    """A static key in one header."""
+
+    def __init__(self, header: str, key: str) -> None:
+        self._header = header
+        self._key = key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the header."""
+        request.headers[self._header] = self._key
+        yield request
+
+    def __repr__(self) -> str:
+        return f"KeyHeader({self._header!r})"
+
+
+def x_api_key(key: str) -> httpx.Auth:
+    """Anthropic's own header (wire-models 1.1)."""
+    return KeyHeader("x-api-key", key)
+
+
+def bearer(key: str) -> httpx.Auth:
+    """What most servers take (wire-models 4.1); without a key nothing is sent."""
+    return KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
+
+
+def x_goog_api_key(key: str) -> httpx.Auth:
+    """Gemini's own header; a key in the URL would end in logs (wire-models 3.1)."""
+    return KeyHeader("x-goog-api-key", key)
+
+
+def google(key: str) -> httpx.Auth:
+    """Tokens by google-auth's default chain; there is no key (wire-models 2)."""
+    # Loading google-auth and its cryptography takes longer than everything else at start.
+    from worker.models.google.vertex import GoogleAuth
+
+    return GoogleAuth()

@@ -1,0 +1,175 @@
+"""The wire of OpenAI's Chat Completions, for the servers that speak it (wire-models 4).
+
+Servers differ: an endpoint's `Dialect` says how. What no dialect says is written so that the
+strictest chat template takes it: one system text that comes first, texts of one side in one
+message, never a null content. Caching is automatic, so marks are not sent.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, groups
+from worker.core.ports import Request
+from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.codec import names
+from worker.models.codec.growing import Latest
+from worker.models.codec.json_slices import Slice, dumps, members
+from worker.models.openai import chat_answers, errors
+from worker.models.openai.shared import (
+    REMEMBERED,
+    Sent,
+    arguments,
+    names_fit,
+    our_side,
+    output,
+    value,
+)
+
+_NO_REASONING = "(not kept)"
+"""Servers that want reasoning back refuse calls without any, also those of another model."""
+
+
+class OpenAIChat:
+    """The codec of one model. `encode` remembers what it encoded; its results don't depend on it.
+
+    Everything is safe to use from several threads.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._call_id = re.compile(target.dialect.call_id)
+        self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
+        self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
+        self._head = Latest(self._encode_head)
+
+    def encode(self, request: Request, *, bare: bool = False) -> bytes:
+        """The body: head, tools, messages, in the order of the cached prefix."""
+        parts = [self._head(tuple(request.tools)), b',"messages":[']
+        parts.append(b",".join(self._messages(request, bare)))
+        parts.append(b"]")
+        if request.tools and not request.tools_allowed:
+            parts.append(b',"tool_choice":"none"')
+        return b"".join([*parts, b"}"])
+
+    def decode(self, body: bytes) -> Decoded:
+        """See `base.Codec`."""
+        return chat_answers.decode(body)
+
+    def classify(self, status: int, body: bytes) -> Failure:
+        """See `base.Codec`."""
+        return errors.classify(status, body)
+
+    def _encode_head(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        target = self._target
+        fields: dict[str, Any] = {**target.head, target.dialect.limit: target.max_tokens}
+        effort = target.info.effort or (target.info.chat_effort if tools else "")
+        if effort:
+            fields["reasoning_effort"] = effort
+        if tools:
+            fields["tools"] = [_tool(spec) for spec in tools]
+        return dumps(fields)[:-1]
+
+    def _messages(self, request: Request, bare: bool) -> Iterator[bytes]:
+        if request.system:
+            yield _text("system", request.system)
+        notice = [request.notice] if request.notice.strip() else []
+        sides = groups(request.messages)
+        ids: Mapping[str, str] = {}
+        for position, side in enumerate(sides):
+            if isinstance(side[0], Assistant):
+                for sent in (self._answer(each, bare) for each in side):
+                    ids = sent.ids
+                    yield sent.json
+                continue
+            results, texts = our_side(side)
+            for result in results:
+                yield self._result(result, self._sent_id(result, ids))
+            if position == len(sides) - 1:
+                texts, notice = texts + notice, []
+            if texts:
+                yield _text("user", "\n\n".join(texts))
+        if notice:
+            yield _text("user", notice[0])
+
+    def _sent_id(self, result: ToolResult, ids: Mapping[str, str]) -> str:
+        return ids.get(result.call_id) or names.call_id(result.call_id, self._call_id)
+
+    def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
+        verbatim = None if bare else self._verbatim(message)
+        return verbatim or self._rebuilt(message)
+
+    def _verbatim(self, message: Assistant) -> Sent | None:
+        """The answer as this very model sent it, or None if it cannot be sent back so."""
+        if message.wire is None or message.wire.origin != self._target.origin:
+            return None
+        try:
+            found = members(message.wire.content)
+            if not _fits(message, found):
+                return None
+            content = found["content"].text if value(found, "content") else '""'
+            fields = [b'{"role":"assistant","content":' + content.encode()]
+            reasoning = self._target.dialect.reasoning
+            if message.calls and reasoning and reasoning not in found:
+                fields.append(f'"{reasoning}":"{_NO_REASONING}"'.encode())
+            for name in (reasoning, "tool_calls"):
+                if name in found:
+                    fields.append(f'"{name}":{found[name].text}'.encode())
+        except ValueError:
+            return None
+        return Sent(b",".join(fields) + b"}", {call.id: call.id for call in message.calls})
+
+    def _rebuilt(self, message: Assistant) -> Sent:
+        ids = {call.id: names.call_id(call.id, self._call_id) for call in message.calls}
+        text = message.text if message.text.strip() else ""
+        fields: dict[str, Any] = {"role": "assistant", "content": text}
+        if self._target.dialect.reasoning and message.calls:
+            fields[self._target.dialect.reasoning] = _NO_REASONING
+        if message.calls:
+            fields["tool_calls"] = [_call(ids[call.id], call) for call in message.calls]
+        elif not text:
+            fields["content"] = "(empty)"
+        return Sent(dumps(fields), ids)
+
+
+def _fits(message: Assistant, found: Mapping[str, Slice]) -> bool:
+    """Whether the wire form can be sent and names the calls for which results will be sent."""
+    calls = value(found, "tool_calls") or []
+    if not calls and not value(found, "content"):
+        return False
+    if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
+        return False
+    return names_fit(message, [(call.get("id"), call["function"].get("name")) for call in calls])
+
+
+def _is_call(call: Any) -> bool:
+    is_function = isinstance(call, dict) and call.get("type") == "function"
+    return is_function and isinstance(call.get("function"), dict)
+
+
+def _call(call_id: str, call: ToolCall) -> dict[str, Any]:
+    function = {"name": names.tool_name(call.name), "arguments": arguments(call.arguments)}
+    return {"id": call_id, "type": "function", "function": function}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": dict(spec.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def _text(role: str, text: str) -> bytes:
+    return dumps({"role": role, "content": text})
+
+
+def _encode_result(result: ToolResult, call_id: str) -> bytes:
+    return dumps({"role": "tool", "tool_call_id": call_id, "content": output(result)})
+
+
+def codec(target: Target) -> Codec:
+    """The codec as the provider table wants it; here mypy checks it against the Protocol."""
+    return OpenAIChat(target)

@@ -1,0 +1,80 @@
+"""The errors of OpenAI's wires and of the many servers that speak them (wire-models 4.5)."""
+
+import re
+from typing import Any
+
+from worker.models.base import CAUSES, Cause, Failure
+from worker.models.codec.json_slices import loads
+
+_MAY_OVERFLOW = frozenset({400, 404, 413, 422})
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|maximum context length|exceeds the context window"
+    r"|exceeds the available context size|exceed_context_size_error"
+    r"|longer than the maximum model length|prompt is too long|maximum prompt length"
+    r"|exceeded model token limit|input is too long for requested model"
+    r"|reduce the length of the messages|greater than the context length"
+    r"|context window exceeds limit|prompt too long; exceeded|ContextWindowExceeded"
+    r"|input token count.*exceeds the maximum",
+    re.IGNORECASE | re.DOTALL,
+)
+# What a server says that cannot take back what it, or one like it, once wrote: reasoning it cannot
+# decrypt or does not find, items torn apart, call arguments that are not JSON.
+_BOUND = re.compile(
+    r"invalid_encrypted_content|encrypted content .{0,400}could not be"
+    r"|without its required (?:following item|'reasoning' item)"
+    r"|items are not persisted when `store` is set to false"
+    r"|failed to parse tool call arguments|unterminated string starting at"
+    r"|expecting (?:value|property name|',' delimiter|':' delimiter)|invalid \\+escape"
+    r"|invalid control character at|extra data: line",
+    re.IGNORECASE | re.DOTALL,
+)
+_SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_TRANSIENT = frozenset({408, 409, 429})
+
+
+def classify(status: int, body: bytes) -> Failure:
+    """By code where there is one, then by wording, then by status."""
+    reason, codes = _error(body)
+    told = " ".join((reason, *codes))
+    if _SPENT & codes:
+        return Failure(Cause.SPEND_LIMIT, reason)
+    if status in _MAY_OVERFLOW and _OVERFLOW.search(told):
+        return Failure(Cause.OVERFLOW, reason)
+    if (status in _MAY_OVERFLOW or status == 500) and _BOUND.search(told):
+        return Failure(Cause.BOUND, reason)
+    if status >= 500:
+        return Failure(Cause.OVERLOADED, reason, transient=True)
+    if "model_not_found" in codes:
+        return Failure(Cause.NOT_FOUND, reason)
+    return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
+
+
+def _error(body: bytes) -> tuple[str, frozenset[str]]:
+    """Message and codes of an error body; each server has its own form, some have none."""
+    text = body.decode("utf-8", "replace")
+    try:
+        found = loads(text)
+    except ValueError:
+        return text, frozenset()
+    if not isinstance(found, dict):
+        return text, frozenset()
+    error = found.get("error", found)
+    if not isinstance(error, dict):
+        return str(error), frozenset()
+    codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))
+    for name in ("message", "detail"):
+        if error.get(name):
+            return _said(error[name]), codes
+    return text, codes
+
+
+def _said(message: Any) -> str:
+    """FastAPI lists what is wrong: where, and why."""
+    if not isinstance(message, list):
+        return str(message)
+    return "; ".join(
+        f"{'.'.join(map(str, problem.get('loc') or ()))}: {problem.get('msg')}"
+        if isinstance(problem, dict) and isinstance(problem.get("loc") or [], list)
+        else str(problem)
+        for problem in message
+    )

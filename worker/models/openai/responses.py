@@ -1,0 +1,182 @@
+"""The wire of OpenAI's Responses API (wire-models 4.3), stateless: nothing is stored there.
+
+Every item of an answer goes back to the model that wrote it, its encrypted reasoning included.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from worker.core.conversation.messages import (
+    Assistant,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    User,
+    groups,
+)
+from worker.core.ports import Request
+from worker.models.base import Codec, Decoded, Failure, Target
+from worker.models.codec import names
+from worker.models.codec.growing import Latest
+from worker.models.codec.json_slices import dumps, elements
+from worker.models.openai import errors, responses_answers
+from worker.models.openai.shared import (
+    REMEMBERED,
+    Sent,
+    arguments,
+    names_fit,
+    our_side,
+    output,
+)
+
+_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MAX_KEY = 64
+
+
+class OpenAIResponses:
+    """The codec of one model. `encode` remembers what it encoded; its results don't depend on it.
+
+    Everything is safe to use from several threads. `keyed` sends `prompt_cache_key`, which OpenAI
+    routes by and other servers may refuse (wire-models 4.6).
+    """
+
+    def __init__(self, target: Target, *, keyed: bool) -> None:
+        self._target = target
+        self._keyed = keyed
+        self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
+        self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
+        self._head = Latest(self._encode_head)
+
+    def encode(self, request: Request, *, bare: bool = False) -> bytes:
+        """The body: head, instructions, tools, input, in the order of the cached prefix."""
+        parts = [self._head(request.system, tuple(request.tools))]
+        if self._keyed:
+            parts.append(b',"prompt_cache_key":' + dumps(_key(request)))
+        parts += [b',"input":[', b",".join(self._input(request, bare)), b"]"]
+        if request.tools and not request.tools_allowed:
+            parts.append(b',"tool_choice":"none"')
+        return b"".join([*parts, b"}"])
+
+    def decode(self, body: bytes) -> Decoded:
+        """See `base.Codec`."""
+        return responses_answers.decode(body)
+
+    def classify(self, status: int, body: bytes) -> Failure:
+        """See `base.Codec`."""
+        return errors.classify(status, body)
+
+    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
+        fields: dict[str, Any] = {
+            **self._target.head,
+            "max_output_tokens": self._target.max_tokens,
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        if self._target.info.effort:
+            fields["reasoning"] = {"effort": self._target.info.effort}
+        if system:
+            fields["instructions"] = system
+        if tools:
+            fields["tools"] = [_tool(spec) for spec in tools]
+        return dumps(fields)[:-1]
+
+    def _input(self, request: Request, bare: bool) -> Iterator[bytes]:
+        ids: Mapping[str, str] = {}
+        for side in groups(request.messages):
+            if isinstance(side[0], Assistant):
+                for sent in (self._answer(each, bare) for each in side):
+                    ids = sent.ids
+                    yield sent.json
+                continue
+            results, texts = our_side(side)
+            for result in results:
+                yield self._result(
+                    result, ids.get(result.call_id) or names.call_id(result.call_id, _CALL_ID)
+                )
+            yield from map(_user, texts)
+        if request.notice.strip():
+            yield _user(request.notice)
+
+    def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
+        verbatim = None if bare else self._verbatim(message)
+        return verbatim or _rebuilt(message)
+
+    def _verbatim(self, message: Assistant) -> Sent | None:
+        """The answer as this very model sent it, or None if it cannot be sent back so."""
+        if message.wire is None or message.wire.origin != self._target.origin:
+            return None
+        try:
+            items = elements(message.wire.content)
+            if not all(isinstance(item.value, dict) and item.value.get("type") for item in items):
+                return None
+            calls = [each.value for each in items if each.value["type"] == "function_call"]
+            if not items or items[-1].value["type"] == "reasoning":
+                return None
+            if not names_fit(message, [(call.get("call_id"), call.get("name")) for call in calls]):
+                return None
+            start = items[0].end - len(items[0].text)
+            sent = message.wire.content[start : items[-1].end].encode()
+        except ValueError:
+            return None
+        return Sent(sent, {call.id: call.id for call in message.calls})
+
+
+def _rebuilt(message: Assistant) -> Sent:
+    ids = {call.id: names.call_id(call.id, _CALL_ID) for call in message.calls}
+    items = [_call(ids[call.id], call) for call in message.calls]
+    if message.text.strip() or not items:
+        text = message.text if message.text.strip() else "(empty)"
+        items.insert(0, dumps({"role": "assistant", "content": text}))
+    return Sent(b",".join(items), ids)
+
+
+def _call(call_id: str, call: ToolCall) -> bytes:
+    return dumps(
+        {
+            "type": "function_call",
+            "call_id": call_id,
+            "name": names.tool_name(call.name),
+            "arguments": arguments(call.arguments),
+        }
+    )
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    """Flat, and never strict: that wants schemas in which every property is required."""
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": dict(spec.parameters),
+        "strict": False,
+    }
+
+
+def _user(text: str) -> bytes:
+    return dumps({"role": "user", "content": text})
+
+
+def _encode_result(result: ToolResult, call_id: str) -> bytes:
+    fields = {"type": "function_call_output", "call_id": call_id, "output": output(result)}
+    return dumps(fields)
+
+
+def _key(request: Request) -> str:
+    """The same for all requests of a session, and for no other session."""
+    if request.session:
+        return request.session[:_MAX_KEY]
+    first = next((each.text for each in request.messages if isinstance(each, User)), "")
+    return hashlib.sha256(first.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def codec(target: Target) -> Codec:
+    """The codec as the provider table wants it; here mypy checks it against the Protocol."""
+    return OpenAIResponses(target, keyed=True)
+
+
+def plain(target: Target) -> Codec:
+    """The same for servers that are not OpenAI's."""
+    return OpenAIResponses(target, keyed=False)

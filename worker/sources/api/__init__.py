@@ -1,0 +1,1 @@
+"""GitLab's REST API with the read token, and what a session may read of it."""

@@ -1,0 +1,156 @@
+"""Which pipelines and jobs a session may read, whatever ids the model gives (law 2)."""
+
+import threading
+from collections.abc import Iterable
+
+from worker.core.conversation.context import Subject
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.nearby_pipelines import OF_MR
+
+_MR_PAGES = 3
+_JOB_PAGES = 20
+
+_ALLOWED = (
+    "what may be read are the merge request's pipelines with their children, and on its target "
+    "branch the jobs of the same names"
+)
+
+
+class Binding:
+    """Tells a merge request's own pipelines and jobs from the project's other ones.
+
+    Own are the pipelines that GitLab lists for the merge request and what they have started in the
+    same project. Of the target branch's pipelines those jobs may be read whose names an own
+    pipeline has. What GitLab is asked for that, it is asked once. Safe to share by threads.
+    """
+
+    def __init__(self, client: ReadClient, subject: Subject) -> None:
+        self._client = client
+        self._subject = subject
+        self._lock = threading.RLock()
+        self._own = {subject.pipeline_id}
+        self._runs: set[tuple[int, str, str]] = set()
+        self._newest = 0
+        self._names: set[str] = set()
+        self._names_listed = False
+        self._mr: wire.MergeRequest | None = None
+
+    def target_branch(self) -> str:
+        """The branch that the merge request goes to. Raises SourceError."""
+        return self._merge_request().target_branch
+
+    def learn_jobs(self, pipeline_id: int, jobs: Iterable[wire.Job]) -> None:
+        """Note the names of the jobs that GitLab lists for a pipeline, if it is an own one."""
+        with self._lock:
+            if pipeline_id in self._own:
+                self._names.update(job.name for job in jobs)
+                self._names_listed |= pipeline_id == self._subject.pipeline_id
+
+    def learn_name(self, name: str) -> None:
+        """Note the name of a job that an own pipeline has started."""
+        with self._lock:
+            self._names.add(name)
+
+    def check_job(self, project_id: int, job: wire.Job) -> None:
+        """Raises SourceError for a job that the session may not read."""
+        pipeline = job.pipeline
+        if pipeline is not None:
+            if self._is_plainly_own(project_id, pipeline):
+                return
+            if self._is_of_target(project_id, pipeline) and self.has_name(job.name):
+                return
+            if self._is_listed(project_id, pipeline):
+                return
+        raise SourceError(f"job {job.id} is not of this merge request: {_ALLOWED}")
+
+    def is_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
+        """Whether it is an own pipeline; False for one of the target branch's.
+
+        Raises SourceError for any other.
+        """
+        if self._is_plainly_own(project_id, pipeline):
+            return True
+        if self._is_of_target(project_id, pipeline):
+            return False
+        if self._is_listed(project_id, pipeline):
+            return True
+        raise SourceError(f"pipeline {pipeline.id} is not of this merge request: {_ALLOWED}")
+
+    def has_name(self, name: str) -> bool:
+        """Whether an own pipeline has a job of this name, as far as it was shown.
+
+        Raises SourceError.
+        """
+        return name in self._known_names()
+
+    def has_suite(self, name: str) -> bool:
+        """Whether a test report's suite of this name is of such a job.
+
+        GitLab makes one suite of all parts of a parallel job. Raises SourceError.
+        """
+        names = self._known_names()
+        return name in names or any(name == dimensions(each).get("group") for each in names)
+
+    # ------------------------------------------------------------------------------------- private
+
+    def _is_plainly_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
+        """What can be told without asking: GitLab alone makes refs of merge requests.
+
+        Those of a fork are numbered by its own merge requests too, and so tell nothing there.
+        """
+        of_mr = OF_MR.fullmatch(pipeline.ref)
+        here = project_id == self._subject.project_id
+        with self._lock:
+            if of_mr and here and of_mr[1] == str(self._subject.mr_iid):
+                self._own.add(pipeline.id)
+            return pipeline.id in self._own
+
+    def _is_of_target(self, project_id: int, pipeline: wire.Pipeline) -> bool:
+        return project_id == self._subject.project_id and pipeline.ref == self.target_branch()
+
+    def _is_listed(self, project_id: int, pipeline: wire.Pipeline) -> bool:
+        """Whether GitLab lists the pipeline for the merge request, or one that it is a child of.
+
+        A child runs on the same ref and commit as its parent, and is listed nowhere.
+        """
+        run = (project_id, pipeline.ref, pipeline.sha)
+        with self._lock:
+            if run not in self._runs and pipeline.id > self._newest:
+                self._list(pipeline.id)
+            if run in self._runs:
+                self._own.add(pipeline.id)
+            return pipeline.id in self._own
+
+    def _list(self, asked_for: int) -> None:
+        mr, path = self._merge_request(), f"{self._path()}/pipelines"
+        what = "the merge request's pipelines"
+        listed = self._client.many(path, wire.Pipeline, what, pages=_MR_PAGES).items
+        source = mr.source_project_id or 0
+        for each in listed:
+            self._own.add(each.id)
+            self._runs.add((each.project_id, each.ref, each.sha))
+            self._runs.add((source, mr.source_branch, each.sha))
+        self._newest = max(asked_for, *(each.id for each in listed), 0)
+
+    def _known_names(self) -> frozenset[str]:
+        with self._lock:
+            if not self._names_listed:
+                subject = self._subject
+                run = f"/projects/{subject.pipeline_project_id}/pipelines/{subject.pipeline_id}"
+                what = f"the jobs of pipeline {subject.pipeline_id}"
+                found = self._client.many(f"{run}/jobs", wire.Job, what, pages=_JOB_PAGES)
+                self.learn_jobs(subject.pipeline_id, found.items)
+            return frozenset(self._names)
+
+    def _merge_request(self) -> wire.MergeRequest:
+        with self._lock:
+            if self._mr is None:
+                what = "the merge request"
+                self._mr = self._client.one(self._path(), wire.MergeRequest, what)
+            return self._mr
+
+    def _path(self) -> str:
+        return f"/projects/{self._subject.project_id}/merge_requests/{self._subject.mr_iid}"

@@ -1,0 +1,148 @@
+"""Reading from systems beside GitLab over HTTP: timed out, capped, no redirects, one error type.
+
+Answers are asked for as they are and refused if they come packed: httpx would inflate a chunk of
+64 KB to 64 MB before anybody can count.
+"""
+
+import json
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from worker.core.logs import trace
+from worker.errors import ConfigError, SourceError
+from worker.sources.api.client import Blob, NotFound
+
+TIMEOUT = httpx.Timeout(20.0, connect=5.0)
+DEADLINE = 60.0
+"""Seconds for one whole answer."""
+
+MAX_JSON = 16 * 1024 * 1024
+
+_PLAIN = {"Accept": "application/json, text/plain, */*", "Accept-Encoding": "identity"}
+
+_FOREIGN = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, httpx.CookieConflict)
+
+T = TypeVar("T", bound=BaseModel)
+Query = Mapping[str, str | int]
+
+
+class WebReader:
+    """GET requests to one base URL. Safe to share by threads.
+
+    `name` is what errors call the system; `variable` is where its token comes from.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        token: str = "",
+        variable: str = "",
+        ca_file: str = "",
+        timeout: httpx.Timeout = TIMEOUT,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._name = name
+        self._variable = variable
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(
+            headers=_PLAIN | headers,
+            verify=_trust(ca_file, name),
+            timeout=timeout,
+            follow_redirects=False,
+        )
+
+    def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
+        """The JSON object at `path`. Raises SourceError, NotFound on 404."""
+        body = b"".join(self.chunks(path, what, MAX_JSON, query))
+        try:
+            return model.model_validate(json.loads(body))
+        except (ValidationError, ValueError, RecursionError) as error:
+            raise SourceError(f"{what}: the answer of {self._name} is not as expected") from error
+
+    def chunks(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
+        """The bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
+        size, until = 0, time.monotonic() + DEADLINE
+        with explained(what, self._name):
+            url = self._url + path
+            with self._http.stream("GET", url, params=dict(query or {})) as response:
+                self._check(response, what)
+                for chunk in response.iter_raw():
+                    size += len(chunk)
+                    if size > cap:
+                        raise SourceError(f"{what}: {self._name} sends over {cap} bytes")
+                    if time.monotonic() > until:
+                        raise SourceError(f"{what}: {self._name} is too slow", transient=True)
+                    yield chunk
+
+    def _check(self, response: httpx.Response, what: str) -> None:
+        status = response.status_code
+        if status == 200:
+            packing = response.headers.get("Content-Encoding", "").strip()
+            if packing.lower() not in ("", "identity"):
+                text = f"{self._name} sends it packed ({packing[:40]!r}), unasked, which is refused"
+                raise SourceError(f"{what}: {text}")
+            return
+        if status == 404:
+            raise NotFound(f"{what}: {self._name} does not have it (any more)")
+        token = f"; is ${self._variable} right?" if self._variable else ""
+        texts = {
+            401: f"{self._name} refuses the token{token}",
+            403: f"the token may not read this from {self._name}",
+            410: f"{self._name} has deleted it",
+            429: f"the rate limit of {self._name} is reached; try again later",
+        }
+        if 300 <= status < 400:
+            texts[status] = f"{self._name} redirects elsewhere, which is refused; correct its URL"
+        text = texts.get(status, f"{self._name} answered {status}")
+        raise SourceError(f"{what}: {text}", transient=status == 429 or status >= 500)
+
+
+@contextmanager
+def explained(what: str, name: str) -> Iterator[None]:
+    """Whatever httpx raises, as a SourceError about `what` of the system `name`."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise SourceError(f"{what}: {name} did not answer in time", transient=True) from error
+    except _FOREIGN as error:
+        text = f"{what}: no connection to {name} ({type(error).__name__})"
+        raise SourceError(text, transient=True) from error
+
+
+def _trust(ca_file: str, name: str) -> ssl.SSLContext | bool:
+    if not ca_file:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{name}: the CA file {ca_file} cannot be read: {error}") from error
+
+
+def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
+    """A log as its lines, and what is missing of it; where it was cut stands a line that says so.
+
+    `what` names it in words.
+    """
+    if not log.dropped:
+        return trace.clean(log.head), ""
+    mark = f"[... {log.dropped} bytes of this log are left out here ...]\n".encode()
+    missing = f"{log.dropped} bytes of {what}, cut from its middle"
+    return trace.clean(log.head) + mark + trace.clean(log.tail), missing
+
+
+def origin(url: str) -> str:
+    """scheme://host[:port] of a URL, "" for what is none."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,159 @@
+"""What the session's sources give, line by line and with links: quotes are proven by it (law 5)."""
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from worker.core.ports import Document, Source
+from worker.core.ports.evidence import (
+    JobArtifact,
+    JobLog,
+    Place,
+    RepoFile,
+    ReportedTest,
+    RequestFile,
+    TaskStep,
+)
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound
+from worker.sources.files.artifacts import ARTIFACT
+from worker.sources.pipelines.test_report import TEST_REPORT
+from worker.sources.repository.file import FILE, known_lines
+from worker.sources.session_reader import Reader
+
+SECONDS = 90.0
+"""Seconds after which nothing more is fetched to prove quotes by."""
+
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+class Captured:
+    """The documents of the session's bound sources. Satisfies core.ports.Captures.
+
+    They come through the sources themselves, or what these keep, so they are of the session's
+    project (law 2), capped, timed out, redacted, and the same bytes that the model was given.
+    """
+
+    def __init__(
+        self, reader: Reader, sources: Mapping[str, Source], seconds: float = SECONDS
+    ) -> None:
+        self._reader = reader
+        self._sources = sources
+        self._deadline = time.monotonic() + seconds
+        self._commits: dict[str, str] = {}
+        self._fork_only: set[str] = set()
+
+    def lines(self, place: Place) -> Sequence[str]:
+        """The lines of a document. Raises SourceError or ArgumentError."""
+        if time.monotonic() > self._deadline:
+            raise SourceError("the time to look it up was over")
+        match place:
+            case JobLog(job_id):
+                return self._reader.logs.log(job_id).lines
+            case RepoFile(path, ref):
+                return _file_lines(self._fetch(FILE.name, path=path, ref=self._commit(ref)))
+            case JobArtifact(job_id, path):
+                return _file_lines(self._fetch(ARTIFACT.name, job_id=job_id, path=path))
+            case ReportedTest(name):
+                return list(_told(self._fetch(TEST_REPORT.name), name))
+            case TaskStep() | RequestFile():
+                return self._reader.evidence.lines(place)
+
+    def url(self, place: Place, first: int, last: int) -> str:
+        """A link to the lines, or as near to them as GitLab has an anchor; "" if there is none."""
+        match place:
+            case JobLog(job_id):
+                return self._reader.logs.url(job_id, first)
+            case RepoFile(path, ref):
+                return self._blob(path, self._commit(ref), first, last)
+            case JobArtifact(job_id, path):
+                page = self._reader.logs.url(job_id, 1).partition("#")[0]
+                return f"{page}/artifacts/file/{quote(path)}"
+            case ReportedTest():
+                pipeline = self._reader.subject.pipeline_id
+                project = self._project(fork=True)
+                return project and f"{project}/-/pipelines/{pipeline}/test_report"
+            case TaskStep() | RequestFile():
+                return self._reader.evidence.url(place)
+
+    def _fetch(self, source: str, **arguments: Any) -> Document:
+        return self._sources[source].fetch(json.dumps(arguments))
+
+    def _commit(self, ref: str) -> str:
+        """The commit that a branch stands at now, so that a link shows the same for ever.
+
+        Raises SourceError.
+        """
+        if not ref or _COMMIT.fullmatch(ref):
+            return ref or self._reader.subject.sha
+        if ref not in self._commits:
+            self._commits[ref] = self._newest(ref)
+        return self._commits[ref]
+
+    def _newest(self, ref: str) -> str:
+        what = f"the newest commit of {ref}"
+        for project in self._reader.projects:
+            path = f"{project}/repository/commits/{quote(ref, safe='')}"
+            with suppress(NotFound):
+                sha = self._reader.client.one(path, wire.Commit, what).id
+                if not _COMMIT.fullmatch(sha):
+                    raise SourceError(f"{what}: GitLab's answer has no usable id")
+                if project != self._reader.target_project:
+                    self._fork_only.add(sha)
+                return sha
+        raise SourceError(f"there is no branch, tag or commit {ref}")
+
+    def _blob(self, path: str, ref: str, first: int, last: int) -> str:
+        # The merge request's own commits are in the target project too, a fork's others are not.
+        project = self._project(fork=ref in self._fork_only)
+        anchor = f"L{first}-{last}" if last > first else f"L{first}"
+        return project and f"{project}/-/blob/{quote(ref)}/{quote(path)}#{anchor}"
+
+    def _project(self, *, fork: bool) -> str:
+        """The page of the merge request's project, or of the `fork` its pipeline ran in."""
+        subject = self._reader.subject
+        if not fork or subject.pipeline_project_id == subject.project_id:
+            return f"{subject.gitlab_url}/{subject.project}"
+        try:
+            path = self._reader.pipeline_project
+            return self._reader.client.one(path, wire.Project, "the fork").web_url
+        except SourceError:
+            return ""
+
+
+def _file_lines(document: Document) -> list[str]:
+    """The lines of a file as far as their numbers are known: up to where it was cut."""
+    if document.chunks:
+        raise SourceError("it is a binary file, which has no lines")
+    return known_lines(document)
+
+
+def _told(document: Document, name: str) -> Iterator[str]:
+    """The lines of what a failed test has left. Raises SourceError if there is no such test."""
+    try:
+        cases = json.loads(document.data)["failed"]
+    except (ValueError, KeyError) as error:
+        raise SourceError("the test report is too long to be read") from error
+    found = [case for case in cases if name in _names(case)]
+    if not found:
+        raise SourceError(f"the test report has no failed test of that name{_said(document)}")
+    for case in found:
+        for part in ("output", "stack_trace"):
+            yield from case.get(part, "").split("\n")
+
+
+def _said(document: Document) -> str:
+    return f" ({document.missing})" if document.missing else ""
+
+
+def _names(case: Mapping[str, str]) -> set[str]:
+    """What people call a test: with its class, its file and its job, or by its name alone."""
+    name, group, file = case["name"], case.get("classname", ""), case.get("file", "")
+    plain = {name, *(f"{group}{mark}{name}" for mark in (".", "::", " ", "#") if group)}
+    plain |= {f"{file}::{name}"} if file else set()
+    return plain | {f"{case['job']}{mark}{each}" for each in plain for mark in (" ", ".", ": ")}

@@ -1,0 +1,1 @@
+"""Archives: artifacts, and what of them is handed on."""

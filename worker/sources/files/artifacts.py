@@ -1,0 +1,151 @@
+"""Artifacts of a job: what is in them, one file, or all of them for the sandbox."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound
+from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.files import zips
+from worker.sources.files.packing import Packed
+from worker.sources.repository.file import checked
+from worker.sources.session_reader import Reader
+
+MAX_ZIP = 256 * 1024 * 1024
+MAX_FILE = 16 * 1024 * 1024
+MAX_LISTED = 5000
+SECONDS = 120.0
+
+
+class Artifacts(Arguments):
+    """Of which job."""
+
+    job_id: int = Field(gt=0, description="The job's id, from gitlab_list_pipeline_jobs.")
+
+
+class ArtifactsUnder(Artifacts):
+    """Of which job, and which of them."""
+
+    folder: str = Field(
+        default="", max_length=1000, description="Only files in this folder; empty for all."
+    )
+
+
+class Artifact(Artifacts):
+    """Which file."""
+
+    path: str = Field(
+        min_length=1, max_length=1000, description="Path in the archive, like build/test.log."
+    )
+
+
+def list_files(args: Artifacts, reader: Reader) -> RawDocument:
+    """The job's reports and the files of its archive as JSON."""
+    path, job = _job(args.job_id, reader)
+    missing: list[str] = []
+    files: list[dict[str, object]] = []
+    try:
+        for file in _members(path, job, reader):
+            if len(files) == MAX_LISTED:
+                missing.append(f"files after the first {MAX_LISTED}")
+                break
+            files.append({"path": file.name, "bytes": sum(map(len, file.chunks))})
+    except SourceError as error:
+        missing.append(str(error))
+    kept = [present(type=each.file_type, bytes=each.size) for each in job.artifacts]
+    told = present(job=job.name, expires_at=job.artifacts_expire_at, kept=kept)
+    return RawDocument(told | {"files": files}, "; ".join(missing))
+
+
+def one_file(args: Artifact, reader: Reader) -> RawDocument:
+    """One file; of a large text its two ends, a binary one as it is."""
+    name = checked(args.path)
+    path, job = _job(args.job_id, reader)
+    url = f"{path}/artifacts/{quote(name)}"
+    what = f"{name} in the artifacts of job {job.id}"
+    try:
+        blob = reader.client.blob(url, what, MAX_FILE)
+    except NotFound as error:
+        raise SourceError(f"{error}{_why_gone(job)}") from error
+    if blob.dropped:
+        mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
+        missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
+        return RawDocument(blob.head + mark + blob.tail, missing)
+    data = blob.head + blob.tail
+    if b"\0" in data[:8192]:
+        told = f"{name}: a binary file of {blob.size} bytes\n"
+        return RawDocument(told, chunks=lambda: [data])
+    return RawDocument(data)
+
+
+def all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
+    """The files as one tar.gz, read from GitLab while it is written to the sandbox."""
+    path, job = _job(args.job_id, reader)
+    if not _has_archive(job):
+        raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_why_gone(job)}")
+    folder = checked(args.folder.strip("/")) + "/" if args.folder.strip("/") else ""
+
+    def files() -> Iterator[Packed]:
+        found = _members(path, job, reader)
+        return (each for each in found if each.name.startswith(folder))
+
+    told = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
+    return RawDocument(told, files=files)
+
+
+def _job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:
+    project, job = reader.logs.job(job_id)
+    return f"/projects/{project}/jobs/{job_id}", job
+
+
+def _has_archive(job: wire.Job) -> bool:
+    return any(each.file_type == "archive" for each in job.artifacts)
+
+
+def _members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
+    what = f"the artifacts of job {job.id}"
+    try:
+        yield from zips.members(reader.client.stream(f"{path}/artifacts", what, MAX_ZIP), what)
+    except NotFound as error:
+        raise SourceError(f"{error}{_why_gone(job)}") from error
+
+
+def _why_gone(job: wire.Job) -> str:
+    """GitLab says 404 for all of it."""
+    if _has_archive(job):
+        return ""
+    if job.artifacts_expire_at:
+        return f" (they expired at {job.artifacts_expire_at})"
+    return " (it has kept none, or they were deleted)"
+
+
+LIST_ARTIFACTS = SourceDef(
+    name="gitlab_list_artifacts",
+    description="The reports a job has left and the files in its artifacts, with their sizes.",
+    args=Artifacts,
+    fetch=list_files,
+    note="which files a job has left: reports, screenshots, logs of its own",
+    timeout=SECONDS,
+)
+ARTIFACT = SourceDef(
+    name="gitlab_get_artifact",
+    description="One file of a job's artifacts.",
+    args=Artifact,
+    fetch=one_file,
+    note="one of those files",
+)
+ALL_ARTIFACTS = SourceDef(
+    name="gitlab_get_artifacts",
+    description=(
+        "All artifacts of a job, or those in one folder, as a tar.gz file in the sandbox. Files "
+        "over 16 MiB are left out and named in SANDPIPER-LEFT-OUT.txt inside."
+    ),
+    args=ArtifactsUnder,
+    fetch=all_files,
+    note="all artifacts of a job as a file to unpack in the sandbox",
+    timeout=SECONDS,
+)

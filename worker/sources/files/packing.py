@@ -1,0 +1,177 @@
+"""Trees of hostile files on their way into the sandbox: renamed, capped, redacted, one tar.gz.
+
+Nothing is unpacked on the host's disk; one file at a time is held in memory (wire-misc 4).
+"""
+
+import tarfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from worker.core.text.redacted_values import Redacted, assume_redacted
+from worker.errors import SourceError
+from worker.sources.job_logs.redactor import Redactions
+
+MAX_FILE = 16 * 1024 * 1024
+MAX_TOTAL = 512 * 1024 * 1024
+"""Bytes of all files together, unpacked."""
+
+MAX_FILES = 50_000
+MAX_RATIO = 100
+RATIO_FROM = 10 * 1024 * 1024
+"""Unpacked bytes from which on more than `MAX_RATIO` times the packed ones is a bomb."""
+
+NOTICE = "SANDPIPER-LEFT-OUT.txt"
+_MAX_NOTICES = 1000
+_BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A file of an archive. `chunks` is read before the next one is asked for, or not at all."""
+
+    name: str
+    chunks: Iterator[bytes]
+    executable: bool = False
+
+
+class Budget:
+    """Counts what one archive unpacks to. Raises SourceError past a cap."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._files = 0
+        self._packed = 0
+        self._total = 0
+
+    def packed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The archive's own bytes, counted."""
+        for chunk in chunks:
+            self._packed += len(chunk)
+            yield chunk
+
+    def file(self) -> None:
+        """One more file."""
+        self._files += 1
+        if self._files > MAX_FILES:
+            raise SourceError(f"{self._what}: more than {MAX_FILES} files")
+
+    def unpacked(self, size: int) -> None:
+        """So many bytes more."""
+        self._total += size
+        if self._total > MAX_TOTAL:
+            raise SourceError(f"{self._what}: more than {MAX_TOTAL} bytes unpacked")
+        if self._total > RATIO_FROM and self._total > MAX_RATIO * self._packed:
+            raise SourceError(f"{self._what}: refused, it unpacks to over {MAX_RATIO} times itself")
+
+
+def safe(name: str) -> str | None:
+    """`name` as a plain relative path, or None for one that leads elsewhere."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    bad = (
+        not parts
+        or ".." in parts
+        or name.startswith("/")
+        or "\\" in name
+        or not name.isprintable()
+        or len(parts) > 64
+        or len(name.encode(errors="replace")) > 1024
+        or any(len(part.encode(errors="replace")) > 255 for part in parts)
+    )
+    return None if bad else "/".join(parts)
+
+
+def inflated(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
+    """What a gzip stream unpacks to, in small pieces. Raises SourceError."""
+    engine = zlib.decompressobj(wbits=31)
+    for chunk in budget.packed(chunks):
+        rest = chunk
+        while rest and not engine.eof:
+            try:
+                piece = engine.decompress(rest, 1 << 18)
+            except zlib.error as error:
+                raise SourceError(f"{what}: not a gzip file: {error}") from error
+            budget.unpacked(len(piece))
+            yield piece
+            rest = engine.unconsumed_tail
+    if not engine.eof:
+        raise SourceError(f"{what}: it broke off")
+
+
+def repacked(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
+    """A tar.gz of the files, each redacted, and their names; the same files give the same bytes.
+
+    A last member, `NOTICE`, names what was left out. Raises what `files` raises.
+    """
+    return map(assume_redacted, _packed(files, redact))
+
+
+def _packed(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
+    engine = zlib.compressobj(1, zlib.DEFLATED, 31)
+    notices: list[str] = []
+    for file in files:
+        name = safe(file.name)
+        data = _whole(file.chunks) if name else None
+        if name is None or data is None:
+            why = "larger than 16 MiB" if name else "not a plain relative path"
+            notices.append(f"{file.name[:500]!r}: {why}\n")
+            continue
+        shown = redact(name.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        yield from _member(engine, shown, redact(data), file.executable)
+    if notices:
+        text = "".join(notices[:_MAX_NOTICES]) + _more(len(notices))
+        yield from _member(engine, NOTICE, redact(text.encode(errors="replace")), False)
+    yield engine.compress(b"\0" * 2 * _BLOCK) + engine.flush()
+
+
+def _more(count: int) -> str:
+    return f"and {count - _MAX_NOTICES} more\n" if count > _MAX_NOTICES else ""
+
+
+def _whole(chunks: Iterator[bytes]) -> bytes | None:
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > MAX_FILE:
+            return None
+    return bytes(data)
+
+
+def _member(engine: "zlib._Compress", name: str, data: bytes, executable: bool) -> Iterator[bytes]:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o755 if executable else 0o644
+    header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    yield engine.compress(header)
+    yield engine.compress(data + b"\0" * (-len(data) % _BLOCK))
+
+
+class Pipe:
+    """Chunks as a file that can only be read forwards."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = bytearray()
+
+    def read(self, size: int) -> bytes:
+        """Exactly `size` bytes, fewer at the end."""
+        while len(self._rest) < size:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                break
+            self._rest += chunk
+        found = bytes(self._rest[:size])
+        del self._rest[:size]
+        return found
+
+    def some(self) -> bytes:
+        """What is there, or the next chunk; b"" at the end."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._rest += chunk
+        return self.read(len(self._rest))
+
+    def back(self, data: bytes) -> None:
+        """Give back what was read too much."""
+        self._rest[:0] = data

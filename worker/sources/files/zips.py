@@ -1,0 +1,126 @@
+"""A zip file read as it comes, member by member, never on the disk (wire-misc 4).
+
+The directory of a zip stands at its end, so what is read here are the headers before each member.
+Sizes in them are not believed: bytes are counted.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from worker.errors import SourceError
+from worker.sources.files.packing import Budget, Packed, Pipe
+
+_LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_DESCRIPTOR, _END64 = b"PK\x07\x08", b"PK\x06\x06"
+_NEXT = (_LOCAL, _CENTRAL, _END, _END64)
+_HEADER = struct.Struct("<HHHHHIIIHH")
+_ENCRYPTED, _STREAMED, _UTF8 = 0x1, 0x8, 0x800
+_STORED, _DEFLATED = 0, 8
+_PIECE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    name: str
+    flags: int
+    method: int
+    packed: int
+
+
+def members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
+    """The files of a zip, in its order, folders left out.
+
+    Raises SourceError for what is no zip, breaks off, is encrypted, or is over a cap.
+    """
+    budget = Budget(what)
+    pipe = Pipe(budget.packed(chunks))
+    while (mark := pipe.read(4)) == _LOCAL:
+        header = _header(pipe, what)
+        content = _content(header, pipe, budget, what)
+        if not header.name.endswith("/"):
+            budget.file()
+            yield Packed(header.name, content)
+        for _ in content:
+            pass
+    if mark not in (_CENTRAL, _END, _END64):
+        raise SourceError(f"{what}: not a zip file, or it broke off")
+    while pipe.some():
+        pass
+
+
+def _header(pipe: Pipe, what: str) -> _Header:
+    raw = pipe.read(_HEADER.size)
+    if len(raw) < _HEADER.size:
+        raise SourceError(f"{what}: it broke off")
+    _, flags, method, _, _, _, packed, unpacked, name_size, extra_size = _HEADER.unpack(raw)
+    name = pipe.read(name_size).decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+    extra = pipe.read(extra_size)
+    if packed == 0xFFFFFFFF:
+        packed = _zip64(extra, unpacked == 0xFFFFFFFF)
+    if flags & _ENCRYPTED:
+        raise SourceError(f"{what}: {name!r} in it is encrypted")
+    return _Header(name, flags, method, packed)
+
+
+def _zip64(extra: bytes, both: bool) -> int:
+    """The packed size in the extra field 1, after the unpacked one where that is there too."""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        field, extra = extra[4 : 4 + size], extra[4 + size :]
+        if kind == 1 and len(field) >= 8 * (1 + both):
+            found: int = struct.unpack_from("<Q", field, 8 * both)[0]
+            return found
+    return 0xFFFFFFFF
+
+
+def _content(header: _Header, pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+    if header.method == _DEFLATED:
+        yield from _deflated(pipe, budget, what)
+    elif header.method == _STORED and not header.flags & _STREAMED:
+        yield from _stored(header.packed, pipe, budget, what)
+    else:
+        raise SourceError(
+            f"{what}: {header.name!r} in it is packed in a way that cannot be read as a stream "
+            f"(method {header.method}): ask for single files"
+        )
+    if header.flags & _STREAMED:
+        _skip_descriptor(pipe, what)
+
+
+def _deflated(pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+    engine = zlib.decompressobj(wbits=-15)
+    while not engine.eof:
+        rest = pipe.some()
+        if not rest:
+            raise SourceError(f"{what}: it broke off")
+        while rest and not engine.eof:
+            try:
+                piece = engine.decompress(rest, _PIECE)
+            except zlib.error as error:
+                raise SourceError(f"{what}: damaged: {error}") from error
+            budget.unpacked(len(piece))
+            yield piece
+            rest = engine.unconsumed_tail
+    pipe.back(engine.unused_data)
+
+
+def _stored(size: int, pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+    while size > 0:
+        piece = pipe.read(min(size, _PIECE))
+        if not piece:
+            raise SourceError(f"{what}: it broke off")
+        size -= len(piece)
+        budget.unpacked(len(piece))
+        yield piece
+
+
+def _skip_descriptor(pipe: Pipe, what: str) -> None:
+    """Sizes after a member: with or without a mark of their own, in 32 or 64 bits."""
+    ahead = pipe.read(28)
+    for size in (16, 24) if ahead.startswith(_DESCRIPTOR) else (12, 20):
+        if ahead[size : size + 4] in _NEXT:
+            pipe.back(ahead[size:])
+            return
+    raise SourceError(f"{what}: damaged after a member")

@@ -1,0 +1,1 @@
+"""What the host itself asks GitLab, not the model."""

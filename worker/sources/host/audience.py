@@ -1,0 +1,41 @@
+"""Who reads a session's note, held against who may open the logs that it is made from."""
+
+from dataclasses import dataclass
+
+from worker.core.conversation.context import Subject
+from worker.core.failure.audience import Readers
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound, ReadClient
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who reads a session's note. `internal` says that it has to be an internal note for that."""
+
+    readers: Readers
+    internal: bool
+
+
+def find_audience(client: ReadClient, subject: Subject) -> Audience:
+    """The widest circle that reads the note and may open the logs it is made from.
+
+    Those are of the merge request's project and of the one the pipeline ran in. Raises SourceError.
+    """
+    target = _read(client, subject.project_id, "the merge request's project").access
+    logs = target.log_readers
+    if subject.pipeline_project_id != subject.project_id:
+        logs = max(logs, _fork_log_readers(client, subject))
+    internal = logs > target.note_readers
+    return Audience(Readers.MEMBERS if internal else target.note_readers, internal)
+
+
+def _fork_log_readers(client: ReadClient, subject: Subject) -> Readers:
+    try:
+        fork = _read(client, subject.pipeline_project_id, "the project the pipeline ran in")
+    except NotFound:
+        return Readers.MEMBERS
+    return fork.access.log_readers
+
+
+def _read(client: ReadClient, project_id: int, what: str) -> wire.Project:
+    return client.one(f"/projects/{project_id}", wire.Project, what)

@@ -1,0 +1,34 @@
+"""A merge request's diff for those who write on it: its hunks, and the commits it lies between."""
+
+from worker.core.conversation.context import Subject
+from worker.core.ports.gitlab import ChangedFile, Changes
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+
+_PAGES = 10
+_PER_PAGE = 20
+
+
+def changes(client: ReadClient, subject: Subject) -> Changes | str:
+    """The newest diff, or why it is not the one that `subject` was about. Raises SourceError.
+
+    Of a very large merge request only the first files.
+    """
+    path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+    mr = client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+    refs, head = mr.diff_refs, mr.head_pipeline
+    if mr.state != "opened":
+        return f"merge request !{mr.iid} is {mr.state}"
+    if refs is None or refs.head_sha != mr.sha:
+        return f"GitLab has no diff of !{mr.iid} at its head"
+    # A merged-results pipeline runs on a commit of its own: there the head pipeline counts.
+    synthetic = head and head.id == subject.pipeline_id and head.ref.endswith(("/merge", "/train"))
+    if subject.sha != mr.sha and not synthetic:
+        return f"merge request !{mr.iid} has moved on from {subject.sha} to {mr.sha}"
+    files: list[ChangedFile] = []
+    for number in range(1, _PAGES + 1):
+        page = client.page(f"{path}/diffs", wire.DiffFile, "the diff", number, _PER_PAGE)
+        files += [ChangedFile(each.old_path, each.new_path, each.diff) for each in page.items]
+        if not page.more:
+            break
+    return Changes(refs.base_sha, refs.start_sha, refs.head_sha, tuple(files))

@@ -1,0 +1,96 @@
+"""Failed pipelines of open merge requests, for what a lost webhook has left undone."""
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from worker.core.triggers import PipelineFailed
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+
+PAUSE = 0.1
+"""Seconds between two merge requests: a sweep has time, and GitLab a rate limit."""
+
+_PROJECT_PAGES = 10
+_MR_PAGES = 3
+_WILD = re.compile(r"[*?\[]")
+
+
+def failing(
+    client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
+) -> Iterator[PipelineFailed | str]:
+    """See core.gitlab.Desk. `globs` are in lower case; none stands for all memberships."""
+    for project in _projects(client, globs):
+        if isinstance(project, str):
+            yield project
+            continue
+        try:
+            yield from _of(client, project, since, sleep)
+        except SourceError as error:
+            yield str(error)
+
+
+def _projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+    for path in globs:
+        if not _WILD.search(path):
+            yield _named(client, path)
+    if not globs or any(_WILD.search(glob) for glob in globs):
+        try:
+            yield from _members(client, globs)
+        except SourceError as error:
+            yield str(error)
+
+
+def _named(client: ReadClient, path: str) -> wire.Project | str:
+    try:
+        where = f"/projects/{quote(path, safe='')}"
+        return client.one(where, wire.Project, f"the project {path}")
+    except SourceError as error:
+        return str(error)
+
+
+def _members(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+    """The projects that the token's user is a member of, where a wildcard names them."""
+    query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
+    listed = client.many("/projects", wire.Project, "the projects", query, _PROJECT_PAGES)
+    wild = [glob for glob in globs if _WILD.search(glob)]
+    plain = set(globs) - set(wild)
+    for project in listed.items:
+        path = project.path_with_namespace.lower()
+        named = not globs or any(fnmatch.fnmatchcase(path, glob) for glob in wild)
+        if named and path not in plain:
+            yield project
+    if listed.more:
+        yield f"only the first {len(listed.items)} projects were looked at: name fewer"
+
+
+def _of(
+    client: ReadClient, project: wire.Project, since: float, sleep: Callable[[float], None]
+) -> Iterator[PipelineFailed | str]:
+    path = f"/projects/{project.id}/merge_requests"
+    query = {
+        "state": "opened",
+        "updated_after": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "order_by": "updated_at",
+        "sort": "desc",
+    }
+    what = f"the merge requests of {project.path_with_namespace}"
+    listed = client.many(path, wire.MergeRequest, what, query, _MR_PAGES)
+    for each in listed.items:
+        sleep(PAUSE)
+        mr = client.one(f"{path}/{each.iid}", wire.MergeRequest, f"merge request !{each.iid}")
+        head = mr.head_pipeline
+        if head and head.status == "failed":
+            yield PipelineFailed(
+                project_id=head.project_id or mr.source_project_id or project.id,
+                pipeline_id=head.id,
+                sha=head.sha,
+                ref=mr.source_branch,
+                mr_iid=mr.iid,
+                mr_project_id=project.id,
+            )
+    if listed.more:
+        yield f"{what}: only the newest {len(listed.items)} were looked at"

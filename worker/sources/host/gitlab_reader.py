@@ -1,0 +1,370 @@
+"""What the job itself reads of GitLab: whose pipeline, which thread, who may ask."""
+
+import fnmatch
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from worker.core.conversation.context import Subject
+from worker.core.ports.gitlab import Changes, ThreadNote
+from worker.core.triggers import PipelineFailed, PipelinePassed
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound, ReadClient
+from worker.sources.host import failed_pipelines, policy
+from worker.sources.host.audience import find_audience
+from worker.sources.host.changes import changes
+from worker.sources.host.members import Memberships, access_level
+from worker.sources.host.news import since
+from worker.sources.host.policy import DEFAULT, Policy
+
+log = logging.getLogger("sandpiper.desk")
+
+# Merged-results pipelines and merge trains run on a commit that GitLab makes (wire-gitlab 3).
+_SYNTHETIC = re.compile(r"refs/merge-requests/\d+/(merge|train)$")
+_OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/")
+_PIPELINE_PAGES = 2
+
+
+class GitLabDesk:
+    """The Desk over GitLab.
+
+    `projects` are globs of allowed project paths (`*` also crosses slashes; none allows those in
+    which the token's user is a member); `min_access` is the access level (30 is Developer) from
+    which a member may command. `policy` holds for what nobody asked for, not for `find`.
+    """
+
+    def __init__(
+        self,
+        client: ReadClient,
+        gitlab_url: str,
+        projects: Sequence[str],
+        min_access: int,
+        policy: Policy = DEFAULT,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._url = gitlab_url.rstrip("/")
+        self._globs = tuple(glob.lower() for glob in projects)
+        self._min_access = min_access
+        self._policy = policy
+        self._sleep = sleep
+        self._memberships = Memberships(client)
+
+    def subject(self, trigger: PipelineFailed) -> Subject | str:
+        """The merge request of a failed pipeline that still matters, or the reason why not."""
+        targets = self._targets(trigger)
+        if isinstance(targets, str):
+            return targets
+        pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
+        if pipeline.status != "failed" and not self._failing(trigger, pipeline):
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        if pipeline.source == "parent_pipeline":
+            return f"pipeline {pipeline.id} is a child pipeline: its parent is looked at instead"
+        mr = self._merge_request(trigger, pipeline, targets)
+        if mr is None:
+            return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
+        return (
+            _settled(mr)
+            or _outdated(mr, pipeline)
+            or policy.unwanted(self._client, mr, self._policy, trigger.project_id)
+            or self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+        )
+
+    def ended(self, trigger: PipelineFailed) -> float:
+        """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        try:
+            return _epoch(self._pipeline(trigger.project_id, trigger.pipeline_id).finished_at)
+        except NotFound:
+            return 0.0
+
+    def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
+        """The merge request `mr_iid` of the project at path `project`, for a human who asks.
+
+        Its newest failed pipeline unless one is named; how old it is does not matter.
+        """
+        found = self._project(quote(project, safe=""), f"the project {project}")
+        if reason := self._unlisted(found):
+            return reason
+        path = f"/projects/{found.id}/merge_requests/{mr_iid}"
+        name = f"{found.path_with_namespace}!{mr_iid}"
+        mr = self._client.one(path, wire.MergeRequest, f"merge request {name}")
+        listed = self._client.many(
+            f"{path}/pipelines", wire.Pipeline, f"the pipelines of {name}", pages=_PIPELINE_PAGES
+        )
+        pipeline = _chosen(listed.items, pipeline_id, name)
+        if isinstance(pipeline, str):
+            return pipeline
+        return self._bound(found, mr, pipeline, pipeline.project_id or found.id)
+
+    def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
+        """The notes of a thread, oldest first."""
+        path = f"/projects/{project_id}/merge_requests/{mr_iid}/discussions/"
+        thread = self._client.one(
+            path + quote(discussion_id, safe=""), wire.Discussion, f"discussion {discussion_id}"
+        )
+        return [
+            ThreadNote(
+                note_id=note.id,
+                author_id=note.author.id,
+                body=note.body,
+                system=note.system,
+                internal=note.internal,
+                at=_epoch(note.created_at),
+                author=note.author.username,
+            )
+            for note in thread.notes
+        ]
+
+    def may_command(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is an active member at or above `min_access`."""
+        return access_level(self._client, project_id, user_id) >= self._min_access
+
+    def unserved(self, project_id: int) -> str:
+        """Why a project is not served, or ""."""
+        found = self._served(project_id)
+        return found if isinstance(found, str) else ""
+
+    def is_members(self, subject: Subject) -> bool:
+        """Whether its merge request is a member's, from the project itself."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+        mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
+
+    def is_bot(self, user_id: int) -> bool:
+        """Whether GitLab says that the account is not a person's."""
+        return policy.is_bot(self._client, user_id)
+
+    def superseded(self, subject: Subject) -> str:
+        """Why the subject's pipeline does not matter any more, or ""."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+        try:
+            mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
+        except SourceError as error:
+            log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
+            return ""
+        return _settled(mr) or _overtaken(mr, subject)
+
+    def same_commit(self, subject: Subject) -> Sequence[int]:
+        """Other failed pipelines of the merge request on the same commit, newest first."""
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
+        what = f"the pipelines of !{subject.mr_iid}"
+        listed = self._client.many(path, wire.Pipeline, what, pages=_PIPELINE_PAGES)
+        found = [
+            each.id
+            for each in listed.items
+            if each.sha == subject.sha
+            and each.status == "failed"
+            and each.source != "parent_pipeline"
+            and each.id != subject.pipeline_id
+        ]
+        return sorted(found, reverse=True)
+
+    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+        """The head pipelines that failed, of open merge requests touched since."""
+        return failed_pipelines.failing(self._client, self._globs, since, self._sleep)
+
+    def passed(self, trigger: PipelinePassed) -> Subject | str:
+        """The merge request whose newest pipeline has passed, or the reason why there is none."""
+        targets = self._targets(trigger)
+        if isinstance(targets, str):
+            return targets
+        pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
+        if pipeline.status != "success":
+            return f"pipeline {pipeline.id} is {pipeline.status} by now"
+        mr = self._merge_request(trigger, pipeline, targets)
+        if mr is None:
+            return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
+        if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
+            return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
+        return self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+
+    def changes(self, subject: Subject) -> Changes | str:
+        """The merge request's diff if the subject is still its head, or the reason why not."""
+        return changes(self._client, subject)
+
+    def needs_internal_note(self, subject: Subject) -> bool:
+        """Whether more people read the merge request than may open the logs of its jobs."""
+        return find_audience(self._client, subject).internal
+
+    def since(self, subject: Subject) -> Sequence[str]:
+        """What has changed since `subject` was looked at, one line each. Raises nothing."""
+        return since(self._client, subject)
+
+    def _pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline:
+        path = f"/projects/{project_id}/pipelines/{pipeline_id}"
+        what = f"pipeline {pipeline_id} of project {project_id}"
+        return self._client.one(path, wire.Pipeline, what)
+
+    def _project(self, id_or_path: str, what: str = "") -> wire.Project:
+        path = f"/projects/{id_or_path}"
+        return self._client.one(path, wire.Project, what or f"project {id_or_path}")
+
+    def _failing(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
+        """Whether one of its own jobs asks, while it runs, because another one has failed it."""
+        if not trigger.by_job or pipeline.status != "running":
+            return False
+        path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
+        what = f"the failed jobs of pipeline {pipeline.id}"
+        listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _PIPELINE_PAGES)
+        return any(not job.allow_failure for job in listed.items)
+
+    def _targets(
+        self, trigger: PipelineFailed | PipelinePassed
+    ) -> Mapping[int, wire.Project] | str:
+        """The served projects that the merge request may go to, or why there is none."""
+        if trigger.mr_iid:
+            return self._served(trigger.mr_project_id or trigger.project_id)
+        return self._served(trigger.project_id, or_parent=True)
+
+    def _served(
+        self, project_id: int, *, or_parent: bool = False
+    ) -> Mapping[int, wire.Project] | str:
+        """The project by its id if it is served, `or_parent` with what it is a fork of."""
+        try:
+            found = [self._project(str(project_id))]
+        except NotFound:
+            if self._globs:
+                raise
+            return f"project {project_id}: the bot is no member there, and gitlab.projects is empty"
+        parent = found[0].forked_from_project
+        with suppress(NotFound):
+            if or_parent and parent:
+                found.append(self._project(str(parent.id)))
+        refused = {project.id: self._refusal(project) for project in found}
+        served = {project.id: project for project in found if not refused[project.id]}
+        return served or refused[found[0].id]
+
+    def _refusal(self, project: wire.Project) -> str:
+        """Why a project is not served, or ""."""
+        if self._globs:
+            return self._unlisted(project)
+        reason = self._memberships.refusal(project.id)
+        return f"project {project.path_with_namespace}: {reason}" if reason else ""
+
+    def _merge_request(
+        self,
+        trigger: PipelineFailed | PipelinePassed,
+        pipeline: wire.Pipeline,
+        targets: Mapping[int, wire.Project],
+    ) -> wire.MergeRequest | None:
+        """The merge request of a pipeline into one of the projects `targets`."""
+        project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
+        if not iid:
+            found = self._by_ref(pipeline, targets) or self._by_branch(trigger, targets)
+            if found is None:
+                return None
+            project, iid = found.target_project_id, found.iid
+        path = f"/projects/{project}/merge_requests/{iid}"
+        return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
+
+    def _by_ref(self, pipeline: wire.Pipeline, targets: Iterable[int]) -> wire.MergeRequest | None:
+        """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
+        named = _OF_MR.match(pipeline.ref)
+        for project in targets if named else ():
+            path = f"/projects/{project}/merge_requests/{named[1] if named else ''}"
+            with suppress(NotFound):
+                mr = self._client.one(path, wire.MergeRequest, "the pipeline's merge request")
+                if mr.head_pipeline and mr.head_pipeline.id == pipeline.id:
+                    return mr
+        return None
+
+    def _by_branch(
+        self, trigger: PipelineFailed | PipelinePassed, targets: Iterable[int]
+    ) -> wire.MergeRequest | None:
+        """The open merge request of a branch pipeline; a fork's may go to the parent project."""
+        found = [mr for project in targets for mr in self._open(project, trigger)]
+        if len(found) > 1:
+            names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
+            log.info("pipeline %d: the oldest of %s is taken", trigger.pipeline_id, names)
+        return found[0] if found else None
+
+    def _open(
+        self, project: int, trigger: PipelineFailed | PipelinePassed
+    ) -> list[wire.MergeRequest]:
+        query = {"source_branch": trigger.ref, "state": "opened"}
+        path = f"/projects/{project}/merge_requests"
+        listed = self._client.many(path, wire.MergeRequest, "open merge requests", query)
+        found = [
+            mr
+            for mr in listed.items
+            if mr.sha == trigger.sha and mr.source_project_id == trigger.project_id
+        ]
+        return sorted(found, key=lambda mr: mr.iid)
+
+    def _unlisted(self, project: wire.Project) -> str:
+        path = project.path_with_namespace
+        if not self._globs or any(fnmatch.fnmatchcase(path.lower(), glob) for glob in self._globs):
+            return ""
+        return f"project {path} is not among gitlab.projects"
+
+    def _bound(
+        self, project: wire.Project, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int
+    ) -> Subject:
+        return Subject(
+            gitlab_url=self._url,
+            project_id=project.id,
+            project=project.path_with_namespace,
+            mr_iid=mr.iid,
+            pipeline_project_id=ran_in,
+            pipeline_id=pipeline.id,
+            sha=pipeline.sha,
+            web_url=mr.web_url,
+            pipeline_web_url=pipeline.web_url,
+        )
+
+
+def _settled(mr: wire.MergeRequest) -> str:
+    return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
+
+
+def _outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
+    head = mr.head_pipeline
+    if head is not None and head.id > pipeline.id:
+        return f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
+    if _SYNTHETIC.match(pipeline.ref):
+        is_head = head is not None and head.id == pipeline.id
+        return "" if is_head else f"pipeline {pipeline.id} is not the head of !{mr.iid}"
+    if mr.sha != pipeline.sha:
+        return f"merge request !{mr.iid} has moved on from {pipeline.sha} to {mr.sha}"
+    return ""
+
+
+def _overtaken(mr: wire.MergeRequest, subject: Subject) -> str:
+    head = mr.head_pipeline
+    if head is not None and head.id > subject.pipeline_id:
+        if head.sha != subject.sha:
+            return f"superseded by pipeline {head.id}"
+        passed = head.status == "success"
+        return f"superseded by pipeline {head.id}, which passed" if passed else ""
+    synthetic = head is None or bool(_SYNTHETIC.match(head.ref))
+    if not synthetic and mr.sha and mr.sha != subject.sha:
+        return f"superseded by commit {mr.sha[:8]}"
+    return ""
+
+
+def _epoch(text: str | None) -> float:
+    """A time as GitLab writes it; 0.0 for one that is none."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _chosen(
+    pipelines: Sequence[wire.Pipeline], pipeline_id: int | None, name: str
+) -> wire.Pipeline | str:
+    if pipeline_id is None:
+        failed = [each for each in pipelines if each.status == "failed"]
+        return max(failed, key=lambda each: each.id) if failed else f"{name} has no failed pipeline"
+    named = next((each for each in pipelines if each.id == pipeline_id), None)
+    if named is None:
+        return f"pipeline {pipeline_id} is not one of the pipelines of {name}"
+    if named.status != "failed":
+        return f"pipeline {pipeline_id} of {name} is {named.status}, not failed"
+    return named

@@ -1,0 +1,1 @@
+"""Job logs: fetched, redacted and kept once, read by line."""

@@ -1,0 +1,162 @@
+"""One captured job log: its lines, its preview, and what goes into the sandbox with it."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from worker.core.failure.facts import LastPass, Run
+from worker.core.logs import trace
+from worker.core.logs.excerpt import Digest
+from worker.core.logs.installed_versions import find_differences, find_versions
+from worker.core.ports import GREEN, INSTALLED, OUTLINE, Beside, Document, DocumentKind
+from worker.core.text.redacted_values import Redacted, assume_redacted
+from worker.errors import SourceError
+from worker.sources.job_logs.spool import Lines, Spool
+
+_LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
+
+HELD = 1 << 20
+"""Bytes of a log up to which its document holds it; a longer one is a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Green:
+    """The log of a run that passed, and which run that is."""
+
+    job_id: int
+    ref: str
+    sha: str
+    spool: Spool
+    url: str = ""
+
+
+class Log:
+    """A job's log, cleaned and redacted. `missing` says what is not in it.
+
+    `hidden` lines at the top are not on the job's page, which counts from the line after. `final`:
+    it will stay as it is. `failed`: its job did. `seconds` lie between the first and the last time
+    that it shows, 0 if it shows none. Safe to share by threads.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        missing: str,
+        web_url: str,
+        hidden: int,
+        final: bool,
+        seconds: int,
+        failed: bool,
+        outline: Redacted | None,
+        digest: Digest | None,
+        find_green: Callable[[], Green | None] | None,
+    ) -> None:
+        self.spool = spool
+        self.missing = missing
+        self.web_url = web_url
+        self.hidden = hidden
+        self.final = final
+        self.seconds = seconds
+        self.failed = failed
+        self._outline = outline
+        self._digest = digest
+        self._find_green = find_green
+        self._green: Green | None = None
+        self._installed: tuple[str, ...] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Its lines; line N is item N - 1. One that had to be left out is ""."""
+        return Lines(self.spool)
+
+    def preview(self, limit: int) -> str:
+        """The lines that explain the failure, at most `limit` bytes.
+
+        For a log that is not large, the last run of the job that passed is looked for once, and
+        what is new counts for more. A large one was looked at as it came, without.
+        """
+        if self.spool.size <= limit:
+            return trace.preview(b"".join(self.spool.chunks()), limit)
+        with self._lock:
+            if self._digest is None:
+                self._digest = self._digested()
+            return self._digest.text(limit)
+
+    def _passed(self) -> Green | None:
+        """The run that passed, looked for once. Held by the lock."""
+        if self._find_green is not None:
+            find, self._find_green = self._find_green, None
+            with suppress(SourceError):
+                self._green = find()
+        return self._green
+
+    def green_job(self) -> int:
+        """The job whose log is saved beside this one's, 0 if there is none."""
+        with self._lock:
+            green = self._passed()
+        return green.job_id if green else 0
+
+    def last_pass(self) -> LastPass | None:
+        """The last run of the job that passed, and what was installed otherwise there."""
+        with self._lock:
+            green = self._passed()
+            if green is None or max(self.spool.size, green.spool.size) > trace.LARGE:
+                return None
+            if self._installed is None:
+                found = find_versions(self.spool.chunks()), find_versions(green.spool.chunks())
+                self._installed = tuple(map(str, find_differences(*found)))
+        run = Run(green.job_id, 0, "success", sha=green.sha, url=green.url)
+        return LastPass(run, self._installed)
+
+    def told_cut(self, duration: float | None) -> str:
+        """That the runner stopped keeping the log, and when, in words; or "".
+
+        `duration` is how long the job ran.
+        """
+        lines = self.lines
+        ends = (lines[at] for at in range(max(0, len(lines) - 10), len(lines)))
+        found = next(filter(None, map(_LIMIT.match, ends)), None)
+        if found is None:
+            return ""
+        kept = f" after {self.seconds:,} s" if self.seconds else ""
+        whole = f" of the job's {duration:,.0f} s" if duration else ""
+        return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
+
+    def document(self) -> Document:
+        """The log as a source returns it."""
+        spool = self.spool
+        whole = spool.size <= HELD and not spool.dropped
+        said = assume_redacted(b"a log of %d bytes" % spool.size)
+        data = Redacted.join_all(spool.chunks()) if whole else said
+        return Document(
+            data,
+            DocumentKind.LOG,
+            self.missing,
+            chunks=None if whole else spool.chunks,
+            final=self.final,
+            lines=spool.lines,
+            preview=self.preview,
+            beside=self._beside,
+            part=spool.chunks,
+        )
+
+    def _digested(self) -> Digest:
+        green = self._passed()
+        passed = green.spool.chunks() if green else None
+        return trace.excerpt_of(self.spool.chunks(), passed).digest()
+
+    def _beside(self) -> Iterator[Beside]:
+        if (outline := self._outline) is not None:
+            about = "times and sections, for `log outline`"
+            yield Beside(OUTLINE, lambda: iter([outline]), about)
+        with self._lock:
+            green = self._passed()
+        if green:
+            what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
+            yield Beside(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
+        if (passed := self.last_pass()) and passed.installed:
+            lines = assume_redacted("\n".join(passed.installed).encode())
+            yield Beside(INSTALLED, lambda: iter([lines]), "what was installed differently then")

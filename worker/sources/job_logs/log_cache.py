@@ -1,0 +1,285 @@
+"""Job logs: fetched, cleaned and redacted once, then kept, so that a quote is proven against
+exactly what the model was given (law 5)."""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from worker.core.conversation.context import Subject
+from worker.core.logs import trace
+from worker.core.logs.excerpt import Digest, Excerpt
+from worker.core.logs.timeline import Timeline
+from worker.core.ports import Document
+from worker.core.text.redacted_values import Redacted
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.binding import Binding
+from worker.sources.api.client import NotFound, ReadClient
+from worker.sources.job_logs.captured_log import Green, Log
+from worker.sources.job_logs.redactor import Redactions
+from worker.sources.job_logs.spool import Spool
+from worker.sources.pipelines.last_green import LastGreen, Passed
+
+MAX_LOG = 240 * 1024 * 1024
+"""Bytes of one log that are kept: less than a file in the sandbox may have."""
+
+MAX_KEPT = 512 * 1024 * 1024
+"""Bytes of all logs that are kept, on disk but for the short ones."""
+
+MAX_TRACE = 8 << 30
+"""Bytes of a trace that are read at all."""
+
+MAX_GREEN = 16 * 1024 * 1024
+"""Bytes of the trace of a run that passed, fetched to compare with."""
+
+SECONDS = 240.0
+"""What reading one log may take."""
+
+GREEN_SECONDS = 5.0
+"""What looking for a run that passed, and reading its log, may take each."""
+
+MAX_GREENS = 12
+"""Logs of passed runs that a session fetches unasked."""
+
+MAX_ERRORS = 8
+ERROR = 2048
+"""Logs of failed jobs, and bytes of each, that tell what a file or a diff is looked at for."""
+
+ENDED = frozenset({"success", "failed", "canceled", "skipped"})
+
+
+class JobLogs:
+    """The logs of the jobs that one session may read.
+
+    Those are of the project the pipeline ran in and of the merge request's, as `binding` allows; a
+    job of another one is read once it was adopted. Safe to share by threads.
+    """
+
+    def __init__(
+        self,
+        client: ReadClient,
+        subject: Subject,
+        redact: Redactions,
+        max_log: int = MAX_LOG,
+        max_kept: int = MAX_KEPT,
+        binding: Binding | None = None,
+    ) -> None:
+        self._client = client
+        self._binding = binding or Binding(client, subject)
+        self._subject = subject
+        self._redact = redact
+        self._max_log = max_log
+        self._max_kept = max_kept
+        self._kept: OrderedDict[int, Log] = OrderedDict()
+        self._adopted: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._reading: dict[int, threading.Lock] = {}
+        self._passed = LastGreen(client, subject)
+        self._greens = 0
+        self.known_errors = ""
+
+    def adopt(self, job_id: int, project_id: int) -> None:
+        """Let a job be read that an own pipeline has started, or that has the name of such a job.
+
+        The operator allows the project that it is in.
+        """
+        with self._lock:
+            self._adopted[job_id] = project_id
+
+    def document(self, job_id: int) -> Document:
+        """The log of a job, cleaned and redacted. Raises SourceError."""
+        return self.log(job_id).document()
+
+    def error_text(self) -> str:
+        """What the logs that were read so far say of the failures of their jobs.
+
+        Before any was read, as in a reply, what is known from before.
+        """
+        with self._lock:
+            failed = [log for log in self._kept.values() if log.failed][-MAX_ERRORS:]
+        return "\n".join(log.preview(ERROR) for log in failed) or self.known_errors
+
+    def url(self, job_id: int, number: int) -> str:
+        """A link to the line, or to the job if its page does not show the line."""
+        try:
+            log = self.log(job_id)
+        except SourceError:
+            return f"{self._subject.gitlab_url}/{self._subject.project}/-/jobs/{job_id}"
+        shown = number - log.hidden
+        return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
+
+    def log(self, job_id: int) -> Log:
+        """The log of a job; one that is read by another thread is waited for. Raises SourceError.
+
+        What is not final (a job still running, a log that is late) is read again each time.
+        """
+        with self._lock:
+            reading = self._reading.setdefault(job_id, threading.Lock())
+        with reading:
+            with self._lock:
+                if job_id in self._kept:
+                    self._kept.move_to_end(job_id)
+                    return self._kept[job_id]
+            log = self._fetch(job_id)
+            if log.final:
+                self._keep(job_id, log)
+            return log
+
+    def _fetch(self, job_id: int) -> Log:
+        project, job = self.job(job_id)
+        if job.erased_at:
+            raise SourceError(f"the log of job {job_id} ({job.name}) was erased")
+        read = self._read_trace(project, job, MAX_TRACE, SECONDS)
+        return Log(
+            spool=read.spool,
+            missing=_missing(job, read),
+            web_url=job.web_url,
+            hidden=read.hidden,
+            final=job.status in ENDED and read.size > 0 and not read.broken,
+            seconds=read.timeline.seconds,
+            outline=self._outline(read.timeline),
+            digest=read.digest,
+            failed=job.status == "failed",
+            find_green=(lambda: self._green(job)) if job.status == "failed" else None,
+        )
+
+    def _outline(self, timeline: Timeline) -> Redacted | None:
+        """What lies beside the log; the names of its sections are other people's."""
+        values = timeline.values()
+        return self._redact.json(values) if values else None
+
+    def _green(self, job: wire.Job) -> Green | None:
+        """The log of the newest run of this job that passed, if it can be had cheaply."""
+        with self._lock:
+            self._greens += 1
+            if self._greens > MAX_GREENS:
+                return None
+        found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS)
+        if found is None or found.job.id == job.id:
+            return None
+        log, run = self._green_log(found), found.pipeline
+        return Green(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
+
+    def _green_log(self, found: Passed) -> Spool | None:
+        with self._lock:
+            if found.job.id in self._kept:
+                return self._kept[found.job.id].spool
+        read = self._read_trace(found.project, found.job, MAX_GREEN, GREEN_SECONDS)
+        return None if read.broken or not read.size else read.spool
+
+    def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
+        path = f"/projects/{project}/jobs/{job.id}/trace"
+        client = self._client.until(time.monotonic() + seconds)
+        reading = _Reading(Spool(self._max_log))
+        redact = self._redact.for_document(f"the log of job {job.id}")
+        reading.run(client.stream(path, f"the log of job {job.id}", most), redact)
+        return reading
+
+    def job(self, job_id: int) -> tuple[int, wire.Job]:
+        """The id of the project a job is in, and the job.
+
+        Raises SourceError, also for a job that is not this session's to read.
+        """
+        project, job = self._find(job_id)
+        if job_id not in self._adopted:
+            self._binding.check_job(project, job)
+        return project, job
+
+    def _find(self, job_id: int) -> tuple[int, wire.Job]:
+        *first, last = self._projects(job_id)
+        for project in first:
+            with suppress(NotFound):
+                return project, self._read(project, job_id)
+        try:
+            return last, self._read(last, job_id)
+        except NotFound as error:
+            hint = "one of a downstream project is read once gitlab_list_pipeline_jobs has shown it"
+            raise NotFound(f"{error}; {hint}") from error
+
+    def _projects(self, job_id: int) -> list[int]:
+        if job_id in self._adopted:
+            return [self._adopted[job_id]]
+        subject = self._subject
+        return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
+
+    def _read(self, project: int, job_id: int) -> wire.Job:
+        path = f"/projects/{project}/jobs/{job_id}"
+        return self._client.one(path, wire.Job, f"job {job_id}")
+
+    def _keep(self, job_id: int, log: Log) -> None:
+        with self._lock:
+            self._kept[job_id] = log
+            while len(self._kept) > 1 and self._size() > self._max_kept:
+                self._kept.popitem(last=False)
+
+    def _size(self) -> int:
+        return sum(each.spool.size for each in self._kept.values())
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a trace: cleaned, redacted, kept, and if it is large, digested."""
+
+    spool: Spool
+    timeline: Timeline = field(default_factory=Timeline)
+    digest: Digest | None = None
+    size: int = 0
+    broken: str = ""
+    _end: deque[bytes] = field(default_factory=deque)
+    _held: int = 0
+
+    @property
+    def hidden(self) -> int:
+        """How many lines stand before the part that the job's page shows."""
+        if self.size <= trace.PAGE_BYTES:
+            return 0
+        return self.spool.lines - trace.shown_lines(b"".join(self._end))
+
+    def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
+        """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
+        found: Excerpt | None = None
+        for lines in redact.stream(trace.pieces(self._counted(raw), self.timeline)):
+            self.spool.write(lines)
+            if found is not None:
+                found.feed(lines)
+            elif self.spool.size > trace.LARGE:
+                found = trace.excerpt_of(self.spool.chunks())
+        self.digest = found.digest() if found is not None else None
+
+    def _counted(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        try:
+            for chunk in raw:
+                self.size += len(chunk)
+                self._held += len(chunk)
+                self._end.append(chunk)
+                while self._held - len(self._end[0]) >= trace.PAGE_BYTES:
+                    self._held -= len(self._end.popleft())
+                yield chunk
+        except SourceError as error:
+            if not self.size:
+                raise
+            self.broken = str(error)
+
+
+def _missing(job: wire.Job, read: _Reading) -> str:
+    spool = read.spool
+    said = []
+    if read.broken:
+        said.append(f"the log after its first {read.size} bytes: {read.broken}")
+    if spool.dropped_bytes:
+        first, last = spool.dropped[0], spool.dropped[-1]
+        said.append(
+            f"lines {first} to {last}, {spool.dropped_bytes} bytes from the log's middle: in the "
+            "file they are empty, and line numbers count them"
+        )
+    if job.status not in ENDED:
+        said.append(f"job {job.id} is still {job.status}: this is its log so far")
+    elif not read.size:
+        said.append(
+            f"GitLab has no log for job {job.id} ({job.status}); right after a job ends it may "
+            "come late, and a job that never started has none"
+        )
+    return "; ".join(said)

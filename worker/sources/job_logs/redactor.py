@@ -1,0 +1,103 @@
+"""What a session's documents are cleaned with: it counts what it takes out."""
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, TypeVar
+
+from worker.core.text.redacted_values import (
+    Redact,
+    Redacted,
+    redact_bytes,
+    redact_json,
+    redact_stream,
+    redact_values,
+)
+
+T = TypeVar("T")
+
+_MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
+
+
+class Redactions:
+    """Takes secrets out of what a session reads, and counts them by kind. Safe to share by threads.
+
+    A secret that comes again, in a piece that overlaps or in another document, counts once, as the
+    first one's.
+    """
+
+    def __init__(self, redact: Redact) -> None:
+        self._redact = redact
+        self._document = ""
+        self._found: Counter[tuple[str, str]] = Counter()
+        self._seen: set[int] = set()
+        self._lock = threading.Lock()
+
+    def for_document(self, document: str) -> "Redactions":
+        """The same for one document: what it takes out is counted as that one's."""
+        made = copy(self)
+        made._document = document
+        return made
+
+    def __call__(self, data: bytes) -> Redacted:
+        """`data`, a text or a file, without its secrets."""
+        return redact_bytes(data, self._counted)
+
+    def text(self, text: str) -> str:
+        """The same for a string."""
+        return self._counted(text.encode(errors="replace")).decode("utf-8", "replace")
+
+    def value(self, value: T) -> T:
+        """The same for every string in `value`: see `redact_values`."""
+        return redact_values(value, self.text)
+
+    def json(self, value: Mapping[str, Any]) -> Redacted:
+        """`value` as JSON without the secrets in its strings: see `redact_json`."""
+        return redact_json(value, self.text)
+
+    def stream(self, pieces: Iterable[bytes]) -> Iterator[Redacted]:
+        """Pieces of whole lines of one text, without the secrets in it: see `redact_stream`."""
+        return redact_stream(pieces, self._counted)
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many secrets of each kind were taken out so far, by kind and document."""
+        with self._lock:
+            return dict(+self._found)
+
+    def _counted(self, data: bytes) -> bytes:
+        clean = self._redact(data)
+        if clean != data:
+            with self._lock:
+                self._count(data, clean)
+        return clean
+
+    def _count(self, data: bytes, clean: bytes) -> None:
+        for found in _secrets(data.split(b"\n"), clean.split(b"\n")):
+            if hash(found) not in self._seen:
+                self._seen.add(hash(found))
+                self._found[found[0].decode(), self._document] += 1
+
+
+def _secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The kind and the text of each secret, of one over many lines the first two."""
+    # Redaction keeps the number of lines, and empties those that a secret began before.
+    following = zip([*data[1:], b""], [*clean[1:], b""], strict=False)
+    for before, after, (more, left) in zip(data, clean, following, strict=False):
+        if before != after:
+            for kind, secret in _taken(before, after):
+                yield kind, secret if left else secret + more
+
+
+def _taken(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """What each mark of a line stands for: what lies between the texts that it has left."""
+    first, *rest = _MARK.split(after)
+    at = len(first)
+    for kind, text in zip(rest[::2], rest[1::2], strict=True):
+        end = before.find(text, at) if text else len(before)
+        secret = before[at:end] if end >= 0 else before
+        at = max(end, at) + len(text)
+        if not _MARK.fullmatch(secret):
+            yield kind, secret or before

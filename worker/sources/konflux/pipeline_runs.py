@@ -1,0 +1,327 @@
+"""Konflux: the Tekton runs of the merge request, through the Kubernetes API. Off by default.
+
+What may be read is bound on the host: the namespace by the operator for each project, the runs by
+the labels that Pipelines as Code puts on them. The model names runs, and each is checked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.conversation.context import Subject
+from worker.core.ports.evidence import TaskStep
+from worker.core.text.untrusted import one_line
+from worker.errors import ArgumentError, SourceError
+from worker.sources.api.client import NotFound, keep_ends
+from worker.sources.api.web import Query, WebReader, clean_ends
+from worker.sources.base import NoArguments, RawDocument, SourceDef, present
+from worker.sources.konflux.tekton_objects import Run, Runs, Step
+from worker.sources.session_reader import Reader
+
+PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
+"""Of the labels on a build's runs, and on an integration test's."""
+
+LIMIT = 200
+"""Runs of one list."""
+
+MAX_LOG = 8 * 1024 * 1024
+"""Bytes of one step's log that are kept: its two ends."""
+
+MAX_READ = 128 * 1024 * 1024
+"""Bytes of one step's log that are read at most."""
+
+T = TypeVar("T")
+
+_NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+_TEKTON = "/apis/tekton.dev/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Where a project's runs are: the namespace, and the Repository object's name in it.
+
+    Without `repository` runs are found by commit alone, with it by merge request too.
+    """
+
+    namespace: str
+    repository: str = ""
+
+
+class OfPipelineRun(Arguments):
+    """Of which PipelineRun."""
+
+    pipeline_run: str = Field(pattern=_NAME, description="From konflux_list_pipelineruns.")
+
+
+class OfTaskRun(Arguments):
+    """Of which TaskRun, and which step."""
+
+    task_run: str = Field(pattern=_NAME, description="From konflux_list_taskruns.")
+    step: str = Field(
+        default="",
+        max_length=63,
+        description="One of its steps; may be left out where only one has failed.",
+    )
+
+
+class Konflux:
+    """Clusters' answers for the sessions of configured projects.
+
+    `places` are asked in turn: the cluster, then the archive that keeps what it has deleted
+    (KubeArchive, which answers the same paths). `ui_url` is where people look at runs, or "".
+    """
+
+    def __init__(
+        self, places: Sequence[WebReader], tenants: Mapping[str, Tenant], ui_url: str = ""
+    ) -> None:
+        self._places = tuple(places)
+        self._ui_url = ui_url.rstrip("/")
+        self._tenants = {project.lower(): tenant for project, tenant in tenants.items()}
+
+    def rows(self) -> tuple[SourceDef[Any], ...]:
+        """The sources, for sessions of a configured project only."""
+        return tuple(row(self) for row in (_list_runs, _list_tasks, _pod_log))
+
+    def applies(self, subject: Subject) -> bool:
+        """Whether the session's project has a namespace."""
+        return subject.project.lower() in self._tenants
+
+    def pipeline_runs(self, args: NoArguments, reader: Reader) -> RawDocument:
+        """The merge request's PipelineRuns as JSON, newest first."""
+        tenant = self._tenant(reader.subject)
+        missing: list[str] = []
+        found: dict[str, Run] = {}
+        for selector in _selectors(tenant, reader.subject):
+            found |= self._listed(tenant, "pipelineruns", selector, missing)
+        runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
+        told = {"pipeline_runs": [_pipeline_run(run) for run in reversed(runs)]}
+        if not runs:
+            missing.append("runs: the cluster has none for this merge request (any more)")
+        return RawDocument(told, "; ".join(missing))
+
+    def task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
+        """The TaskRuns of one PipelineRun as JSON, failed ones first."""
+        tenant = self._tenant(reader.subject)
+        self._owned(tenant, "pipelineruns", args.pipeline_run, reader.subject)
+        missing: list[str] = []
+        selector = f"tekton.dev/pipelineRun={args.pipeline_run}"
+        runs = self._listed(tenant, "taskruns", selector, missing).values()
+        ordered = sorted(runs, key=lambda run: (run.condition.status != "False", _began(run)))
+        return RawDocument({"task_runs": [_task_run(run) for run in ordered]}, "; ".join(missing))
+
+    def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
+        """The log of one step of a TaskRun. Its lines are numbered as quotes of it are."""
+        tenant = self._tenant(reader.subject)
+        run = self._owned(tenant, "taskruns", args.task_run, reader.subject)
+        if not run.status.podName:
+            why = one_line(run.condition.message, 300)
+            raise SourceError(f"task run {args.task_run} has no pod, it never started: {why}")
+        step = _chosen(run.status.steps, args.step)
+        log, missing = self._log(tenant, run.status.podName, step.container)
+        return RawDocument(
+            log,
+            missing,
+            final=step.terminated is not None,
+            is_log=True,
+            place=TaskStep(args.task_run, step.name),
+            url=self._page(tenant, run),
+        )
+
+    def _page(self, tenant: Tenant, run: Run) -> str:
+        """Where people read the log of a TaskRun, "" if nobody has said."""
+        pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
+        if not self._ui_url or not pipeline_run:
+            return ""
+        task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
+        page = f"{self._ui_url}/ns/{tenant.namespace}/pipelinerun/{quote(pipeline_run, safe='')}"
+        return f"{page}/logs/{quote(task, safe='')}" if task else f"{page}/logs"
+
+    # ------------------------------------------------------------------------------------ asking
+
+    def _tenant(self, subject: Subject) -> Tenant:
+        return self._tenants[subject.project.lower()]
+
+    def _listed(
+        self, tenant: Tenant, kind: str, selector: str, missing: list[str]
+    ) -> dict[str, Run]:
+        """Runs by name from all places; one that fails is said, if another one answers."""
+        path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}"
+        query: Query = {"labelSelector": selector, "limit": LIMIT}
+        found: dict[str, Run] = {}
+        failures: list[SourceError] = []
+        for place in reversed(self._places):
+            try:
+                page = place.one(path, Runs, f"the {kind}", query)
+            except SourceError as error:
+                failures.append(error)
+                continue
+            found |= {run.metadata.name: run for run in page.items}
+            if page.metadata.more:
+                missing.append(f"{kind} after the first {LIMIT}")
+        if len(failures) == len(self._places):
+            raise failures[-1]
+        missing += map(str, failures)
+        return found
+
+    def _owned(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
+        """The run of that name, if its labels say that it is the merge request's."""
+        path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
+        run = self._first(lambda place: place.one(path, Run, f"{kind.removesuffix('s')} {name}"))
+        wanted = _selectors(tenant, subject)
+        has = {f"{key}={value}" for key, value in run.metadata.labels.items()}
+        if not any(has.issuperset(selector.split(",")) for selector in wanted):
+            raise SourceError(f"{kind.removesuffix('s')} {name} is not of this merge request")
+        return run
+
+    def _log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
+        """The log of a container, and what is missing of it."""
+        path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
+        what = f"the log of {container}"
+        query = {"container": container}
+        blob = self._first(
+            lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG)
+        )
+        return clean_ends(blob, what)
+
+    def _first(self, ask: Callable[[WebReader], T]) -> T:
+        """The answer of the first place that has it."""
+        *first, last = self._places
+        for place in first:
+            try:
+                return ask(place)
+            except NotFound:
+                continue
+        return ask(last)
+
+
+def _chosen(steps: Sequence[Step], name: str) -> Step:
+    """The step of this name; without a name the one that failed, or the only one.
+
+    Raises ArgumentError where that says not which.
+    """
+    failed = [each for each in steps if each.terminated and each.terminated.exitCode]
+    found = [each for each in steps if each.name == name] if name else (failed or steps)
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(map(_ended, steps)) or "none"
+    if name:
+        raise ArgumentError(f"step: {name!r} is not one of the steps: {known}")
+    raise ArgumentError(f"step: name one of the steps: {known}")
+
+
+def _ended(step: Step) -> str:
+    return f"{step.name} (exit code {step.terminated.exitCode})" if step.terminated else step.name
+
+
+def open_konflux(
+    url: str,
+    archive_url: str,
+    token: str,
+    ca_file: str,
+    tenants: Mapping[str, Tenant],
+    ui_url: str = "",
+) -> tuple[SourceDef[Any], ...]:
+    """The rows, none without `url` and `tenants`. Raises ConfigError for a bad `ca_file`."""
+    if not url or not tenants:
+        return ()
+    named = {"Konflux": url, "the Konflux archive": archive_url}
+    places = [
+        WebReader(where, name, token=token, variable="KONFLUX_TOKEN", ca_file=ca_file)
+        for name, where in named.items()
+        if where
+    ]
+    return Konflux(places, tenants, ui_url).rows()
+
+
+def _selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
+    """Label selectors, any of which marks a run as the merge request's."""
+    for prefix in PREFIXES:
+        yield f"{prefix}/sha={subject.sha}"
+        if tenant.repository:
+            repository = f"{prefix}/repository={tenant.repository}"
+            yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
+
+
+def _label(run: Run, name: str) -> str:
+    found = (run.metadata.labels.get(f"{prefix}/{name}", "") for prefix in PREFIXES)
+    return next(filter(None, found), "")
+
+
+def _began(run: Run) -> str:
+    return run.status.startTime or ""
+
+
+def _outcome(run: Run) -> dict[str, Any]:
+    state = {"True": "succeeded", "False": "failed"}.get(run.condition.status, "running")
+    return present(
+        status=state,
+        reason=run.condition.reason,
+        message=one_line(run.condition.message, 1000),
+        started_at=run.status.startTime,
+        ended_at=run.status.completionTime,
+    )
+
+
+def _pipeline_run(run: Run) -> dict[str, Any]:
+    return present(
+        name=run.metadata.name,
+        **_outcome(run),
+        sha=_label(run, "sha"),
+        event=_label(run, "event-type"),
+        component=run.metadata.labels.get("appstudio.openshift.io/component", ""),
+        scenario=run.metadata.labels.get("test.appstudio.openshift.io/scenario", ""),
+    )
+
+
+def _task_run(run: Run) -> dict[str, Any]:
+    steps = [
+        present(name=step.name, exit_code=step.terminated.exitCode, reason=step.terminated.reason)
+        for step in run.status.steps
+        if step.terminated
+    ]
+    task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
+    return present(name=run.metadata.name, task=task, **_outcome(run), steps=steps)
+
+
+def _list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
+    return SourceDef(
+        name="konflux_list_pipelineruns",
+        description=(
+            "The Konflux (Tekton) PipelineRuns of this merge request, builds and integration "
+            "tests, with status and message, newest first."
+        ),
+        args=NoArguments,
+        fetch=konflux.pipeline_runs,
+        note="the merge request's Konflux runs: which failed, and why by Tekton's account",
+        applies=konflux.applies,
+    )
+
+
+def _list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
+    return SourceDef(
+        name="konflux_list_taskruns",
+        description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
+        args=OfPipelineRun,
+        fetch=konflux.task_runs,
+        note="the tasks of such a run and how each step ended",
+        applies=konflux.applies,
+    )
+
+
+def _pod_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
+    return SourceDef(
+        name="konflux_get_pod_log",
+        description=(
+            "The log of one step of a Konflux TaskRun, from the pod or the archive. Line numbers "
+            "are those of the file, so that grep -n gives numbers you can quote."
+        ),
+        args=OfTaskRun,
+        fetch=konflux.pod_log,
+        note="the log of a step; quote it as `konflux TASKRUN STEP line N` (grep -n)",
+        applies=konflux.applies,
+        timeout=120.0,
+    )

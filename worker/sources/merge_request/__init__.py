@@ -1,0 +1,1 @@
+"""The merge request: details, diff, commits, discussions."""

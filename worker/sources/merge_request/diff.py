@@ -1,0 +1,128 @@
+"""`gitlab_get_mr_diff`: the merge request's diff as one unified diff."""
+
+from dataclasses import replace
+
+from worker.core.ports import Document
+from worker.core.text.preview_diff import preview_diff
+from worker.sources.api import wire
+from worker.sources.api.client import Listing
+from worker.sources.base import NoArguments, RawDocument, SourceDef, redacted_document
+from worker.sources.session_reader import Reader
+
+PAGES = 100
+PER_PAGE = 20
+"""At most 2,000 files, in small pages: GitLab gives up to half a megabyte for one file."""
+
+MAX_SIZE = 8 * 1024 * 1024
+"""Characters of all diffs together; a file past that is named only."""
+
+
+SHOWN_WHOLE = 8192
+"""Bytes of a diff that the model is shown as a whole."""
+
+
+def fetch(args: NoArguments, reader: Reader) -> Document:
+    """A summary, a line for each file, then the diffs."""
+    found = changed_files(reader)
+    shown, cut = fitting(found.items)
+    missing = left_out(cut)
+    if found.more:
+        missing.append(f"all files after the first {len(found.items)}")
+    return diff_document(rendered(found.items, shown), "; ".join(missing), reader)
+
+
+def diff_document(diff: str, missing: str, reader: Reader) -> Document:
+    """A diff as a document, of which the hunks are shown first that the failing jobs' logs name."""
+    made = redacted_document(RawDocument(diff, missing), reader.redact)
+    text, project = made.data.decode(errors="replace"), reader.subject.project
+
+    def preview(limit: int) -> str:
+        return preview_diff(text, reader.logs.error_text(), project, limit)
+
+    return replace(made, preview=preview, shown_whole=SHOWN_WHOLE)
+
+
+def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
+    """The files, read until there are no more or enough. Raises SourceError."""
+    path = f"{reader.merge_request}/diffs"
+    items: list[wire.DiffFile] = []
+    for number in range(1, pages + 1):
+        page = reader.client.page(path, wire.DiffFile, "the diff", number, PER_PAGE)
+        items += page.items
+        if not page.more:
+            return Listing(tuple(items))
+        if sum(len(each.diff) for each in items) > MAX_SIZE:
+            break
+    return Listing(tuple(items), more=True)
+
+
+def fitting(
+    files: tuple[wire.DiffFile, ...],
+) -> tuple[list[wire.DiffFile], list[wire.DiffFile]]:
+    """The files whose diffs are there and fit in `MAX_SIZE`, and the others."""
+    shown: list[wire.DiffFile] = []
+    others: list[wire.DiffFile] = []
+    room = MAX_SIZE
+    for each in files:
+        room -= len(each.diff)
+        fits = room >= 0 and not (each.too_large or (each.collapsed and not each.diff))
+        (shown if fits else others).append(each)
+    return shown, others
+
+
+def left_out(files: list[wire.DiffFile]) -> list[str]:
+    """The files whose diffs are not shown, and why."""
+    return [f"the diff of {each.new_path} ({_why(each)})" for each in files]
+
+
+def _why(file: wire.DiffFile) -> str:
+    if file.too_large:
+        return "too large for GitLab to show"
+    return "collapsed by GitLab" if file.collapsed else "over the size cap"
+
+
+def rendered(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
+    """A summary of all `files`, then the diffs of the `shown` ones."""
+    plural = "" if len(files) == 1 else "s"
+    summary = [f"{len(files)} file{plural} changed", *map(_summary, files), ""]
+    return "\n".join([*summary, *map(unified, shown)])
+
+
+def _summary(file: wire.DiffFile) -> str:
+    kind = "A" if file.new_file else "D" if file.deleted_file else "R" if file.renamed_file else "M"
+    lines = file.diff.split("\n")
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    name = f"{file.old_path} -> {file.new_path}" if file.renamed_file else file.new_path
+    return f"{kind} {name} +{added} -{removed}" + (" (generated)" if file.generated_file else "")
+
+
+def unified(file: wire.DiffFile) -> str:
+    """One file's diff with the headers that `git apply` needs; GitLab gives the hunks alone."""
+    lines = [f"diff --git a/{file.old_path} b/{file.new_path}"]
+    if file.new_file:
+        lines.append(f"new file mode {file.b_mode or '100644'}")
+    elif file.deleted_file:
+        lines.append(f"deleted file mode {file.a_mode or '100644'}")
+    elif file.a_mode != file.b_mode:
+        lines += [f"old mode {file.a_mode}", f"new mode {file.b_mode}"]
+    if file.renamed_file:
+        lines += [f"rename from {file.old_path}", f"rename to {file.new_path}"]
+    if file.diff:
+        old = "/dev/null" if file.new_file else f"a/{file.old_path}"
+        new = "/dev/null" if file.deleted_file else f"b/{file.new_path}"
+        lines += [f"--- {old}", f"+++ {new}", file.diff.removesuffix("\n")]
+    return "\n".join(lines) + "\n"
+
+
+MR_DIFF = SourceDef(
+    name="gitlab_get_mr_diff",
+    description=(
+        "The merge request's changes: a line for each file, then one unified diff against the "
+        "merge base. You see it with the new file's line numbers, up to 8 KB as a whole, of more "
+        "the hunks first that the failing jobs' logs name; saved, it is a plain diff."
+    ),
+    args=NoArguments,
+    fetch=fetch,
+    note="what the merge request changes, as a unified diff",
+)

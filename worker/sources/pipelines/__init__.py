@@ -1,0 +1,1 @@
+"""Pipelines: their jobs, other runs, test reports."""

@@ -1,0 +1,53 @@
+"""`gitlab_list_branch_pipelines`: how the target branch (or another one) has fared lately."""
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.sources.api import wire
+from worker.sources.api.client import Listing
+from worker.sources.base import RawDocument, SourceDef
+from worker.sources.merge_request.details import pipeline_facts
+from worker.sources.session_reader import Reader
+
+SHOWN = 30
+
+
+class BranchPipelines(Arguments):
+    """Of which branch."""
+
+    branch: str = Field(
+        default="",
+        max_length=300,
+        description="A branch of the merge request's project; by default its target branch.",
+    )
+
+
+def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
+    """The newest pipelines as JSON, newest first."""
+    branch = args.branch or target_branch(reader)
+    found = recent(branch, SHOWN, reader)
+    content = {"branch": branch, "pipelines": [pipeline_facts(each) for each in found.items]}
+    missing = f"pipelines before the newest {SHOWN}" if found.more else ""
+    if not found.items:
+        missing = f"pipelines: branch {branch} has none, or the read token may not see them"
+    return RawDocument(content, missing)
+
+
+def target_branch(reader: Reader) -> str:
+    """The branch that the merge request goes to. Raises SourceError."""
+    return reader.binding.target_branch()
+
+
+def recent(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
+    """The newest pipelines of a branch of the merge request's project. Raises SourceError."""
+    path, what = f"{reader.target_project}/pipelines", f"the pipelines of {branch}"
+    return reader.client.page(path, wire.Pipeline, what, 1, count, {"ref": branch})
+
+
+BRANCH_PIPELINES = SourceDef(
+    name="gitlab_list_branch_pipelines",
+    description="The newest pipelines of the target branch with status and commit, newest first.",
+    args=BranchPipelines,
+    fetch=fetch,
+    note="whether the target branch is red too, and since which commit",
+)

@@ -1,0 +1,106 @@
+"""The pipelines that a pipeline has started: children, and those of other projects."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.base import present
+from worker.sources.session_reader import Reader
+from worker.sources.survey.matrix import dimensions
+
+MAX_DEPTH = 4
+MAX_PIPELINES = 25
+
+_QUERY = {"scope[]": "failed"}
+
+
+class Descent:
+    """Walks down from one pipeline, each pipeline once. `missing` says what was not looked at.
+
+    `own` says that it is the merge request's: then all that is found may be read, else the jobs
+    whose names an own pipeline has.
+    """
+
+    def __init__(self, reader: Reader, *, own: bool = True) -> None:
+        self._reader = reader
+        self._own = own
+        self._seen: set[int] = set()
+        self.missing: list[str] = []
+
+    def below(self, path: str, number: int, depth: int = 1) -> list[dict[str, Any]]:
+        """The pipelines below the one at `path`, in one list, each with its failed jobs."""
+        self._seen.add(number)
+        try:
+            found = self._reader.client.many(
+                f"{path}/bridges", wire.Bridge, f"the trigger jobs of pipeline {number}"
+            )
+        except SourceError as error:
+            self.missing.append(str(error))
+            return []
+        if found.more:
+            self.missing.append(f"trigger jobs of pipeline {number} after {len(found.items)}")
+        return [each for bridge in found.items for each in self._through(bridge, number, depth)]
+
+    def _through(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
+        told = present(
+            started_by=bridge.name,
+            of_pipeline=parent,
+            status=bridge.status,
+            failure_reason=bridge.failure_reason,
+            allow_failure=bridge.allow_failure,
+        )
+        child = bridge.downstream_pipeline
+        if child is None:
+            return [told] if bridge.status == "failed" else []
+        told |= present(pipeline=child.id, pipeline_status=child.status, web_url=child.web_url)
+        if child.id in self._seen:
+            return []
+        if len(self._seen) > MAX_PIPELINES or depth > MAX_DEPTH:
+            self.missing.append(
+                f"pipeline {child.id} and what it has started: too many or too deep"
+            )
+            return [told]
+        return self._child(told, child, depth)
+
+    def _child(
+        self, told: dict[str, Any], child: wire.Pipeline, depth: int
+    ) -> list[dict[str, Any]]:
+        reader = self._reader
+        project = child.project_id or reader.subject.pipeline_project_id
+        try:
+            if not reader.may_read(project):
+                return [told | {"not_read": f"project {project} is not one this session may read"}]
+            path = f"/projects/{project}/pipelines/{child.id}"
+            failed = self._failed(path, child.id, project)
+        except SourceError as error:
+            self._seen.add(child.id)
+            return [told | {"not_read": str(error)}]
+        below = self.below(path, child.id, depth + 1)
+        return [told | present(failed_jobs=failed), *below]
+
+    def _failed(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
+        found = self._reader.client.many(
+            f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
+        )
+        self._adopt(found.items, project)
+        return [
+            present(
+                id=job.id,
+                name=job.name,
+                **dimensions(job.name),
+                stage=job.stage,
+                failure_reason=job.failure_reason,
+                allow_failure=job.allow_failure,
+                web_url=job.web_url,
+            )
+            for job in found.items
+        ]
+
+    def _adopt(self, jobs: Sequence[wire.Job], project: int) -> None:
+        reader = self._reader
+        for job in jobs:
+            if self._own:
+                reader.binding.learn_name(job.name)
+            if self._own or reader.binding.has_name(job.name):
+                reader.logs.adopt(job.id, project)

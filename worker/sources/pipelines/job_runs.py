@@ -1,0 +1,125 @@
+"""`gitlab_list_job_runs` and `gitlab_get_last_green_log`: the same job on the target branch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.ports import Document
+from worker.core.text.redacted_values import Redacted
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.pipelines.branch_pipelines import recent, target_branch
+from worker.sources.pipelines.pipeline_jobs import all_jobs
+from worker.sources.session_reader import Reader
+
+PIPELINES = 15
+"""Pipelines looked at, newest first: a request for each."""
+
+
+class JobRuns(Arguments):
+    """Of which job."""
+
+    job_name: str = Field(min_length=1, max_length=255, description="The job's whole name.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    pipeline: wire.Pipeline
+    job: wire.Job
+
+
+def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
+    """The runs of the job as JSON, newest first, every attempt."""
+    branch = target_branch(reader)
+    looked_at: list[int] = []
+    missing: list[str] = []
+    runs: list[_Run] = []
+    try:
+        for run in _runs(args.job_name, branch, reader, looked_at):
+            runs.append(run)
+    except SourceError as error:
+        if not looked_at:
+            raise
+        missing.append(f"older runs: {error}")
+    if not runs:
+        missing.append(f"runs: no job {args.job_name!r} in {len(looked_at)} pipelines of {branch}")
+    told = {
+        "branch": branch,
+        "pipelines_looked_at": len(looked_at),
+        "runs": list(map(_facts, runs)),
+    }
+    return RawDocument(told, "; ".join(missing))
+
+
+def last_green(args: JobRuns, reader: Reader) -> Document:
+    """The log of the newest run that passed; its last line says which run that is."""
+    branch = target_branch(reader)
+    looked_at: list[int] = []
+    for run in _runs(args.job_name, branch, reader, looked_at):
+        if run.job.status == "success":
+            return _told(run, branch, reader)
+    raise SourceError(
+        f"job {args.job_name!r} has not passed in the newest {len(looked_at)} pipelines of {branch}"
+    )
+
+
+def _runs(name: str, branch: str, reader: Reader, looked_at: list[int]) -> Iterator[_Run]:
+    for pipeline in recent(branch, PIPELINES, reader).items:
+        path = f"{reader.target_project}/pipelines/{pipeline.id}"
+        jobs = all_jobs(path, pipeline.id, reader).items
+        looked_at.append(pipeline.id)
+        found = [job for job in jobs if job.name == name]
+        yield from (_Run(pipeline, job) for job in sorted(found, key=lambda job: -job.id))
+
+
+def _facts(run: _Run) -> dict[str, Any]:
+    return present(
+        job_id=run.job.id,
+        status=run.job.status,
+        failure_reason=run.job.failure_reason,
+        pipeline=run.pipeline.id,
+        sha=run.pipeline.sha,
+        started_at=run.job.started_at,
+        seconds=run.job.duration,
+        runner=run.job.runner.description if run.job.runner else None,
+        web_url=run.job.web_url,
+    )
+
+
+def _told(run: _Run, branch: str, reader: Reader) -> Document:
+    document = reader.logs.document(run.job.id)
+    # At its end, so that line N of the file is line N of the job's log.
+    where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
+    last = reader.redact(f"[this is the log of {where}]\n".encode(errors="replace"))
+    chunks = document.chunks
+    if chunks is None:
+        return replace(document, data=Redacted.join_all([document.data, last]))
+    return replace(document, chunks=lambda: chain(chunks(), [last]))
+
+
+JOB_RUNS = SourceDef(
+    name="gitlab_list_job_runs",
+    description=(
+        "The newest runs of a job of this name on the target branch, every attempt: status, "
+        "failure reason, commit, duration, runner."
+    ),
+    args=JobRuns,
+    fetch=list_runs,
+    note="whether the same job fails, or fails now and then, without this change",
+)
+
+LAST_GREEN_LOG = SourceDef(
+    name="gitlab_get_last_green_log",
+    description=(
+        "The log of the newest run of a job of this name that passed on the target branch, to "
+        "compare with the failed one. Its last line says which run it is."
+    ),
+    args=JobRuns,
+    fetch=last_green,
+    note="the log of the same job when it last passed: what is new in the failed log",
+)

@@ -1,0 +1,97 @@
+"""The last run of a job that passed, found with few requests: on the target branch, or in earlier
+pipelines of the merge request."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from worker.core.conversation.context import Subject
+from worker.errors import SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+
+BRANCH_PIPELINES = 2
+"""Passed pipelines of the target branch whose jobs are listed."""
+
+MR_PIPELINES = 2
+"""Earlier pipelines of the merge request whose jobs are listed."""
+
+_LISTED = 20
+_JOB_PAGES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A job that passed, the project and the pipeline it is in."""
+
+    project: int
+    pipeline: wire.Pipeline
+    job: wire.Job
+
+
+class LastGreen:
+    """Finds passed jobs by name; lists are read once. Safe to share by threads."""
+
+    def __init__(self, client: ReadClient, subject: Subject) -> None:
+        self._client = client
+        self._subject = subject
+        self._lock = threading.Lock()
+        self._known: list[dict[str, Passed]] = []
+        self._rest: Iterator[dict[str, Passed]] | None = None
+
+    def find(self, name: str, deadline: float) -> Passed | None:
+        """The newest passed run of the job `name`, or None; asks nothing past the deadline."""
+        with self._lock:
+            for jobs in self._known:
+                if name in jobs:
+                    return jobs[name]
+            if self._rest is None:
+                self._rest = self._listed(self._client.until(deadline))
+            for jobs in self._rest:
+                self._known.append(jobs)
+                if name in jobs:
+                    return jobs[name]
+        return None
+
+    def _listed(self, client: ReadClient) -> Iterator[dict[str, Passed]]:
+        """The passed jobs, by name, of one pipeline after the other. What fails is left out."""
+        for pipelines, most in (
+            (partial(self._of_branch, client), BRANCH_PIPELINES),
+            (partial(self._of_merge_request, client), MR_PIPELINES),
+        ):
+            with suppress(SourceError):
+                for pipeline in pipelines()[:most]:
+                    yield self._passed(client, pipeline)
+
+    def _of_branch(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+        project = f"/projects/{self._subject.project_id}"
+        mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
+        mr = client.one(mr_path, wire.MergeRequest, "the merge request")
+        query = {"ref": mr.target_branch, "status": "success"}
+        what = f"the pipelines of {mr.target_branch}"
+        path = f"{project}/pipelines"
+        return client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
+
+    def _of_merge_request(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+        """Those before the session's own, passed ones first."""
+        subject = self._subject
+        path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
+        what = "the merge request's pipelines"
+        listed = client.page(path, wire.Pipeline, what, 1, _LISTED).items
+        earlier = [each for each in listed if each.id < subject.pipeline_id]
+        return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
+
+    def _passed(self, client: ReadClient, pipeline: wire.Pipeline) -> dict[str, Passed]:
+        project = pipeline.project_id or self._subject.project_id
+        if project not in (self._subject.project_id, self._subject.pipeline_project_id):
+            return {}
+        path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
+        query = {"scope[]": "success"}
+        found = client.many(path, wire.Job, what, query, _JOB_PAGES).items
+        return {job.name: Passed(project, pipeline, job) for job in sorted(found, key=_by_id)}
+
+
+def _by_id(job: wire.Job) -> int:
+    return job.id

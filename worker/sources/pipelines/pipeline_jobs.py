@@ -1,0 +1,126 @@
+"""`gitlab_list_pipeline_jobs`: the jobs of a pipeline, all attempts, failed ones first."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.sources.api import wire
+from worker.sources.api.client import Listing
+from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.merge_request.details import pipeline_facts
+from worker.sources.pipelines.downstream import Descent
+from worker.sources.session_reader import Reader
+from worker.sources.survey.matrix import dimensions
+
+PAGES = 20
+"""Pages of 100 jobs."""
+
+
+class PipelineJobs(Arguments):
+    """Which pipeline."""
+
+    pipeline_id: int = Field(
+        default=0,
+        ge=0,
+        description="A pipeline of the merge request or of its target branch; 0: this session's.",
+    )
+
+
+def fetch(args: PipelineJobs, reader: Reader) -> RawDocument:
+    """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
+    number = args.pipeline_id or reader.subject.pipeline_id
+    path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
+    found = all_jobs(path, number, reader)
+    descent = Descent(reader, own=own)
+    downstream = descent.below(path, pipeline.id)
+    content = _told(pipeline, found.items) | present(downstream=downstream)
+    missing = [*_missing(pipeline, found, bool(downstream)), *descent.missing]
+    final = pipeline.status not in ("created", "pending", "running")
+    return RawDocument(content, "; ".join(missing), final)
+
+
+def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
+    """The jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
+    what = f"the jobs of pipeline {number}"
+    query = {"include_retried": "true"}
+    found = reader.client.many(f"{path}/jobs", wire.Job, what, query, PAGES)
+    reader.binding.learn_jobs(number, found.items)
+    return found
+
+
+def _told(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
+    retried = retried_ids(found)
+    runs = _runs(found)
+    jobs = sorted(found, key=lambda job: (_rank(job, retried), job.id))
+    return {
+        "pipeline": pipeline_facts(pipeline),
+        "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
+        "jobs": [_facts(job, job.id in retried, runs[job.name]) for job in jobs],
+    }
+
+
+def _runs(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
+    runs: dict[str, list[int]] = {}
+    for job in sorted(jobs, key=lambda job: job.id):
+        runs.setdefault(job.name, []).append(job.id)
+    return runs
+
+
+def retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
+    """The jobs that were run again: GitLab does not say so, but a newer one has their name."""
+    newest = {name: ids[-1] for name, ids in _runs(jobs).items()}
+    return frozenset(job.id for job in jobs if job.id != newest[job.name])
+
+
+def _rank(job: wire.Job, retried: frozenset[int]) -> int:
+    if job.status != "failed":
+        return 3
+    return 2 if job.id in retried else int(job.allow_failure)
+
+
+def _facts(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
+    attempt = f"{runs.index(job.id) + 1} of {len(runs)}" if len(runs) > 1 else None
+    return present(
+        id=job.id,
+        name=job.name,
+        **dimensions(job.name),
+        stage=job.stage,
+        status=job.status,
+        failure_reason=job.failure_reason,
+        allow_failure=job.allow_failure,
+        retried=retried,
+        attempt=attempt,
+        seconds=job.duration,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        runner=job.runner.description if job.runner else None,
+        tags=list(job.tag_list),
+        artifacts=any(file.file_type == "archive" for file in job.artifacts),
+        web_url=job.web_url,
+    )
+
+
+def _missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
+    if found.more:
+        return [f"jobs older than the newest {len(found.items)}"]
+    retried = retried_ids(found.items)
+    failed = [job for job in found.items if job.status == "failed" and job.id not in retried]
+    if pipeline.status != "failed" or failed or descended or pipeline.yaml_errors:
+        return []
+    return ["the failed job: GitLab shows none, nor a child pipeline that the read token may see"]
+
+
+PIPELINE_JOBS = SourceDef(
+    name="gitlab_list_pipeline_jobs",
+    description=(
+        "A pipeline and its jobs with id, stage, status and failure reason: failed ones first, "
+        "every attempt of a retried job. Shows errors in the CI configuration, and under "
+        "`downstream` the child and triggered pipelines with their failed jobs."
+    ),
+    args=PipelineJobs,
+    fetch=fetch,
+    note="the pipeline's jobs: which failed, why by GitLab's account, which were retried",
+)

@@ -1,0 +1,131 @@
+"""`gitlab_get_test_report`: what the pipeline's jobs reported of their tests, failed ones first."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.text.untrusted import visible
+from worker.sources.api import wire
+from worker.sources.base import RawDocument, SourceDef, present
+from worker.sources.session_reader import Reader
+
+MAX_CASES = 200
+"""Failed tests that are shown."""
+
+MAX_TEXT = 6000
+"""Characters of one test's output."""
+
+MAX_DEPTH = 20
+"""Levels of an output that was XML."""
+
+
+class TestReportOf(Arguments):
+    """Which pipeline."""
+
+    pipeline_id: int = Field(
+        default=0,
+        ge=0,
+        description="A pipeline of the merge request or of its target branch; 0: this session's.",
+    )
+
+
+def fetch(args: TestReportOf, reader: Reader) -> RawDocument:
+    """Counts of each suite, then the tests that failed or ended in an error, as JSON."""
+    number = args.pipeline_id or reader.subject.pipeline_id
+    what = f"the test report of pipeline {number}"
+    path, own = f"{reader.pipeline_project}/pipelines/{number}", True
+    if number != reader.subject.pipeline_id:
+        path, _, own = reader.find_pipeline(number, what)
+    found = reader.client.one(f"{path}/test_report", wire.TestReport, what)
+    report = found if own else _of_same_jobs(found, reader)
+    bad = list(_bad(report))
+    content = {
+        "total": present(**_counts(report), seconds=report.total_time),
+        "suites": [_suite(suite) for suite in report.test_suites],
+        "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
+    }
+    withheld = len(found.test_suites) - len(report.test_suites)
+    missing = [f"the tests of {withheld} jobs that the merge request does not have"] * bool(
+        withheld
+    )
+    missing += [_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
+    return RawDocument(content, "; ".join(filter(None, missing)))
+
+
+def _of_same_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
+    """What the jobs have reported whose names the merge request's pipelines have too."""
+    kept = tuple(each for each in report.test_suites if reader.binding.has_suite(each.name))
+    return report.model_copy(update={"test_suites": kept})
+
+
+def _bad(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite, wire.TestCase]]:
+    for wanted in ("failed", "error"):
+        for suite in report.test_suites:
+            yield from ((suite, case) for case in suite.test_cases if case.status == wanted)
+
+
+def _counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
+    return {
+        "tests": counted.total_count,
+        "passed": counted.success_count,
+        "failed": counted.failed_count,
+        "errors": counted.error_count,
+        "skipped": counted.skipped_count,
+    }
+
+
+def _suite(suite: wire.TestSuite) -> dict[str, Any]:
+    return present(job=suite.name, **_counts(suite), unreadable=suite.suite_error)
+
+
+def _case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
+    recent = case.recent_failures
+    return present(
+        job=suite.name,
+        name=case.name,
+        classname=case.classname,
+        file=case.file,
+        status=case.status,
+        seconds=case.execution_time,
+        failures_in_14_days=f"{recent.count} on {recent.base_branch}" if recent else None,
+        output=clipped(_text(case.system_output)),
+        stack_trace=clipped(case.stack_trace or ""),
+    )
+
+
+def _text(output: Any, depth: int = 0) -> str:
+    """GitLab gives text, or what its XML was made into: of that the texts, one below the other."""
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if isinstance(output, list):
+        return "\n".join(_text(item, depth + 1) for item in output) if depth < MAX_DEPTH else ""
+    return "" if output is None else str(output)
+
+
+def clipped(text: str) -> str:
+    """`text` without what is never seen; of a long one the two ends."""
+    text = visible(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters cut]\n{text[-half:]}"
+
+
+def _missing(report: wire.TestReport, bad: int) -> str:
+    if not report.test_suites:
+        return "no job of this pipeline has uploaded a test report that is still kept"
+    return f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
+
+
+TEST_REPORT = SourceDef(
+    name="gitlab_get_test_report",
+    description=(
+        "The test report of a pipeline: counts for each job, then each failed test with its "
+        "message, stack trace and how often it failed lately on the default branch."
+    ),
+    args=TestReportOf,
+    fetch=fetch,
+    note="failed tests with their messages, and whether they failed before (a hint at flakiness)",
+)

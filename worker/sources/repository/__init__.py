@@ -1,0 +1,1 @@
+"""The repository: files, tree, search, comparisons, CI configuration."""

@@ -1,0 +1,117 @@
+"""`gitlab_get_source_archive`: the whole repository as of a commit, for the sandbox."""
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, cast
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.errors import SourceError
+from worker.sources.base import RawDocument, SourceDef
+from worker.sources.files.packing import Budget, Packed, Pipe, inflated
+from worker.sources.repository.file import checked
+from worker.sources.session_reader import Reader
+
+MAX_ARCHIVE = 256 * 1024 * 1024
+SECONDS = 180.0
+_PIECE = 1 << 18
+
+_MAX_HEADER = 8 * 1024
+"""Bytes of an extended header, where a long name stands: some releases of Python search one in
+quadratic time."""
+
+_EXTENDED = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
+
+
+class SourceArchive(Arguments):
+    """As of when, and which part."""
+
+    ref: str = Field(
+        default="",
+        max_length=300,
+        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+    )
+    folder: str = Field(
+        default="", max_length=1000, description="Only this folder; empty for everything."
+    )
+
+
+def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
+    """A tar.gz, read from GitLab while it is written to the sandbox."""
+    ref = args.ref or reader.subject.sha
+    folder = checked(args.folder.strip("/")) if args.folder.strip("/") else ""
+    query = {"sha": ref} | ({"path": folder} if folder else {})
+    path = f"{reader.pipeline_project}/repository/archive.tar.gz"
+    what = f"the source archive at {ref}"
+
+    def files() -> Iterator[Packed]:
+        return members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
+
+    told = (
+        f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
+        "Unpack it: mkdir -p src && tar -xzf FILE -C src; its files are at the top, without a "
+        "folder around them.\n"
+    )
+    return RawDocument(told, files=files)
+
+
+def members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
+    """The regular files of a tar.gz without its top folder. Raises SourceError."""
+    budget = Budget(what)
+    pipe = Pipe(inflated(packed, budget, what))
+    with (
+        _explained(what),
+        tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|", tarinfo=_ShortHeader) as tar,
+    ):
+        for info in tar:
+            if not info.isreg() or info.issparse():
+                continue
+            budget.file()
+            content = tar.extractfile(info)
+            if content is not None:
+                name = info.name.partition("/")[2]
+                yield Packed(name, _pieces(content, what), bool(info.mode & 0o100))
+
+
+def _pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
+    with _explained(what):
+        while piece := content.read(_PIECE):
+            yield piece
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Whatever tarfile raises for a hostile or torn archive, as a SourceError."""
+    try:
+        yield
+    except (tarfile.TarError, OSError, EOFError, ValueError, ArithmeticError) as error:
+        raise SourceError(f"{what}: not a tar file: {error}") from error
+
+
+class _ShortHeader(tarfile.TarInfo):
+    """A member whose extended header is short."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_ShortHeader":
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and found.size > _MAX_HEADER:
+            raise tarfile.ReadError(f"a header over {_MAX_HEADER} bytes")
+        return found
+
+
+SOURCE_ARCHIVE = SourceDef(
+    name="gitlab_get_source_archive",
+    description=(
+        "The repository (or one folder) as of a commit, as a tar.gz file in the sandbox. GitLab "
+        "allows about 5 a minute: fetch it once."
+    ),
+    args=SourceArchive,
+    fetch=fetch,
+    note="the whole source in the sandbox, to search and to run what needs no network",
+    timeout=SECONDS,
+)

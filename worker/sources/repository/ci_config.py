@@ -1,0 +1,180 @@
+"""`gitlab_get_ci_config`: the CI configuration as GitLab sees it, includes merged, and its lint.
+
+GitLab resolves `include:` with the rights of whoever asks. Asked with the read token it would merge
+files of any project that the bot can see, so what comes from another project is withheld (law 2).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.text.untrusted import one_line
+from worker.errors import ArgumentError, SourceError
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound
+from worker.sources.base import RawDocument, SourceDef
+from worker.sources.repository import file
+from worker.sources.session_reader import Reader
+
+MAX_PROBLEMS = 100
+
+MAX_PROJECTS = 20
+"""Other projects that are looked up; of more includes than that, all is withheld."""
+
+DEFAULT_PATH = ".gitlab-ci.yml"
+
+_OF_NO_PROJECT = frozenset({"remote", "template"})
+
+
+class CiConfig(Arguments):
+    """As of when."""
+
+    ref: str = Field(
+        default="",
+        max_length=300,
+        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnFile:
+    """The configuration file that a project itself has, before anything is merged into it.
+
+    `data` is None where it has none.
+    """
+
+    project: str
+    path: str
+    data: bytes | None
+
+    def includes(self) -> bool:
+        """Whether it may include anything; if in doubt, yes. A key can be written with escapes."""
+        if self.data is None:
+            return self.path != DEFAULT_PATH
+        return any(mark in self.data for mark in (b"include", b"\\", b"\0"))
+
+
+def fetch(args: CiConfig, reader: Reader) -> RawDocument:
+    """The merged YAML under comment lines that say what is wrong with it, or the own file."""
+    ref = args.ref or reader.subject.sha
+    path = f"{reader.pipeline_project}/ci/lint"
+    what = f"the CI configuration at {ref}"
+    found = reader.client.one(path, wire.Lint, what, {"content_ref": ref})
+    foreign = has_foreign(found.includes or (), reader)
+    if foreign or not tells_includes(found):
+        own = _read_own_file(ref, reader)
+        if foreign or own.includes():
+            return _withheld(own, ref, found, reader)
+    return _merged(found)
+
+
+def _merged(found: wire.Lint) -> RawDocument:
+    problems = [f"error: {each}" for each in found.errors]
+    problems += [f"warning: {each}" for each in found.warnings]
+    head = [f"# valid: {str(found.valid).lower()}"]
+    head += [f"# {one_line(each, 2000)}" for each in problems[:MAX_PROBLEMS]]
+    missing = "" if found.merged_yaml else "the merged configuration: GitLab could not make it"
+    text = "\n".join([*head, found.merged_yaml or ""])
+    return RawDocument(text, missing)
+
+
+# ---------------------------------------------------------------------------------- other projects
+
+
+def tells_includes(found: wire.Lint) -> bool:
+    """Whether GitLab says of which files it speaks.
+
+    Where an include fails it lists none, and its errors may be about another project's file.
+    """
+    return found.includes is not None if found.valid else bool(found.includes)
+
+
+def has_foreign(includes: tuple[wire.Include, ...], reader: Reader) -> bool:
+    """Whether a file was merged of a project that this session may not read."""
+    owners = {_owner(each) for each in includes if each.type not in _OF_NO_PROJECT}
+    if None in owners or len(owners) > MAX_PROJECTS:
+        return True
+    return not all(reader.may_read_path(each) for each in owners if each is not None)
+
+
+def _owner(include: wire.Include) -> str | None:
+    """The path of the project that an included file is in; None if that cannot be told."""
+    match include.type:
+        case "file":
+            owner = include.extra.get("project")
+        case "local":
+            owner = include.context_project
+        case "component":
+            # HOST/GROUP/PROJECT/NAME@VERSION
+            owner = "/".join(include.location.partition("@")[0].split("/")[1:-1])
+        case _:
+            owner = None
+    return owner if isinstance(owner, str) and owner else None
+
+
+# ------------------------------------------------------------------------------------ the own file
+
+
+def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
+    """The file of the project that the pipeline ran in. Raises SourceError."""
+    what = "the project the pipeline ran in"
+    project = reader.client.one(reader.pipeline_project, wire.Project, what)
+    path = project.ci_config_path or DEFAULT_PATH
+    try:
+        blob = file.read_from(reader.subject.pipeline_project_id, reader, file.checked(path), ref)
+    except (ArgumentError, NotFound):
+        return _OwnFile(project.path_with_namespace, path, None)
+    return _OwnFile(project.path_with_namespace, path, blob.head)
+
+
+def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
+    """The own file under comment lines that say what is not shown, and why."""
+    asked = dict.fromkeys(_asked_for(found.includes or (), own.project))
+    head = [
+        "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
+        "# come from a project that is neither this merge request's nor listed by the operator in",
+        "# sources.also_read. Files of this project: read them with gitlab_get_file.",
+        *(f"# included: {one_line(each, 300)}" for each in islice(asked, MAX_PROBLEMS)),
+        *(f"# {one_line(each, 2000)}" for each in _pipeline_errors(ref, reader)),
+        f"# {one_line(own.path, 300)} as it stands:" if own.data is not None else "# no own file",
+    ]
+    text = "\n".join([*head, ""]).encode(errors="replace")
+    missing = "the merged configuration: it includes what this session may not read"
+    return RawDocument(text + (own.data or b""), missing)
+
+
+def _asked_for(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
+    """The includes that the project itself asks for: what foreign files include is not told."""
+    for each in includes:
+        if (each.context_project or "").lower() == project.lower():
+            owner = _owner(each)
+            yield f"{each.type} {each.location}" + (f" of {owner}" if owner else "")
+
+
+def _pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
+    """What GitLab told the pipeline's author: it was found with their rights, not the bot's."""
+    if ref != reader.subject.sha:
+        return
+    path = f"{reader.pipeline_project}/pipelines/{reader.subject.pipeline_id}"
+    try:
+        pipeline = reader.client.one(path, wire.Pipeline, "the pipeline")
+    except SourceError:
+        return
+    if pipeline.yaml_errors:
+        yield f"error: {pipeline.yaml_errors}"
+
+
+CI_CONFIG = SourceDef(
+    name="gitlab_get_ci_config",
+    description=(
+        "The merged CI configuration (all includes and extends in one YAML) as of the pipeline's "
+        "commit, headed by GitLab's own errors and warnings about it. Where it includes files of "
+        "projects that this session may not read: the project's own file."
+    ),
+    args=CiConfig,
+    fetch=fetch,
+    note="how a job is really defined, with all includes; errors of the configuration itself",
+)

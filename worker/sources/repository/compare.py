@@ -1,0 +1,70 @@
+"""`gitlab_compare`: what lies between two commits."""
+
+from contextlib import suppress
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.ports import Document
+from worker.core.text.untrusted import one_line
+from worker.sources.api import wire
+from worker.sources.api.client import NotFound
+from worker.sources.base import SourceDef
+from worker.sources.merge_request.diff import diff_document, fitting, left_out, rendered
+from worker.sources.session_reader import Reader
+
+MAX_COMMITS = 100
+
+
+class Compare(Arguments):
+    """Between what."""
+
+    old: str = Field(min_length=1, max_length=300, description="Branch, tag or commit.")
+    new: str = Field(
+        default="", max_length=300, description="The same; by default the pipeline's commit."
+    )
+    straight: bool = Field(
+        default=False, description="Old against new itself, not against their common ancestor."
+    )
+
+
+def fetch(args: Compare, reader: Reader) -> Document:
+    """The commits, a line for each file, then one unified diff."""
+    new = args.new or reader.subject.sha
+    query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
+    found = _compared(query, f"the comparison of {args.old} with {new}", reader)
+    shown, cut = fitting(found.diffs)
+    missing = left_out(cut)
+    if found.compare_timeout:
+        missing.append("part of the diff: GitLab gave up, it is too large")
+    if len(found.commits) > MAX_COMMITS:
+        missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
+    text = _commits(found.commits) + rendered(found.diffs, shown)
+    return diff_document(text, "; ".join(missing), reader)
+
+
+def _compared(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:
+    """Within one project: a fork has its parent's commits only as of its last update."""
+    *first, last = reader.projects
+    for project in first:
+        with suppress(NotFound):
+            return reader.client.one(f"{project}/repository/compare", wire.Comparison, what, query)
+    return reader.client.one(f"{last}/repository/compare", wire.Comparison, what, query)
+
+
+def _commits(commits: tuple[wire.Commit, ...]) -> str:
+    newest = commits[-MAX_COMMITS:][::-1]
+    lines = [f"{each.short_id} {one_line(each.title, 200)} ({each.author_name})" for each in newest]
+    return "\n".join([f"{len(commits)} commits, newest first", *lines, "", ""])
+
+
+COMPARE = SourceDef(
+    name="gitlab_compare",
+    description=(
+        "The commits and the unified diff between two branches, tags or commits, such as the "
+        "commit of the last green pipeline and this one."
+    ),
+    args=Compare,
+    fetch=fetch,
+    note="what changed between two commits, such as since the last green pipeline",
+)

@@ -1,0 +1,129 @@
+"""`gitlab_get_file`: one file of the repository at a commit."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import quote
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.ports import Document, DocumentKind
+from worker.core.text.preview_file import find_lines, preview_file
+from worker.core.text.redacted_values import assume_redacted
+from worker.errors import ArgumentError
+from worker.sources.api.client import Blob, NotFound
+from worker.sources.base import RawDocument, SourceDef, redacted_document
+from worker.sources.session_reader import Reader
+
+MAX_BYTES = 4 * 1024 * 1024
+
+BRIEF = 10
+"""Lines that are shown of a file that is only saved."""
+
+_SAMPLE = 8192  # bytes in which a file that is no text shows it
+_CUT = re.compile(r"\[\.\.\. \d+ bytes of this file are left out here \.\.\.\]")
+
+
+class File(Arguments):
+    """Which file, and as of when."""
+
+    path: str = Field(
+        min_length=1, max_length=1000, description="Path in the repository, like src/app.py."
+    )
+    ref: str = Field(
+        default="",
+        max_length=300,
+        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+    )
+    first_line: int = Field(
+        default=0, ge=0, description="Give only lines from this one on, each with its number."
+    )
+    last_line: int = Field(default=0, ge=0, description="Up to this one; 0: to the file's end.")
+
+
+def fetch(args: File, reader: Reader) -> Document:
+    """The file's bytes; of a large file its two ends. Of a range, its lines with their numbers."""
+    path = checked(args.path)
+    made = redacted_document(_read_whole(args, path, reader), reader.redact)
+    lines = known_lines(made)
+    if args.first_line or args.last_line:
+        return _range(args, made, lines)
+
+    def preview(limit: int, most: int | None = None) -> str:
+        named = find_lines(path, lines, reader.logs.error_text())
+        return preview_file(lines, named, limit, most)
+
+    if b"\0" in made.data[:_SAMPLE]:  # it is no text
+        return made
+    return replace(made, preview=preview, brief=lambda limit: preview(limit, BRIEF))
+
+
+def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
+    blob = _read(reader, path, args.ref or reader.subject.sha)
+    if not blob.dropped:
+        return RawDocument(blob.head)
+    mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
+    missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
+    return RawDocument(blob.head + mark + blob.tail, missing)
+
+
+def known_lines(document: Document) -> list[str]:
+    """The lines of a file as far as their numbers are known: up to where it was cut."""
+    lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
+    if document.missing:
+        cut = next((at for at, line in enumerate(lines) if _CUT.fullmatch(line)), len(lines))
+        return lines[:cut]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _range(args: File, whole: Document, lines: Sequence[str]) -> Document:
+    """Some lines of the redacted file: a secret of several lines is found in the whole alone."""
+    first, last = max(args.first_line, 1), args.last_line or len(lines)
+    if first > min(last, len(lines)):
+        raise ArgumentError(
+            f"first_line, last_line: there are no lines {first} to {last}: {args.path} has "
+            f"{len(lines)} lines" + (f" that are known ({whole.missing})" if whole.missing else "")
+        )
+    told = f"[{args.path}, {len(lines)} lines]\n"
+    chosen = enumerate(lines[first - 1 : last], first)
+    shown = "".join(f"{number}: {line}\n" for number, line in chosen)
+    return Document(assume_redacted((told + shown).encode()), DocumentKind.TEXT)
+
+
+def _read(reader: Reader, path: str, ref: str) -> Blob:
+    """From the project the pipeline ran in, else from the merge request's, where they differ."""
+    subject = reader.subject
+    try:
+        return read_from(subject.pipeline_project_id, reader, path, ref)
+    except NotFound:
+        if subject.pipeline_project_id == subject.project_id:
+            raise
+        return read_from(subject.project_id, reader, path, ref)
+
+
+def read_from(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
+    """A file of one project. Raises SourceError."""
+    url = f"/projects/{project_id}/repository/files/{quote(path, safe='')}/raw"
+    return reader.client.blob(url, f"the file {path} at {ref}", MAX_BYTES, {"ref": ref})
+
+
+def checked(path: str) -> str:
+    """`path`, if it stays where it is put in a URL. Raises ArgumentError."""
+    parts = path.split("/")
+    if {"", ".", ".."} & set(parts) or not path.isprintable():
+        raise ArgumentError(f"path: {path!r} is not the plain path of a file in the repository")
+    return path
+
+
+FILE = SourceDef(
+    name="gitlab_get_file",
+    description=(
+        "One file of the repository, by default as of the commit the pipeline ran on: all of it, "
+        "or a range of its lines with their numbers. Of a long file you see the lines near what "
+        "the failing jobs' logs name, of one that is saved ten."
+    ),
+    args=File,
+    fetch=fetch,
+    note="a file of the repository, such as .gitlab-ci.yml or the source a log points at",
+)

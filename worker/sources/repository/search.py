@@ -1,0 +1,52 @@
+"""`gitlab_search_code`: text in the repository's files."""
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.core.text.untrusted import visible
+from worker.sources.api import wire
+from worker.sources.base import RawDocument, SourceDef
+from worker.sources.session_reader import Reader
+
+PER_PAGE = 50
+
+
+class Search(Arguments):
+    """What, and as of when."""
+
+    text: str = Field(min_length=3, max_length=200, description="Words of the code; no regex.")
+    ref: str = Field(
+        default="",
+        max_length=300,
+        description="Branch or tag; by default the project's default branch.",
+    )
+
+
+def fetch(args: Search, reader: Reader) -> RawDocument:
+    """Each place with its lines, as grep shows them."""
+    query = {"scope": "blobs", "search": args.text} | ({"ref": args.ref} if args.ref else {})
+    path = f"{reader.target_project}/search"
+    what = f"the search for {args.text!r}"
+    found = reader.client.page(path, wire.SearchHit, what, 1, PER_PAGE, query)
+    text = "\n".join(map(_shown, found.items)) or "nothing found\n"
+    missing = f"all after the first {PER_PAGE} places" if found.more else ""
+    return RawDocument(text, missing)
+
+
+def _shown(hit: wire.SearchHit) -> str:
+    lines = visible(hit.data).rstrip("\n").split("\n")
+    return "".join(
+        f"{hit.path}:{number}: {line}\n" for number, line in enumerate(lines, hit.startline)
+    )
+
+
+SEARCH = SourceDef(
+    name="gitlab_search_code",
+    description=(
+        "Search the files of the merge request's project for a text, on one branch. For many or "
+        "exact searches fetch gitlab_get_source_archive into the sandbox and use ripgrep there."
+    ),
+    args=Search,
+    fetch=fetch,
+    note="where a name or message stands in the code",
+)

@@ -1,0 +1,64 @@
+"""`gitlab_list_files`: the files of the repository at a commit."""
+
+from contextlib import suppress
+
+from pydantic import Field
+
+from worker.arguments import Arguments
+from worker.sources.api import wire
+from worker.sources.api.client import Listing, NotFound
+from worker.sources.base import RawDocument, SourceDef
+from worker.sources.repository.file import checked
+from worker.sources.session_reader import Reader
+
+PAGES = 30
+"""Pages of 100 entries."""
+
+
+class Tree(Arguments):
+    """Which folder, and as of when."""
+
+    folder: str = Field(
+        default="", max_length=1000, description="A folder like src/app; empty for the top."
+    )
+    ref: str = Field(
+        default="",
+        max_length=300,
+        description="Branch, tag or commit; by default the commit the pipeline ran on.",
+    )
+    recursive: bool = Field(default=True, description="Folders in the folder too.")
+
+
+def fetch(args: Tree, reader: Reader) -> RawDocument:
+    """One path a line; a folder's ends with a slash."""
+    found = _listed(args, reader)
+    lines = [each.path + ("/" if each.type == "tree" else "") for each in found.items]
+    missing = f"everything after the first {len(lines)} entries" if found.more else ""
+    text = "".join(f"{line}\n" for line in lines)
+    return RawDocument(text, missing)
+
+
+def _listed(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
+    folder = checked(args.folder.strip("/")) if args.folder.strip("/") else ""
+    ref = args.ref or reader.subject.sha
+    query = {"ref": ref, "recursive": str(args.recursive).lower(), "path": folder}
+    what = f"the folder {folder or '/'} at {ref}"
+    *first, last = reader.projects
+    for project in first:
+        with suppress(NotFound):
+            return _of(project, query, what, reader)
+    return _of(last, query, what, reader)
+
+
+def _of(project: str, query: dict[str, str], what: str, reader: Reader) -> Listing[wire.TreeEntry]:
+    path = f"{project}/repository/tree"
+    return reader.client.many(path, wire.TreeEntry, what, query, PAGES)
+
+
+TREE = SourceDef(
+    name="gitlab_list_files",
+    description="The paths of the repository's files, one a line, by default as of the pipeline.",
+    args=Tree,
+    fetch=fetch,
+    note="which files the repository has, to find the path for gitlab_get_file",
+)

@@ -1,0 +1,132 @@
+"""What a source is given: GitLab, the session it is bound to, and its job logs."""
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from urllib.parse import quote
+
+from worker.core.conversation.context import Subject
+from worker.sources.api import wire
+from worker.sources.api.binding import Binding
+from worker.sources.api.client import NotFound, ReadClient
+from worker.sources.evidence import Evidence
+from worker.sources.host.audience import Audience, find_audience
+from worker.sources.job_logs.log_cache import JobLogs
+from worker.sources.job_logs.redactor import Redactions
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One session's view of GitLab.
+
+    `redact` cleans a document of secrets (law 12). `also` are globs of the project paths that the
+    operator lets every session read. `own` gives the ids of the bot's own users. `binding` tells
+    which pipelines and jobs are the session's to read, `audience` who will read its note.
+    `evidence` keeps what systems beside GitLab have said.
+    """
+
+    client: ReadClient
+    subject: Subject
+    redact: Redactions
+    logs: JobLogs
+    binding: Binding
+    audience: Callable[[], Audience]
+    also: tuple[str, ...] = ()
+    own: Callable[[], frozenset[int]] = field(default=frozenset)
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @classmethod
+    def open(
+        cls,
+        client: ReadClient,
+        subject: Subject,
+        redact: Callable[[bytes], bytes],
+        also: Sequence[str] = (),
+        own: Callable[[], frozenset[int]] = frozenset,
+    ) -> "Reader":
+        """A reader with an empty cache of logs."""
+        counted = Redactions(redact)
+        globs = tuple(glob.lower() for glob in also)
+        binding = Binding(client, subject)
+        logs = JobLogs(client, subject, counted, binding=binding)
+        audience = cache(partial(find_audience, client, subject))
+        return cls(client, subject, counted, logs, binding, audience, globs, own)
+
+    def until(self, deadline: float) -> "Reader":
+        """The same reader, that begins no request past `deadline` (monotonic seconds)."""
+        return replace(self, client=self.client.until(deadline))
+
+    @property
+    def merge_request(self) -> str:
+        """The API path of the session's merge request."""
+        return f"{self.target_project}/merge_requests/{self.subject.mr_iid}"
+
+    @property
+    def pipeline_project(self) -> str:
+        """The API path of the project the pipeline ran in: the fork, for a fork's."""
+        return f"/projects/{self.subject.pipeline_project_id}"
+
+    @property
+    def target_project(self) -> str:
+        """The API path of the merge request's project."""
+        return f"/projects/{self.subject.project_id}"
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The API paths of the session's projects, the pipeline's first: two for a fork's."""
+        return tuple(dict.fromkeys((self.pipeline_project, self.target_project)))
+
+    def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
+        """The API path of a pipeline, the pipeline, and whether it is the merge request's own.
+
+        Otherwise it is the target branch's: any other raises SourceError.
+        """
+        ids = dict.fromkeys((self.subject.pipeline_project_id, self.subject.project_id))
+        *first, last = ids
+        for project in first:
+            with suppress(NotFound):
+                return self._checked_pipeline(project, number, what)
+        return self._checked_pipeline(last, number, what)
+
+    def _checked_pipeline(
+        self, project: int, number: int, what: str
+    ) -> tuple[str, wire.Pipeline, bool]:
+        path = f"/projects/{project}/pipelines/{number}"
+        pipeline = self.client.one(path, wire.Pipeline, what)
+        return path, pipeline, self.binding.is_own(project, pipeline)
+
+    def may_read(self, project_id: int) -> bool:
+        """Whether the operator lets this session read a project. Raises SourceError.
+
+        Not one whose job logs the readers of the note could not open.
+        """
+        if self._is_own(project_id):
+            return True
+        if not self.also:
+            return False
+        what = f"project {project_id}"
+        return self._is_allowed(self.client.one(f"/projects/{project_id}", wire.Project, what))
+
+    def may_read_path(self, path: str) -> bool:
+        """The same for a project named by its path, however it is called now."""
+        if path.lower() == self.subject.project.lower():
+            return True
+        if not self.also and len(self.projects) == 1:
+            return False
+        where = f"/projects/{quote(path, safe='')}"
+        try:
+            project = self.client.one(where, wire.Project, f"project {path}")
+        except NotFound:
+            return False
+        return self._is_own(project.id) or self._is_allowed(project)
+
+    def _is_own(self, project_id: int) -> bool:
+        return project_id in (self.subject.project_id, self.subject.pipeline_project_id)
+
+    def _is_allowed(self, project: wire.Project) -> bool:
+        path = project.path_with_namespace.lower()
+        if not any(fnmatch.fnmatchcase(path, glob) for glob in self.also):
+            return False
+        return project.access.log_readers <= self.audience().readers

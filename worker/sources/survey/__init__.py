@@ -1,0 +1,1 @@
+"""What GitLab shows about failing jobs before a model is asked."""

@@ -1,0 +1,41 @@
+"""What the diff of a merge request has to do with a failure, as a fact."""
+
+from worker.core.failure.changed_files import Changed, added_lines, definitions, touches
+from worker.core.failure.facts import Change, Unknown
+from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs
+from worker.sources.api import wire
+from worker.sources.api.client import Listing
+
+
+def read_change(
+    error_text: str, project: str, diff: Listing[wire.DiffFile] | Unknown
+) -> Change | Unknown:
+    """The kinds of files that `diff` changes, and those of them that `error_text` tells of.
+
+    `error_text` is the lines of a log that tell of the failure; `project` the project's path.
+    """
+    if isinstance(diff, Unknown):
+        return diff
+    files, whole = diff.items, not diff.more
+    paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
+    touched = touches(error_text, [_changed(each) for each in files], project)
+    return Change(
+        files=len(files),
+        ci=tuple(path for path in paths if is_ci(path)),
+        dependencies=tuple(
+            each.new_path for each in files if changes_dependency(each.new_path, each.diff)
+        ),
+        only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
+        touches=tuple(each for each in touched if each.sure or each.tested),
+        whole=whole,
+    )
+
+
+def _changed(file: wire.DiffFile) -> Changed:
+    return Changed(
+        file.new_path,
+        file.old_path,
+        definitions(file.diff),
+        added_lines(file.diff),
+        file.new_file,
+    )

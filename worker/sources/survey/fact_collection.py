@@ -1,0 +1,380 @@
+"""Collects what GitLab shows about failing jobs, within its bounds in requests and logs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+from worker.core.failure.changed_files import MAX_TEXT
+from worker.core.failure.facts import Facts, Run, Target, Unknown
+from worker.core.failure.jobs import Failing, Group
+from worker.core.logs.error_lines import error_lines
+from worker.sources.api import wire
+from worker.sources.api.client import Listing
+from worker.sources.pipelines.downstream_jobs import BEYOND, project_of, shown, started, trigger_of
+from worker.sources.pipelines.pipeline_jobs import all_jobs
+from worker.sources.session_reader import Reader
+from worker.sources.survey.change import read_change
+from worker.sources.survey.compared_logs import key_of, read_errors, read_own_errors
+from worker.sources.survey.compared_pipelines import find_pipelines, known
+from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.merged_commits import find_carriers
+from worker.sources.survey.nearby_pipelines import OF_MR, Around
+
+LOGS = 8
+"""Logs of other runs that are read."""
+
+RETRIED = 2
+"""Logs of other jobs of the pipeline that failed and then passed."""
+
+NAMED = 3
+"""Errors that a comparison names."""
+
+FAILED = 3
+"""Of the target branch's older pipelines, the newest failed ones that are looked into."""
+
+_NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
+
+T = TypeVar("T")
+Diff = Listing[wire.DiffFile] | Unknown
+"""The files that the merge request changes."""
+
+
+class Collection:
+    """One round of reading, many requests at a time. Needs groups that have jobs."""
+
+    def __init__(
+        self, reader: Reader, pool: ThreadPoolExecutor, failing: Sequence[Group], diff: Diff
+    ) -> None:
+        self._reader, self._pool, self._failing, self._diff = reader, pool, failing, diff
+        self._listed: dict[int, wire.Job] = {}
+        self._jobs: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
+        self._errors: dict[int, frozenset[str]] = {}
+        self._words: dict[str, str] = {}
+
+    def facts(self) -> list[Facts]:
+        """The facts, in the order of what fails."""
+        near = find_pipelines(self._reader, self._pool)
+        wanted = [near.own, *near.aside]
+        for each in (near.attempts, near.target, near.earlier, near.elsewhere):
+            wanted += () if isinstance(each, Unknown) else each
+        pipelines = list({each.id: each for each in wanted}.values())
+        self._read_jobs(pipelines)
+        self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
+        self._listed = {job.id: job for job in self._all(near.own)}
+        near = self._further_back(near)
+        self._read_logs(near)
+        found = [self._told(each, near) for each in self._failing]
+        if not (broken := self._broken_since(found, near)):
+            return found
+        near = self._without_carriers(near, broken)
+        return [self._told(each, near) for each in self._failing]
+
+    def _broken_since(self, found: Sequence[Facts], near: Around) -> str:
+        """The newest commit of the target that fails so and is not the one under the change."""
+        failed = (
+            run.sha
+            for made in found
+            if isinstance(made.target, Target)
+            for run in made.target.runs
+            if made.same(run) and run.sha != near.base
+        )
+        return next(failed, "")
+
+    def _without_carriers(self, near: Around, newest: str) -> Around:
+        """Without the target's pipelines that ran with the change, as far as that can be known."""
+        carriers = known(lambda: find_carriers(newest, near.base, self._reader))
+        if isinstance(carriers, Unknown) or not carriers:
+            return near
+        target = _items(near.target)
+        left = [each for each in target if each.sha not in carriers]
+        recent = [each for each in target[: near.recent] if each.sha not in carriers]
+        return replace(near, target=left, recent=len(recent))
+
+    def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        read = self._pool.map(lambda each: known(lambda: self._jobs_of(each)), pipelines)
+        self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
+
+    def _further_back(self, near: Around) -> Around:
+        """With the target's pipelines back to the last in which a job failed that fails here and
+        did not run in the newest ones; as it is where there is no such one."""
+        recent = _items(near.target)[: near.recent]
+        ran = {job.name for each in recent for job in self._named(each) if _is_finished(job)}
+        names = {self._name(group) for group in self._failing} - ran
+        failed = [each for each in near.older if each.status == "failed"][:FAILED]
+        if not names or not failed:
+            return near
+        self._read_jobs([each for each in failed if each.id not in self._jobs])
+        found = [
+            each
+            for each in failed
+            if any(job.name in names and job.status == "failed" for job in self._named(each))
+        ]
+        between = [each for each in near.older if found and each.id >= found[0].id]
+        if not between:
+            return near
+        self._read_jobs([each for each in between if each.id not in self._jobs])
+        target = {each.id: each for each in (*recent, *between, *_items(near.target))}
+        return replace(near, target=list(target.values()), recent=len(recent) + len(between))
+
+    def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
+        """Add the jobs behind the trigger jobs, where one of them fails here."""
+        listed = self._jobs[own.id]
+        foreign = self._ours() - {job.id for job in _items(listed)}
+        if isinstance(listed, Unknown) or not foreign:
+            return
+        behind = _items(started(own, self._reader))
+        triggers = {trigger_of(job) for job in behind if job.id in foreign}
+        if not triggers:
+            return
+        more = self._pool.map(lambda each: started(each, self._reader, triggers), others)
+        found = zip([own, *others], [behind, *more], strict=True)
+        self._behind = {each.id: jobs for each, jobs in found}
+
+    def _ours(self) -> set[int]:
+        return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
+
+    def _jobs_of(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
+        path = f"/projects/{project_of(pipeline, self._reader)}/pipelines/{pipeline.id}"
+        return all_jobs(path, pipeline.id, self._reader).items
+
+    # ------------------------------------------------------------------------------------- logs
+
+    def _read_logs(self, near: Around) -> None:
+        """The errors of the runs that failed, in the order of what they can prove."""
+        target = _items(near.target)
+        based = [each for each in target if each.sha == near.base]
+        order = [*_items(near.attempts), *target[:1], *based, *target, *_items(near.elsewhere)]
+        order += _items(near.earlier)
+        pipelines = list({each.id: each for each in order}.values())
+        firsts, ours = set(map(self._name, self._failing)), self._ours()
+        failed = {
+            job.id: (job, job.pipeline or pipeline)
+            for pipeline in pipelines
+            for job in self._named(pipeline)
+            if job.status == "failed" and job.id not in ours
+        }
+        wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
+        retried = [(job, near.own) for job, _ in self._recovered(near.own)][:RETRIED]
+        listed = [
+            job for group in self._failing for job in group.jobs if job.job_id in self._listed
+        ]
+        read = [self._listed[job.job_id] for job in listed if job.read]
+        found = read_errors([*wanted, *retried], self._reader, self._pool)
+        own = read_own_errors(read, self._reader, self._pool)
+        self._errors |= {job_id: frozenset(each) for job_id, each in (found | own).items()}
+        self._words |= {normal: words for each in own.values() for normal, words in each.items()}
+        self._assume_alike([near.own, *pipelines])
+
+    def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
+        """Of jobs with one error that fail together elsewhere too, not every log is read: what was
+        not counts as what the first of them failed with there."""
+        for group in self._failing:
+            names = list(dict.fromkeys(map(self._name_of, group.jobs)))
+            for pipeline in pipelines if len(names) > 1 else ():
+                runs = {
+                    job.name: job for job in sorted(self._all(pipeline), key=lambda job: job.id)
+                }
+                first = runs.get(names[0])
+                for name in names[1:] if first else ():
+                    job = runs.get(name)
+                    if first and job and job.status == first.status == "failed":
+                        self._errors.setdefault(job.id, self._errors.get(first.id, frozenset()))
+
+    def _recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
+        """Of each other job of the pipeline that passed in the end, the last failure before."""
+        names = set(map(self._name, self._failing))
+        jobs = sorted(_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
+        newest = {job.name: job for job in jobs}
+        failed = {job.name: job for job in jobs if job.status == "failed"}
+        for name, passed in newest.items():
+            if passed.status == "success" and name in failed and name not in names:
+                yield failed[name], passed
+
+    def _named(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
+        """The pipeline's runs of jobs that fail here, newest first."""
+        names = {self._name_of(job) for group in self._failing for job in group.jobs}
+        jobs = sorted(self._all(pipeline), key=lambda job: -job.id)
+        return (job for job in jobs if job.name in names)
+
+    def _all(self, pipeline: wire.Pipeline) -> list[wire.Job]:
+        """The pipeline's jobs, and those behind its trigger jobs, as far as they were read."""
+        read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
+        return [job for jobs in read for job in _items(jobs)]
+
+    def _name(self, group: Group) -> str:
+        return self._name_of(group.jobs[0])
+
+    def _name_of(self, job: Failing) -> str:
+        """The job's name as GitLab has it: a survey's is cleaned."""
+        return self._listed[job.job_id].name if job.job_id in self._listed else job.name
+
+    # -------------------------------------------------------------------------------------- facts
+
+    def _told(self, group: Group, near: Around) -> Facts:
+        own = self._listed
+        runs = [
+            _failing(job, self._key(job.job_id), own.get(job.job_id), near.own)
+            for job in group.jobs
+        ]
+        made = Facts(self._name(group), runs[0], tuple(runs[1:]))
+        project = self._reader.subject.project
+        change = read_change(self._error_text(group), project, self._diff)
+        rest = tuple(
+            replace(self._compared(Facts(name, run), near), name=shown(name), change=change)
+            for name, run in zip(map(self._name_of, group.jobs[1:]), runs[1:], strict=True)
+        )
+        made = self._looked_into(self._compared(made, near), group, near)
+        return replace(made, name=shown(made.name), change=change, rest=rest)
+
+    def _key(self, job_id: int) -> str:
+        return key_of(self._errors.get(job_id, frozenset()))
+
+    def _looked_into(self, made: Facts, group: Group, near: Around) -> Facts:
+        """What the pipeline itself and the job's own log tell."""
+        first, recovered = group.jobs[0], []
+        for failed, passed in self._recovered(near.own):
+            run = self._run(failed, near.own, made.run)
+            if made.same(run):
+                named = replace(run, place=failed.name)
+                recovered.append((named, self._run(passed, near.own, made.run)))
+        made = replace(
+            made,
+            siblings=tuple(self._siblings(made, near.own)),
+            recovered=tuple(recovered),
+            errors=len(self._errors.get(first.job_id, ())),
+        )
+        if not first.read or first.job_id not in self._listed:
+            return made
+        log = self._reader.logs.log(first.job_id)
+        return replace(
+            made, last_pass=log.last_pass(), cut=log.told_cut(self._listed[first.job_id].duration)
+        )
+
+    def _siblings(self, made: Facts, own: wire.Pipeline) -> Iterator[Run]:
+        """The newest runs of the other jobs of the same matrix, by their names."""
+        group = dimensions(made.name).get("group")
+        newest = {job.name: job for job in sorted(self._all(own), key=lambda job: job.id)}
+        for name, job in sorted(newest.items()):
+            if group and name != made.name and dimensions(name).get("group") == group:
+                yield replace(self._run(job, own, made.run), place=name)
+
+    def _compared(self, made: Facts, near: Around) -> Facts:
+        if made.run.job_id not in self._listed:
+            jobs = self._jobs[near.own.id]
+            why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
+            return replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
+        ours = {run.job_id for run in made.jobs}
+        attempts = self._runs(made, near.attempts)
+        aside = self._runs(made, near.aside)
+        elsewhere = self._runs(made, near.elsewhere)
+        return replace(
+            made,
+            attempts=attempts
+            if isinstance(attempts, Unknown)
+            else tuple(each for each in attempts if each.job_id not in ours),
+            aside=() if isinstance(aside, Unknown) else aside,
+            earlier=self._runs(made, near.earlier),
+            elsewhere=elsewhere
+            if isinstance(elsewhere, Unknown)
+            else tuple(each for each in elsewhere if made.same(each)),
+            target=self._target(made, near),
+        )
+
+    def _target(self, made: Facts, near: Around) -> Target | Unknown:
+        runs = self._runs(made, near.target)
+        if isinstance(runs, Unknown):
+            return runs
+        target, read = _items(near.target), self._read_of(made.name)
+        unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
+        moved = near.base in {each.sha for each in target} and target[0].sha != near.base
+        gap = len(target) > near.recent
+        found = Target(near.branch, runs, len(target), near.base, moved, gap, len(unread))
+        newest = found.at_newest_commit
+        first = min((each.pipeline_id for each in newest), default=0)
+        recent = {each.id for each in target[: near.recent]}
+        hidden = any(each.id > first or each.sha == newest[0].sha for each in unread if newest)
+        seen = not newest or any(each.pipeline_id in recent for each in newest)
+        return replace(found, hidden=hidden or not seen)
+
+    def _read_of(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
+        """The jobs of pipelines among which a job of this name is."""
+        return self._behind if BEYOND in name else self._jobs
+
+    def _runs(
+        self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
+    ) -> tuple[Run, ...] | Unknown:
+        """The runs of the job, newest pipeline first; unknown if there is none in what was read
+        and not all was."""
+        if isinstance(pipelines, Unknown):
+            return pipelines
+        read = self._read_of(made.name)
+        unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
+        runs = tuple(
+            self._run(job, each, made.run)
+            for each in pipelines
+            for job in self._named(each)
+            if job.name == made.name
+        )
+        return unread[0] if unread and not runs else runs
+
+    def _run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
+        of_mr = OF_MR.match(pipeline.ref)
+        wanted = self._errors.get(ours.job_id, frozenset())
+        found = self._errors.get(job.id, frozenset())
+        lacked = wanted - found if wanted & found else frozenset()
+        return Run(
+            job_id=job.id,
+            pipeline_id=pipeline.id,
+            status=job.status,
+            sha=pipeline.sha,
+            reason=(job.failure_reason or "") if job.status == "failed" else "",
+            error=self._error(job.id, ours),
+            url=job.web_url,
+            at=job.started_at or pipeline.created_at or "",
+            place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
+            source=pipeline.source,
+            started=job.started_at is not None,
+            shared=len(wanted & found) if lacked else 0,
+            lacked=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
+        )
+
+    def _error(self, job_id: int, ours: Run) -> str:
+        """The key of what a run failed with: ours, if it failed with all that our run did.
+
+        One that fails there with less does not explain what is new here.
+        """
+        wanted = self._errors.get(ours.job_id, frozenset())
+        found = self._errors.get(job_id, frozenset())
+        return ours.error if wanted and wanted <= found else key_of(found)
+
+    def _error_text(self, group: Group) -> str:
+        """The lines of the log that tell of the failure, as far as it was read."""
+        first = group.jobs[0]
+        log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
+        return error_lines(f"{group.text}\n{log.preview(MAX_TEXT) if log else first.excerpt}")
+
+
+def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
+    """A failing job as a run; of one that its pipeline does not list, less is known."""
+    return Run(
+        job_id=job.job_id,
+        pipeline_id=pipeline.id if listed else 0,
+        status="failed",
+        sha=pipeline.sha,
+        reason=job.reason,
+        error=error,
+        url=job.url,
+        at=(listed.started_at if listed else "") or pipeline.created_at or "",
+        source=pipeline.source,
+        started=listed is None or listed.started_at is not None,
+    )
+
+
+def _is_finished(job: wire.Job) -> bool:
+    return job.status in ("success", "failed")
+
+
+def _items(found: Sequence[T] | Unknown) -> Sequence[T]:
+    return () if isinstance(found, Unknown) else found

@@ -1,0 +1,90 @@
+"""What GitLab shows about failing jobs beside their logs: the facts that `core.verdict` rules by.
+
+Bounded in requests, logs and seconds. What cannot be read is a fact that is not known, with its
+reason; nothing here raises.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.facts import Facts, Run, Unknown
+from worker.core.failure.jobs import Group
+from worker.core.failure.verdict import Ruling, ruled
+from worker.sources.merge_request.diff import changed_files
+from worker.sources.session_reader import Reader
+from worker.sources.survey.compared_pipelines import known
+from worker.sources.survey.fact_collection import Collection, Diff
+
+SECONDS = 20.0
+"""After these no request is begun."""
+
+GRACE = 5.0
+"""Seconds after that in which those that are under way may end."""
+
+
+DIFF_PAGES = 25
+"""Pages of twenty changed files that are read."""
+
+WORKERS = 6
+
+
+def read_diff(reader: Reader) -> Diff:
+    """The files that the merge request changes, or why they are not known. Raises nothing."""
+    return known(lambda: changed_files(reader, DIFF_PAGES))
+
+
+def with_facts(
+    groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = SECONDS
+) -> tuple[Group, ...]:
+    """The groups with what the record says of each. Raises nothing."""
+    found = iter(facts(groups, reader, diff, seconds))
+
+    return tuple(
+        replace(group, ruling=_ruling(made))
+        if _is_recorded(group) and (made := next(found, None))
+        else group
+        for group in groups
+    )
+
+
+def _ruling(made: Facts) -> Ruling:
+    ruling = ruled(made)
+    return replace(ruling, record=tuple(recorded(made, ruling.hard)))
+
+
+def facts(
+    groups: Sequence[Group],
+    reader: Reader,
+    diff: Diff,
+    seconds: float = SECONDS,
+    grace: float = GRACE,
+) -> list[Facts]:
+    """What is known of each group of GitLab's jobs. Raises nothing."""
+    failing = [group for group in groups if _is_recorded(group)]
+    if not failing:
+        return []
+    bounded = reader.until(time.monotonic() + seconds)
+    pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
+    try:
+        made = pool.submit(Collection(bounded, pool, failing, diff).facts)
+        return made.result(max(0.0, seconds) + grace)
+    except TimeoutError:
+        return [_unread(group) for group in failing]
+    finally:
+        # A request that hangs is left behind: it has a time-out of its own.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_recorded(group: Group) -> bool:
+    """Whether GitLab knows more of it than that it failed."""
+    return bool(group.jobs) and not group.external
+
+
+def _unread(group: Group) -> Facts:
+    why = Unknown("GitLab took too long")
+    job = group.jobs[0]
+    run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)
+    return Facts(job.name, run, (), why, (), why, why, why, why)

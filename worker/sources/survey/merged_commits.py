@@ -1,0 +1,40 @@
+"""Which commits of the target branch carry the change already: picked, squashed, merged otherwise.
+
+A pipeline of such a commit did not run without the change.
+"""
+
+import re
+from collections.abc import Sequence
+
+from worker.sources.api import wire
+from worker.sources.session_reader import Reader
+
+LISTED = 100
+"""Commits of either that are looked at."""
+
+_PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
+
+
+def find_carriers(newest: str, base: str, reader: Reader) -> frozenset[str]:
+    """The target's commits from `newest` down to the first that is one of the change's: by its
+    title, or by the commit that it says it was picked from. Those after `base` are looked at.
+
+    Raises SourceError.
+    """
+    path, what = f"{reader.merge_request}/commits", "the commits"
+    ours = reader.client.page(path, wire.Commit, what, 1, LISTED).items
+    path, query = f"{reader.target_project}/repository/commits", {"ref_name": newest}
+    what = "the target branch's commits"
+    theirs = reader.client.page(path, wire.Commit, what, 1, LISTED, query).items
+    shas = [each.id for each in theirs]
+    since = theirs[: shas.index(base)] if base in shas else theirs
+    carrying = [at for at, each in enumerate(since) if _is_one_of(each, ours)]
+    return frozenset(shas[: carrying[-1] + 1]) if carrying else frozenset()
+
+
+def _is_one_of(commit: wire.Commit, ours: Sequence[wire.Commit]) -> bool:
+    picked = _PICKED.search((commit.message or "")[-2000:])
+    return any(
+        (commit.title and commit.title == each.title) or (picked and each.id.startswith(picked[1]))
+        for each in ours
+    )

@@ -1,0 +1,122 @@
+"""Which pipelines a failing one is compared with. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from worker.core.failure.facts import Unknown
+from worker.sources.api import wire
+
+BEFORE = 2
+AGAIN = 6
+ON_TARGET = 6
+BASED = 3
+ASIDE = 3
+ELSEWHERE = 4
+"""Pipelines looked into: a request for each."""
+
+LISTED = 100
+"""Pipelines of the target branch that are listed, one after the other."""
+
+OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
+"""The ref of a merge request's own pipeline: its number, and what it ran on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The pipelines whose jobs are compared with; each list newest first.
+
+    Of `target` the first `recent` are its newest; `older` are the next after those.
+    """
+
+    own: wire.Pipeline
+    attempts: Sequence[wire.Pipeline] | Unknown
+    aside: Sequence[wire.Pipeline]
+    earlier: Sequence[wire.Pipeline] | Unknown
+    target: Sequence[wire.Pipeline] | Unknown
+    elsewhere: Sequence[wire.Pipeline] | Unknown
+    branch: str = ""
+    base: str = ""
+    recent: int = 0
+    older: Sequence[wire.Pipeline] = ()
+
+
+def around(
+    own: wire.Pipeline,
+    mr: wire.MergeRequest | Unknown,
+    listed: Sequence[wire.Pipeline] | Unknown,
+    target: Sequence[wire.Pipeline] | Unknown,
+    failed: Sequence[wire.Pipeline] | Unknown,
+) -> Around:
+    """The pipelines worth a look, of those that GitLab lists; `own` is the session's."""
+    known = () if isinstance(listed, Unknown) else listed
+    same = [each for each in known if each.sha == own.sha and each.id != own.id]
+    alike = [each for each in same if _kind(each) == _kind(own)]
+    shas = {own.sha, *(each.sha for each in known)}
+    without = [] if isinstance(target, Unknown) else _ran_without(target, shas)
+    base = _base(own, mr, without)
+    recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
+    based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
+    return Around(
+        own=own,
+        attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
+        aside=[each for each in same if each not in alike][:ASIDE],
+        earlier=listed if isinstance(listed, Unknown) else _one_each(known, own)[:BEFORE],
+        target=target if isinstance(target, Unknown) else [*recent, *based],
+        elsewhere=failed if isinstance(failed, Unknown) else _others(failed, own, mr, shas),
+        branch="" if isinstance(mr, Unknown) else mr.target_branch,
+        base=base,
+        recent=len(recent),
+        older=older,
+    )
+
+
+def _kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
+    """What decides a pipeline's variables and rules: where it ran, on what, and why."""
+    return pipeline.project_id, pipeline.ref, pipeline.source
+
+
+def _ran_without(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
+    """The pipelines that ran without the change: a branch can be where the commits went to."""
+    return [each for each in target if each.sha not in shas]
+
+
+def _one_each(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
+    """The newest pipeline of each earlier commit."""
+    older = (each for each in known if each.id < own.id and each.sha != own.sha)
+    newest: dict[str, wire.Pipeline] = {}
+    for each in sorted(older, key=lambda each: -each.id):
+        newest.setdefault(each.sha, each)
+    return list(newest.values())
+
+
+def _others(
+    failed: Sequence[wire.Pipeline],
+    own: wire.Pipeline,
+    mr: wire.MergeRequest | Unknown,
+    shas: set[str],
+) -> list[wire.Pipeline]:
+    """The newest failed pipeline of each other merge request or branch."""
+    ours = {own.ref, *(() if isinstance(mr, Unknown) else (mr.source_branch, mr.target_branch))}
+    iid = None if isinstance(mr, Unknown) else str(mr.iid)
+    newest: dict[str, wire.Pipeline] = {}
+    for each in failed:
+        of_mr = OF_MR.match(each.ref)
+        if each.ref not in ours and each.sha not in shas and (not of_mr or of_mr[1] != iid):
+            newest.setdefault(f"!{of_mr[1]}" if of_mr else each.ref, each)
+    return list(newest.values())[:ELSEWHERE]
+
+
+def _base(
+    own: wire.Pipeline, mr: wire.MergeRequest | Unknown, target: Sequence[wire.Pipeline]
+) -> str:
+    """The target branch's commit that the pipeline is built on.
+
+    A merged-results pipeline is built on the branch as it was then, not on the merge base.
+    """
+    kind = OF_MR.match(own.ref)
+    if kind and kind[2] in ("merge", "train"):
+        return next((each.sha for each in target if each.id < own.id), "")
+    if isinstance(mr, Unknown) or mr.diff_refs is None:
+        return ""
+    return mr.diff_refs.base_sha or ""

@@ -1,0 +1,1 @@
+"""Test requests of Testing Farm."""

@@ -1,0 +1,169 @@
+"""JUnit/xUnit XML, hostile: the failed tests and the counts, read as it comes, without a DTD.
+
+Testing Farm's own dialect too: there the outcome is the attribute `result` of a test or a suite,
+and `<logs>` name the files that each has left.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from worker.core.text.untrusted import visible
+from worker.errors import SourceError
+from worker.sources.base import present
+
+MAX_CASES = 200
+MAX_TEXT = 4000
+MAX_LOGS = 12
+"""Files that are named of one test or suite."""
+
+MAX_DEPTH = 50
+MAX_ELEMENTS = 1_000_000
+MAX_MARKUP = 512 * 1024
+"""Bytes of one tag with its attributes, or of one comment.
+
+The parser reads an unfinished one anew with each piece that it is fed.
+"""
+
+ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252")
+"""What a report may say that it is written in. Python has codecs that no XML is."""
+
+_PIECE = 64 * 1024
+_OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
+_RESULTS = {
+    "failed": "failed",
+    "fail": "failed",
+    "error": "error",
+    "undefined": "error",
+    "skipped": "skipped",
+    "skip": "skipped",
+}
+
+
+class _Forbidden(Exception):
+    """What no test report needs: entities, an odd encoding, an absurd depth or size."""
+
+
+@dataclass(slots=True)
+class Case:
+    """One test that did not pass, or a suite (its `name` is "") whose tests did not even run.
+
+    `logs` are the addresses of the files that it has left.
+    """
+
+    suite: str
+    name: str
+    classname: str = ""
+    status: str = "passed"
+    message: str = ""
+    text: list[str] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, object]:
+        """For the model, without the files."""
+        return present(
+            suite=self.suite,
+            name=self.name,
+            classname=self.classname,
+            status=self.status,
+            message=visible(self.message)[:MAX_TEXT],
+            output=visible("".join(self.text)).strip()[:MAX_TEXT],
+        )
+
+
+class Report:
+    """Fed with XML piece by piece; `counts` and `bad` are what it has found."""
+
+    def __init__(self) -> None:
+        self.counts = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
+        self.bad: list[Case] = []
+        self._suites: list[tuple[Case, int]] = []
+        self._path: list[str] = []
+        self._case: Case | None = None
+        self._kept = 0
+        self._elements = 0
+        self._parser = ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.XmlDeclHandler = _check_encoding
+        self._parser.StartDoctypeDeclHandler = _refuse_dtd
+
+    def read(self, chunks: Iterable[bytes], what: str) -> "Report":
+        """All of it. Raises SourceError for what is no XML, or more than XML should be."""
+        fed = 0
+        try:
+            for piece in _pieces(chunks):
+                self._parser.Parse(piece, False)
+                fed += len(piece)
+                if fed - self._parser.CurrentByteIndex > MAX_MARKUP:
+                    raise _Forbidden(f"a tag or comment over {MAX_MARKUP} bytes")
+            self._parser.Parse(b"", True)
+        except (ExpatError, _Forbidden) as error:
+            raise SourceError(f"{what}: not a usable XML report: {error}") from error
+        return self
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._path.append(name)
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS:
+            raise _Forbidden(f"more than {MAX_ELEMENTS} elements")
+        if len(self._path) > MAX_DEPTH:
+            raise _Forbidden(f"deeper than {MAX_DEPTH} elements")
+        status = _RESULTS.get(attributes.get("result", "").lower(), "passed")
+        if name == "testsuite":
+            suite = Case(attributes.get("name", "")[:500], "", status=status)
+            self._suites.append((suite, len(self.bad)))
+        elif name == "testcase":
+            within = self._suites[-1][0].suite if self._suites else ""
+            name, of = attributes.get("name", ""), attributes.get("classname", "")
+            self._case = Case(within, name[:500], of[:500], status)
+            self._kept = 0
+        elif name == "log":
+            self._add_log(attributes.get("href", ""))
+        elif self._case and name in _OUTCOMES:
+            if self._case.status == "passed":
+                self._case.status = _OUTCOMES[name]
+            self._case.message = self._case.message or attributes.get("message", "")[:MAX_TEXT]
+
+    def _add_log(self, address: str) -> None:
+        owner = self._case or (self._suites[-1][0] if self._suites else None)
+        if owner and address and len(owner.logs) < MAX_LOGS:
+            owner.logs.append(address[:1000])
+
+    def _end(self, name: str) -> None:
+        self._path.pop()
+        if name == "testsuite":
+            suite, bad_before = self._suites.pop()
+            if len(self.bad) == bad_before:  # it has failed before its tests
+                self._add(suite)
+        elif name == "testcase" and self._case:
+            self.counts[self._case.status] += 1
+            self._add(self._case)
+            self._case = None
+
+    def _add(self, case: Case) -> None:
+        if case.status in ("failed", "error") and len(self.bad) < MAX_CASES:
+            self.bad.append(case)
+
+    def _characters(self, data: str) -> None:
+        said = self._path[-1] in ("failure", "error", "note")
+        if self._case and said and self._kept < MAX_TEXT:
+            self._case.text.append(data[: MAX_TEXT - self._kept])
+            self._kept += len(data)
+
+
+def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for at in range(0, len(chunk), _PIECE):
+            yield chunk[at : at + _PIECE]
+
+
+def _check_encoding(version: str, encoding: str | None, standalone: int) -> None:
+    if encoding is not None and encoding.lower() not in ENCODINGS:
+        raise _Forbidden(f"its encoding {encoding[:40]!r} is none of {', '.join(ENCODINGS)}")
+
+
+def _refuse_dtd(*declaration: object) -> None:
+    raise _Forbidden("it declares entities, or could: it has a document type")

@@ -1,0 +1,154 @@
+"""What a project, and all together, have cost in a day of UTC, and whether there is anything left.
+
+spend/{project_id}/{YYYY-MM-DD}.json     dollars by turn, so that a turn told of twice counts once
+spend/0/{YYYY-MM-DD}.json                the same of all projects: none has the number 0
+
+Turns that are at work count when they end, so that a day may end above its cap by what was begun
+below it. What cannot be priced counts nothing.
+"""
+
+import json
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from worker.core.ports import Clock
+from worker.core.ports.records import RECORD, Records
+from worker.errors import StoreError
+
+log = logging.getLogger("sandpiper.budget")
+
+FOLDER = "spend/"
+MOST_TURNS = 800
+"""Turns of a day that are kept one by one; the oldest are added up."""
+
+EVERYTHING = 0
+"""Stands for all projects together."""
+
+_ROUNDS = 60
+_PAUSE = 0.05
+"""Seconds at most between two rounds: of many that write at once, each round lets one through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day of one project or of all: dollars by turn, those of older turns in one, and which
+    merge requests were told of it."""
+
+    turns: Mapping[str, float] = field(default_factory=dict)
+    older: float = 0.0
+    told: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """Dollars."""
+        return self.older + sum(self.turns.values())
+
+
+class Budget:
+    """Every project may cost `cap` dollars a day, and all together `total`; 0 is no cap.
+
+    Methods raise StoreError.
+    """
+
+    def __init__(self, records: Records, clock: Clock, cap: float, total: float = 0.0) -> None:
+        self._records, self._clock, self._cap, self._total = records, clock, cap, total
+
+    def used_up(self, project_id: int) -> str:
+        """Why nothing more may be spent on a project today, or ""."""
+        of_all, of_project = self.reasons
+        if self._total and self._day(EVERYTHING).total >= self._total:
+            return of_all
+        if self._cap and self._day(project_id).total >= self._cap:
+            return of_project
+        return ""
+
+    @property
+    def reasons(self) -> tuple[str, str]:
+        """What `used_up` may say."""
+        anew = "is used up; it begins anew at midnight UTC"
+        return (
+            f"today's budget of {self._total:.2f} USD for all projects {anew} "
+            "(limits.cost_usd_per_day)",
+            f"today's budget of {self._cap:.2f} USD for this project {anew} "
+            "(limits.project_cost_usd_per_day)",
+        )
+
+    def spend(self, project_id: int, session: str, turn: int, dollars: float) -> None:
+        """A turn has cost so much, all in all. A store that fails costs only the count."""
+        caps = {EVERYTHING: self._total, project_id: self._cap}
+        for counted in (which for which, cap in caps.items() if cap and dollars):
+            try:
+                self._change(counted, partial(_with_turn, f"{session}/{turn}", dollars))
+            except StoreError as error:
+                log.warning("session %s: its cost is not counted: %s", session, error)
+
+    def tell(self, project_id: int, mr_iid: int) -> None:
+        """A merge request was told today that nothing is left."""
+
+        def with_it(day: Day) -> Day:
+            told = tuple(each for each in day.told if each != mr_iid)
+            return Day(day.turns, day.older, (*told, mr_iid)[-MOST_TURNS:])
+
+        self._change(project_id, with_it)
+
+    def told(self, project_id: int, mr_iid: int) -> bool:
+        """Whether `tell` was called for a merge request today."""
+        return mr_iid in self._day(project_id).told
+
+    def _name(self, project_id: int) -> str:
+        day = datetime.fromtimestamp(self._clock.now(), UTC).date()
+        return f"{FOLDER}{project_id}/{day.isoformat()}.json"
+
+    def _day(self, project_id: int) -> Day:
+        stored = self._records.read(self._name(project_id), RECORD)
+        return decode(stored.content) if stored else Day()
+
+    def _change(self, project_id: int, made: Callable[[Day], Day]) -> None:
+        name = self._name(project_id)
+        for _ in range(_ROUNDS):
+            stored = self._records.read(name, RECORD)
+            content = encode(made(decode(stored.content) if stored else Day()))
+            if stored is None:
+                if self._records.create(name, content):
+                    return
+            elif stored.content == content or self._records.replace(name, content, stored.version):
+                return
+            self._clock.sleep(random.uniform(0, _PAUSE))
+        raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
+
+
+def _with_turn(name: str, dollars: float, day: Day) -> Day:
+    turns = {**day.turns, name: dollars}
+    kept = dict(list(turns.items())[-MOST_TURNS:])
+    older = sum(cost for name, cost in turns.items() if name not in kept)
+    return Day(kept, day.older + older, day.told)
+
+
+def encode(day: Day) -> bytes:
+    """The record's bytes."""
+    return json.dumps({"turns": dict(day.turns), "older": day.older, "told": day.told}).encode()
+
+
+def decode(content: bytes) -> Day:
+    """The day in a record; one that is damaged has cost nothing."""
+    try:
+        fields = json.loads(content)
+        turns = {str(name): _dollars(cost) for name, cost in fields["turns"].items()}
+        told = tuple(each for each in fields["told"] if isinstance(each, int))
+        return Day(turns, _dollars(fields["older"]), told)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return Day()
+
+
+def _dollars(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not dollars")
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("not dollars")
+    return float(value)

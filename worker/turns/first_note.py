@@ -1,0 +1,83 @@
+"""The note that heads a session's thread: the newest verdict stands where the first one stood."""
+
+import logging
+from collections.abc import Sequence
+
+from worker.core.conversation.context import Context, Status
+from worker.core.finding import Finding, Verdict
+from worker.core.ports import SessionKey
+from worker.core.ports.gitlab import OwnNote
+from worker.core.session_id import SUGGESTIONS, Marker
+from worker.errors import ForgeError, StoreError
+from worker.forge.defence.finish import finish
+from worker.forge.defence.lint import hosts_of
+from worker.forge.text import older_note
+from worker.forge.text.revision import replace_first
+from worker.turns import salvage
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.turn")
+
+
+def revise(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+    """Put the note `body` on what a later turn has `found` in the place of the first note, whose
+    text is folded below it, if the verdict is another one than before.
+
+    It is made of committed turns and the finding alone, so that a turn that is taken again writes
+    the same. Raises transient ForgeErrors and StoreErrors; what cannot be changed stays.
+    """
+    try:
+        if _changes_verdict(key, context, found, deps):
+            _replace(key, context, found, body, deps)
+    except (ForgeError, StoreError) as error:
+        if error.transient:
+            raise
+        log.warning("session %s: its first note stays: %s", key.session_id, error)
+
+
+def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: Deps) -> bool:
+    """Whether nothing had a verdict before, or a whole answer that is not in doubt has another."""
+    if context.turn == 0 or context.outcome is None or context.note is None:
+        return False
+    before = salvage.find_verdict(key, context.turn - 1, deps)
+    if before is None:
+        return True
+    doubted = found.verdict is Verdict.UNKNOWN and bool(found.doubt)
+    whole = context.outcome.status is Status.DONE
+    return whole and not doubted and before.verdict != found.verdict
+
+
+def _replace(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+    own = list(deps.forge.own(context.subject))
+    marker = Marker(key.session_id, 0)
+    note = next((each for each in own if each.marker == marker), None)
+    first = salvage.load(key, 0, deps).said
+    posted = context.note
+    if note is None or not first or posted is None or older_note.is_settled(note.body):
+        return
+    if posted.internal and not note.internal:
+        log.info("session %s: its first note has more readers and stays", key.session_id)
+        return
+    hosts = hosts_of(context.subject, deps.hosts)
+    made = finish(replace_first(body, marker, first, posted.url), hosts, deps.redact)
+    if made.kept_back:
+        log.warning("session %s: its first note stays as it is", key.session_id)
+        return
+    if note.body != made.body:
+        deps.forge.edit(context.subject, note.ref, made.body)
+    log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
+    if found.verdict is not Verdict.CHANGE:
+        _resolve_suggestions(own, key.session_id, context, deps)
+
+
+def _resolve_suggestions(
+    own: Sequence[OwnNote], session: str, context: Context, deps: Deps
+) -> None:
+    """What was offered for the verdict of before is no fix any more."""
+    for note in own:
+        if (
+            note.unresolved
+            and note.marker.session_id == session
+            and note.marker.turn in SUGGESTIONS
+        ):
+            deps.forge.resolve(context.subject, note.ref)

@@ -1,0 +1,150 @@
+"""The driver: performs what `decide` asks for, and checkpoints after every step.
+
+The final request and the prompt cache. Switching the tools off on the wire (`tool_choice: none`)
+makes Anthropic forget the cached messages, at the very request in which they are longest: an
+eight-request session would cost 1.4 times its least. So where the provider charges for it the tools
+stay on the wire, the notice says that they are switched off, and the stop is made here: `absorb`
+drops every call of that answer, and what is not in the context is never run. That is as mechanical
+as the provider's switch. What the switch alone gives is the certainty of text, so an answer of
+nothing but calls is asked for once more with the tools off on the wire, for which no cache mark
+helps. This one request may exceed `max_iterations`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from worker.core.conversation import prompts, quote_repair
+from worker.core.conversation.absorb import absorb, halt
+from worker.core.conversation.cache_marks import Plan, plan
+from worker.core.conversation.context import Context, Outcome
+from worker.core.conversation.decide import Act, Ask, Stop, decide
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import (
+    ToolCall,
+    User,
+    count_groups,
+    count_results,
+    unanswered,
+)
+from worker.core.conversation.quote_repair import Objections
+from worker.core.conversation.repair import close_calls
+from worker.core.conversation.repeated_calls import HINT
+from worker.core.events import Answered, Asking, ToolRan, Watcher
+from worker.core.ports import Clock, Model, Reply, Request, Toolbox
+from worker.errors import CIRCUIT_OPEN, ModelError, Postponed, SandboxLost
+
+FINAL_GRACE = 120.0
+"""Seconds past the wall-clock limit that the final answer may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one run is driven with. `object_to` says what is wrong with an answer.
+
+    `patient` runs end in Postponed while no provider is asked, others in the reason.
+    `news` gives what the model has to know besides, once; it stays in the history.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    clock: Clock
+    checkpoint: Callable[[Context], None]
+    watch: Watcher
+    object_to: Callable[[str], Objections] = lambda answer: Objections()
+    news: Callable[[], str] = lambda: ""
+    patient: bool = False
+
+
+def drive(context: Context, limits: Limits, parts: Parts) -> Context:
+    """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
+    while True:
+        match decide(context, limits, parts.clock.now()):
+            case Ask() as ask:
+                context = _ask(context, ask, limits, parts)
+            case Act(calls, repeated=True):
+                context = close_calls(context, HINT)
+            case Act(calls):
+                context = _act(context, calls, parts)
+            case Stop(outcome):
+                wrong = _find_objections(context, outcome, limits, parts)
+                if not wrong:
+                    return replace(context, outcome=quote_repair.settled(context, outcome))
+                context = quote_repair.asked(context, wrong)
+        parts.checkpoint(context)
+
+
+def _find_objections(
+    context: Context, outcome: Outcome, limits: Limits, parts: Parts
+) -> Objections:
+    """What the model may repair, once."""
+    if not quote_repair.may_repair(context, outcome, limits, parts.clock.now()):
+        return Objections()
+    return parts.object_to(outcome.text)
+
+
+def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
+    if said := parts.news():
+        context = context.add(User(said))
+    notice = prompts.notice(ask)
+    tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
+    sent_at, started = parts.clock.now(), parts.clock.monotonic()
+    marked = Plan((), context.cache)
+    if tools_allowed or parts.model.keeps_cache_without_tools:
+        count = count_groups(context.messages)
+        marked = plan(count, context.cache, ephemeral=bool(notice), now=sent_at)
+    request = Request(
+        system=context.system,
+        tools=context.tools,
+        messages=context.messages,
+        notice=notice,
+        tools_allowed=tools_allowed,
+        marks=marked.marks,
+        deadline=_deadline(context, limits, parts.clock),
+        session=context.session_id,
+    )
+    parts.watch(Asking(context.spent.iterations + 1, limits.max_iterations, notice))
+    try:
+        reply = parts.model.reply(request)
+    except ModelError as error:
+        if parts.patient and error.kind == CIRCUIT_OPEN:
+            raise Postponed(str(error)) from error
+        return halt(context, str(error))
+    seconds = parts.clock.monotonic() - started
+    parts.watch(_answered(reply, limits, seconds))
+    kept = notice if reply.thought and parts.model.binds_thinking else ""
+    name = parts.model.name
+    after = absorb(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
+    return replace(after, cache=marked.cache)
+
+
+def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
+    first = count_results(context.messages)
+    by_id = {call.id: call for call in calls}
+    try:
+        for ran in parts.toolbox.run(calls, first):
+            context = context.add(replace(ran.result, ended_at=parts.clock.now()))
+            shown = len(ran.result.content.encode(errors="replace"))
+            call = by_id[ran.result.call_id]
+            parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))
+            # What may not run twice is kept at once; what only reads, with the rest.
+            if not parts.toolbox.repeatable(call) and unanswered(context.messages):
+                parts.checkpoint(context)
+    except SandboxLost as error:
+        return halt(context, f"the sandbox was lost: {error}")
+    return context
+
+
+def _deadline(context: Context, limits: Limits, clock: Clock) -> float:
+    left = limits.wall_clock - (clock.now() - context.spent.started_at)
+    return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
+
+
+def _answered(reply: Reply, limits: Limits, seconds: float) -> Answered:
+    return Answered(
+        usage=reply.usage,
+        context_share=reply.usage.input / limits.context_tokens,
+        cost_usd=reply.cost_usd,
+        seconds=seconds,
+        text=reply.text,
+        calls=reply.calls,
+    )

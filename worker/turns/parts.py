@@ -1,0 +1,173 @@
+"""What a job is given. `wiring` fills it with real parts, tests with others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from sandbox.base import Driver, Sandbox
+from worker.core.conversation.context import Context, Subject
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import ToolSpec
+from worker.core.failure.jobs import Survey
+from worker.core.failure.known import Settings as KnownSettings
+from worker.core.ports import (
+    Captures,
+    Clock,
+    FailedJob,
+    KnownFailures,
+    Model,
+    RecentTurns,
+    SessionKey,
+    SessionStore,
+    Toolbox,
+)
+from worker.core.ports.gitlab import Desk, Forge
+from worker.core.session_id import Marker
+from worker.playbook import Playbook, Workflow
+from worker.queue.journal import Journal
+from worker.queue.leases import Lease, Leases
+from worker.turns.day_budget import Budget
+
+
+class Kit(Protocol):
+    """The tools and sources of one workflow, bound to one subject."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of them."""
+        ...
+
+    @property
+    def notes(self) -> str:
+        """The sources' part of the system prompt."""
+        ...
+
+    @property
+    def captures(self) -> Captures:
+        """What the sources give, to prove quotes by."""
+        ...
+
+    def keep_evidence(
+        self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
+    ) -> None:
+        """Keep with the session what quotes may name and what may be gone when they are proven.
+
+        `read` gives what an earlier turn or worker has written by `write`; both may raise
+        StoreError.
+        """
+        ...
+
+    def failures(self) -> tuple[FailedJob, ...]:
+        """What can be told of the failure without a model. Raises nothing."""
+        ...
+
+    def survey(self) -> Survey:
+        """The failing jobs by cause, read before the model is asked. Raises nothing."""
+        ...
+
+    def redactions(self) -> Mapping[tuple[str, str], int]:
+        """How many secrets of each kind were taken out of each document that was read so far."""
+        ...
+
+    def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
+        """The toolbox over a running sandbox.
+
+        `errors` is what is known of the failure before a log is read: files and diffs are shown
+        where it points.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOptions:
+    """How findings are told.
+
+    `thread` begins a resolvable thread, `suggestions` puts fixes on the diff's lines. `progress` is
+    the least seconds between two edits of a running turn's note, 0 for none.
+    """
+
+    thread: bool = False
+    suggestions: bool = True
+    progress: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """The parts of a job.
+
+    `owner` names this process. `gives_up` is why the trigger is not to be worked on any more, but
+    told of: its runs have died. `patient` says that the run may wait for a model that is down.
+    `salt` sets dry-run sessions apart. `hosts` are
+    the places that a note may link to besides its project. `redact` takes out unseen characters and
+    secrets. `choices` are the models that a comment may ask for, by their names;
+    `turns_per_day` is how often one thread is answered in a day.
+    `project_concurrency` is how many failures of one project are looked into at a time, 0 for half
+    of a worker's threads. `budget` is what projects may cost in a day.
+    `debounce` is how many seconds a failure rests before it is looked at. `recent` lists turns for
+    the operators; `tools` lists what a sandbox has to run code with, "" if that is not known, and
+    `page` gives a session's page as a URL, "" where there is none.
+    """
+
+    desk: Desk
+    forge: Forge
+    store: SessionStore
+    sandboxes: Driver
+    model: Callable[[], Model]
+    kit: Callable[[Subject, Workflow], Kit]
+    playbook: Playbook
+    limits: Limits
+    clock: Clock
+    redact: Callable[[str], str]
+    gitlab_url: str
+    hosts: frozenset[str]
+    owner: str
+    leases: Leases
+    journal: Journal
+    salt: str = ""
+    patient: bool = False
+    gives_up: str = ""
+    choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
+    turns_per_day: int = 20
+    project_concurrency: int = 0
+    budget: Budget | None = None
+    debounce: float = 0.0
+    note: NoteOptions = NoteOptions()
+    known: KnownFailures | None = None
+    known_settings: KnownSettings = field(default_factory=KnownSettings)
+    recent: RecentTurns | None = None
+    tools: Callable[[], str] = lambda: ""
+    page: Callable[[str], str] = lambda session_id: ""
+
+    def limits_for(self, workflow: str, model: Model) -> Limits:
+        """The operator's limits, tightened by the workflow's and by the model's window."""
+        wanted = self.playbook.get(workflow).max_iterations or self.limits.max_iterations
+        return replace(
+            self.limits,
+            max_iterations=min(self.limits.max_iterations, wanted),
+            context_tokens=min(self.limits.context_tokens, model.context_tokens),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn about to be taken, under a lease. `files_of` are the turns whose files are restored,
+    the first one that can be.
+
+    `begun` says that its context is another run's, which ended in the middle.
+    `unasked` says that nobody has asked for it, so that what is known may answer; `private` that
+    its note is internal, and nothing of it may be kept for others. In which way it is internal says
+    the context's note: in an internal thread, or by itself.
+    """
+
+    key: SessionKey
+    context: Context
+    files_of: Sequence[int]
+    lease: Lease
+    begun: bool = False
+    unasked: bool = False
+    private: bool = False
+
+    @property
+    def marker(self) -> Marker:
+        """What the turn's note carries."""
+        return Marker(self.context.session_id, self.context.turn)

@@ -1,0 +1,134 @@
+"""The placeholder kept up to date while a turn runs.
+
+By a thread of its own: an edit may take GitLab seconds, and the loop waits for none of them. It is
+the newest state that is written, at most every so often and so many times; a write that fails costs
+nothing but itself. When the run is over the thread is waited for, so that no late progress stands
+where the result belongs.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from worker.core.conversation.context import Context
+from worker.core.events import Answered, Asking, Event, Watcher
+from worker.core.session_id import Marker
+from worker.errors import ForgeError, Postponed
+from worker.forge.text import note
+from worker.forge.text.progress import WAITING, Seen, told
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.ticker")
+
+MOST = 40
+"""Edits of one turn; the pause between them grows by its first length every ten."""
+
+FAILURES = 2
+"""Failed edits after which the rest of the turn goes untold."""
+
+LAST_EDIT = 10.0
+"""Seconds that an edit still on its way is waited for at the end."""
+
+
+@contextmanager
+def ticking(
+    marker: Marker, context: Context, deps: Deps, watch: Watcher, sure: Callable[[], bool]
+) -> Iterator[Watcher]:
+    """`watch`, which also keeps the note of `context` up to date until the block ends, and says
+    that the run waits where it is postponed.
+
+    Nothing is written unless `sure` says that the turn is still ours: a worker that was frozen and
+    thaws would write its progress over the finding of whoever went on.
+    """
+    posted, started = context.note, deps.clock.monotonic()
+    if posted is None or deps.note.progress <= 0:
+        yield watch
+        return
+
+    def write(line: str) -> None:
+        if not sure():
+            return
+        body = note.placeholder(marker, context.subject, resumed=context.turn > 0, progress=line)
+        deps.forge.edit(context.subject, posted, body, hurried=True)
+
+    def edit(seen: Seen) -> None:
+        write(told(seen, deps.clock.monotonic() - started, deps.redact))
+
+    ticker = Ticker(edit, deps.note.progress)
+    try:
+        yield ticker.watching(watch)
+    except Postponed:
+        ticker.close()
+        with suppress(ForgeError):
+            write(WAITING)
+        raise
+    finally:
+        ticker.close()
+
+
+class Ticker:
+    """Calls `edit` with the newest state, `every` seconds at most, from a thread of its own."""
+
+    def __init__(self, edit: Callable[[Seen], None], every: float) -> None:
+        self._edit, self._every = edit, every
+        self._due = time.monotonic() + every
+        self._seen: Seen | None = None
+        self._shown: Seen | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="sandpiper-ticker", daemon=True)
+        self._thread.start()
+
+    def watching(self, watch: Watcher) -> Watcher:
+        """`watch` first: where it ends the run there is nothing more to tell."""
+
+        def watched(event: Event) -> None:
+            watch(event)
+            if isinstance(event, Asking):
+                self._tell(Seen(event.iteration, event.max_iterations))
+            elif isinstance(event, Answered) and self._seen:
+                self._tell(Seen(self._seen.iteration, self._seen.most, event.calls))
+
+        return watched
+
+    def close(self) -> None:
+        """No edit begins after this; one on its way is waited for."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(LAST_EDIT)
+        if self._thread.is_alive():
+            log.warning("an edit of the progress did not end within %.0f s", LAST_EDIT)
+
+    def _tell(self, seen: Seen) -> None:
+        with self._changed:
+            self._seen = seen
+            self._changed.notify()
+
+    def _run(self) -> None:
+        failures = 0
+        for number in range(MOST):
+            seen = self._next()
+            if seen is None:
+                return
+            try:
+                self._edit(seen)
+            except ForgeError as error:
+                log.warning("progress not told: %s", error)
+                failures += 1
+                if failures == FAILURES or not error.transient:
+                    return
+            self._due = time.monotonic() + self._every * (1 + number // 10)
+
+    def _next(self) -> Seen | None:
+        """The newest state as soon as it is due and not told yet; None when the run is over."""
+        with self._changed:
+            while not self._closed:
+                wait = self._due - time.monotonic()
+                if self._seen != self._shown and wait <= 0:
+                    self._shown = self._seen
+                    return self._seen
+                self._changed.wait(wait if wait > 0 else None)
+            return None

@@ -1,0 +1,100 @@
+"""The finding of a turn, and the body of its note."""
+
+from dataclasses import replace
+
+from worker.core import finding
+from worker.core.conversation import quote_repair
+from worker.core.conversation.context import ASKED, KNOWN, Context, Outcome, Status
+from worker.core.conversation.repair import unavailable
+from worker.core.finding import missing_evidence, suggestions
+from worker.core.session_id import Marker
+from worker.forge.text import note
+from worker.forge.text.known import known_failure
+from worker.forge.text.revision import put_above
+from worker.turns import triage
+from worker.turns.parts import Deps, Kit
+from worker.turns.suggestions import offer_changes
+from worker.turns.trials import Trials
+
+
+def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | None:
+    """What the turn has found, if it was to find something and did."""
+    outcome = context.outcome
+    if outcome is None or outcome.status is Status.FAILED:
+        return None
+    if not context.investigates:
+        if not finding.is_finding(outcome.text):
+            return None
+        # What stands above its sections answers the question, and is told by itself.
+        outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
+        context = replace(context, found_by=ASKED)
+    proven = quote_repair.finding(context, outcome, kit.captures, deps.redact)
+    told = missing_evidence.filled(triage.backed(proven, context), context)
+    return triage.settled(triage.listed(told, context.survey), context.survey)
+
+
+def write_bodies(
+    marker: Marker,
+    context: Context,
+    found: finding.Finding | None,
+    trials: Trials,
+    kit: Kit,
+    deps: Deps,
+    *,
+    private: bool,
+) -> tuple[str, str]:
+    """The note on the turn (its finding, its answer, or why there is neither), and the part of it
+    that tells the finding, "" without one.
+
+    What a finding advises goes on the diff as well, unless the turn is `private` or was to answer a
+    question; `trials` is what the sandbox has run of it.
+    """
+    outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
+    footer = _footer(context, found, deps)
+    if deps.gives_up:
+        return note.failure(marker, context.subject, outcome.reason, footer, ()), ""
+    if outcome.status is Status.FAILED:
+        jobs = triage.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
+        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts), ""
+    if found is None:
+        return _answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
+    if footer.found_by == KNOWN and context.survey:
+        body = known_failure(marker, found, context.survey.groups, footer, deps.hosts)
+        return body, body
+    hidden = private or not context.investigates
+    told, offers = offer_changes(context, found, trials, kit.captures, deps, private=hidden)
+    body = note.finding(marker, context.subject, told, outcome, footer, deps.hosts, offers)
+    if not (lead := _lead(context, outcome)):
+        return body, body
+    done = Outcome(Status.DONE, lead)
+    return put_above(_answer(marker, context, done, lead, None, kit, deps), body), body
+
+
+def _footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
+    return note.Footer(
+        model=context.model,
+        cost_usd=context.spent.cost_usd,
+        missing=(*context.lost, *missing_evidence.untold(unavailable(context), found)),
+        gave_way=context.gave_way,
+        found_by=context.found_by if context.turn == 0 else "",
+        redacted=context.redacted,
+        page=deps.page(context.session_id),
+    )
+
+
+def _answer(
+    marker: Marker,
+    context: Context,
+    outcome: Outcome,
+    text: str,
+    footer: note.Footer | None,
+    kit: Kit,
+    deps: Deps,
+) -> str:
+    said = finding.said(deps.redact(suggestions.write_in_place(text)), kit.captures)
+    return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
+
+
+def _lead(context: Context, outcome: Outcome) -> str:
+    """What a reply that is a finding says above it, to whoever asked."""
+    return "" if context.investigates else finding.split_lead(outcome.text)[0]

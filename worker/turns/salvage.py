@@ -1,0 +1,88 @@
+"""Stored sessions that are not whole or not there for a while: what can be said all the same."""
+
+import logging
+from dataclasses import replace
+from itertools import islice
+
+from worker.core.conversation import context_json
+from worker.core.conversation.context import Context
+from worker.core.ports import SessionKey
+from worker.errors import StoreError
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.job")
+
+NOTHING = "this conversation's earlier turns cannot be read any more: it begins anew"
+
+
+def load(key: SessionKey, turn: int, deps: Deps) -> Context:
+    """A committed turn. Raises StoreError, also for one that cannot be understood."""
+    try:
+        return context_json.load(deps.store.read_context(key, turn))
+    except context_json.HistoryError as error:
+        where = deps.store.location(key, turn)
+        raise StoreError(f"{where}: {error}") from error
+
+
+def newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
+    """The newest turn that can be read, as turn `latest`; `lost` names what cannot.
+
+    None if none can. Raises transient StoreErrors.
+    """
+    lost: list[str] = []
+    for turn in range(latest, -1, -1):
+        try:
+            stored = load(key, turn, deps)
+        except StoreError as error:
+            if error.transient:
+                raise
+            log.error("session %s: turn %d is lost: %s", key.session_id, turn, error)
+            lost.append(f"turn {turn} of this conversation cannot be read any more")
+        else:
+            return replace(stored, turn=latest, lost=tuple(lost))
+    return None
+
+
+MOST_FILES = 2
+"""Turns whose files may be restored: the older ones where the newest cannot be."""
+
+MOST_TURNS = 20
+"""Turns that are looked through for files, the newest first."""
+
+
+def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
+    """The newest turns up to `latest` whose files are stored, the newest first.
+
+    A turn that failed, or in which no tool was used, has left none. Raises StoreError.
+    """
+    turns = range(latest, max(-1, latest - MOST_TURNS), -1)
+    stored = (turn for turn in turns if deps.store.open_files(key, turn) is not None)
+    return tuple(islice(stored, MOST_FILES))
+
+
+def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
+    """The newest turn up to `latest` that has a verdict; None if none can be read that has one.
+
+    Raises transient StoreErrors.
+    """
+    for turn in range(latest, -1, -1):
+        try:
+            stored = load(key, turn, deps)
+        except StoreError as error:
+            if error.transient:
+                raise
+            continue
+        if stored.verdict:
+            return stored
+    return None
+
+
+def stopped(key: SessionKey, turn: int, deps: Deps) -> str:
+    """Why somebody wants the turn to end; a store that is away does not end it."""
+    try:
+        return deps.store.stopped(key, turn)
+    except StoreError as error:
+        if not error.transient:
+            raise
+        log.warning("session %s: %s", key.session_id, error)
+        return ""

@@ -1,0 +1,165 @@
+"""A turn's sandbox: a new one with the files of before, or the one that a dead worker left.
+
+What was lost on the way is told to the model, at the tail of its next request, and in the note.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+from sandbox.base import SandboxError, SandboxLimit
+from sandbox.soon import Began, start_soon
+from worker.core.conversation.context import Context, find_last_use
+from worker.core.events import Stage, Watcher
+from worker.core.ports import SessionKey
+from worker.core.text.untrusted import one_line
+from worker.errors import StoreError, TurnTaken
+from worker.turns.parts import Deps, Kit
+
+log = logging.getLogger("sandpiper.turn")
+
+_TAKEN_OVER = "(The worker that ran this turn was replaced by another one, which goes on here. {})"
+_KEPT = (
+    "Your files in /tmp/data and /tmp/_out have been restored; whatever else was in /tmp is gone."
+)
+_GONE = (
+    "The sandbox is a new one: what was fetched and written {} is gone. Fetch again what you "
+    "still need."
+)
+_DAMAGED = (
+    "(The sandbox's saved files could not be restored, whatever was said above: /tmp/data and "
+    "/tmp/_out are empty. Fetch again what you need.)"
+)
+_OLDER = (
+    "(The newest of the sandbox's saved files could not be restored, whatever was said above: "
+    "/tmp/data and /tmp/_out are as turn {} has left them. Fetch again what is missing there.)"
+)
+_UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
+_MAX_REASON = 300
+_NOTED = "the sandbox's files of earlier turns could not be restored"
+_NOTED_OLDER = "the newest of the sandbox's files could not be restored, but older ones"
+
+
+class Workspace:
+    """The sandbox of turn `turn`, which starts in the background.
+
+    It gets the files of the first of the turns `files_of` whose archive is whole. `begun` says that
+    this turn was begun by another worker, and `worked` that it had run tools there.
+    """
+
+    def __init__(
+        self,
+        key: SessionKey,
+        turn: int,
+        files_of: Sequence[int],
+        deps: Deps,
+        watch: Watcher,
+        *,
+        begun: bool,
+        worked: bool,
+    ) -> None:
+        self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
+        self._begun, self._worked = begun, worked
+        self._told = False
+        self.lost: tuple[str, ...] = ()
+        turns = [*([turn] if begun else []), *files_of]
+        opened = {number: deps.store.open_files(key, number) for number in turns}
+        self._stored = [number for number, archive in opened.items() if archive]
+        archives = [_read(archive) for archive in opened.values() if archive]
+        watch(Stage("sandbox starting" + (", its files are restored" if archives else "")))
+        self.sandbox = start_soon(deps.sandboxes, key.session_id, archives, adopt=begun)
+
+    def news(self) -> str:
+        """What the model does not know of the sandbox yet, as soon as it is known; once."""
+        began = None if self._told else self.sandbox.began(wait=self._begun)
+        if began is None:
+            return ""
+        self._told = True
+        damaged = began.failures and not began.adopted
+        if damaged:
+            self.lost = (_NOTED_OLDER if began.restored else _NOTED,)
+        if self._begun:
+            unknown = damaged and not began.restored
+            return self._taken_over(began) if self._worked or unknown else ""
+        if damaged and began.restored:
+            return _OLDER.format(self._stored[began.restored - 1])
+        return _DAMAGED if damaged else ""
+
+    def _taken_over(self, began: Began) -> str:
+        if began.adopted:
+            return ""
+        if began.restored and self._stored[began.restored - 1] == self._turn:
+            return _TAKEN_OVER.format(_KEPT)
+        since = "since the last turn" if began.restored else "until now"
+        return _TAKEN_OVER.format(_GONE.format(since))
+
+    def save(
+        self,
+        context: Context,
+        patiently: Callable[[Callable[[], None]], None] = lambda task: task(),
+    ) -> None:
+        """Store the files; without them the note still stands, says so, and a reply goes on.
+
+        A turn that has used no tool, by its `context`, has changed none: those that are stored
+        stay the newest. `patiently` repeats its task while the store is away. Raises TurnTaken.
+        """
+        if find_last_use(context) < context.turn:
+            return
+        began = self.sandbox.began(wait=self._begun)
+        if self._begun and self._worked and not self._told and not (began and began.adopted):
+            # Nothing was done here since the turn was taken over; what is stored stays as it is.
+            return
+        try:
+            patiently(self._write)
+        except TurnTaken:
+            raise
+        except (SandboxError, StoreError) as error:
+            log.warning("session %s: files not kept: %s", self._key.session_id, error)
+            if began is not None or isinstance(error, StoreError):
+                self.lost = (*self.lost, self._say_unkept(error))
+
+    def _say_unkept(self, error: SandboxError | StoreError) -> str:
+        """That the files were not kept; which one was too large, if one was."""
+        if not isinstance(error, SandboxLimit):
+            return _UNKEPT
+        return f"{_UNKEPT}: {one_line(self._deps.redact(str(error)), _MAX_REASON)}"
+
+    def _write(self) -> None:
+        size = self._deps.store.write_files(self._key, self._turn, self.sandbox.export())
+        self._watch(Stage(f"sandbox files stored: {size} bytes"))
+
+    def close(self) -> None:
+        """End the sandbox. Never raises."""
+        self.sandbox.close()
+
+
+@contextmanager
+def _read(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
+    """The archive, its store's failures told in the sandbox's words."""
+    try:
+        with archive as chunks:
+            yield chunks
+    except StoreError as error:
+        raise SandboxError(str(error)) from error
+
+
+def discard(session: str, deps: Deps) -> None:
+    """End what a dead worker's sandbox of this session still runs."""
+    try:
+        left = deps.sandboxes.adopt(session)
+    except SandboxError as error:
+        log.warning("session %s: %s", session, error)
+        return
+    if left is not None:
+        left.close()
+
+
+def open_kit(key: SessionKey, context: Context, deps: Deps) -> Kit:
+    """The tools and sources of a turn, which keep their evidence with its session."""
+    kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
+    kit.keep_evidence(
+        partial(deps.store.read_evidence, key, context.turn),
+        partial(deps.store.write_evidence, key, context.turn),
+    )
+    return kit

@@ -1,0 +1,135 @@
+"""Changes put on the lines of the diff, where one click applies them."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from worker.core.conversation.context import Context
+from worker.core.finding import Finding, Verdict, suggestions
+from worker.core.finding.suggestions import Change, Offers, Suggestion
+from worker.core.finding.trials import Trial
+from worker.core.ports import Captures
+from worker.core.ports.evidence import RepoFile
+from worker.core.ports.gitlab import Changes, Position
+from worker.core.session_id import SUGGESTIONS, Marker
+from worker.errors import ArgumentError, ForgeError, SourceError
+from worker.forge.text.changes import write_suggestion
+from worker.turns.parts import Deps
+from worker.turns.trials import Trials
+
+log = logging.getLogger("sandpiper.suggesting")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Why a change is told in the note and not put on the diff; "" where it was not to be."""
+
+    reason: str
+
+
+def offer_changes(
+    context: Context,
+    finding: Finding,
+    trials: Trials,
+    captures: Captures,
+    deps: Deps,
+    *,
+    private: bool,
+) -> tuple[Finding, Offers]:
+    """`finding` with the changes taken out of its advice, and what became of them.
+
+    Each is posted once, however often this is called. What is not on the diff is text. Nothing of a
+    `private` finding goes there.
+    """
+    advice, found = suggestions.read(finding.to_do)
+    changes = suggestions.group_changes(found)
+    public = not private and context.note is not None and not context.note.internal
+    wanted = deps.note.suggestions and public and finding.verdict is Verdict.CHANGE
+    if wanted and changes:
+        ends = _post_all(context, changes, trials, captures, deps)
+    else:
+        ends = [_Kept("")] * len(changes)
+    kept = [
+        (change, end) for change, end in zip(changes, ends, strict=True) if isinstance(end, _Kept)
+    ]
+    offers = Offers(
+        urls=tuple(end for end in ends if isinstance(end, str)),
+        left=sum(len(change) for change, _ in kept),
+        text="\n\n".join(suggestions.write_text(change, end.reason) for change, end in kept),
+    )
+    return replace(finding, to_do=advice), offers
+
+
+def _post_all(
+    context: Context,
+    changes: Sequence[Change],
+    trials: Trials,
+    captures: Captures,
+    deps: Deps,
+) -> list[str | _Kept]:
+    """The URL of each change's comment, or why it has none."""
+    try:
+        diff = deps.desk.changes(context.subject)
+        if isinstance(diff, str):
+            return [_Kept(diff)] * len(changes)
+        own = {each.marker: each.ref.url for each in deps.forge.own(context.subject)}
+    except (ForgeError, SourceError) as error:
+        log.warning("session %s: no suggestions: %s", context.session_id, error)
+        return [_Kept("GitLab could not be asked")] * len(changes)
+    poster = _Poster(context, diff, own, captures, deps)
+    ends = [poster.post(change, trials.get(change)) for change in changes]
+    for end in ends:
+        if isinstance(end, _Kept):
+            log.info("session %s: a change stays text: %s", context.session_id, end.reason)
+    return ends
+
+
+class _Poster:
+    """Puts changes on one diff, as long as there are places."""
+
+    def __init__(
+        self,
+        context: Context,
+        diff: Changes,
+        own: Mapping[Marker, str],
+        captures: Captures,
+        deps: Deps,
+    ) -> None:
+        self._context, self._diff, self._own = context, diff, own
+        self._captures, self._deps = captures, deps
+        self._left = list(SUGGESTIONS)
+
+    def post(self, change: Change, trial: Trial | None) -> str | _Kept:
+        """The URL of the change's comment, or why it has none."""
+        position = suggestions.place(change, self._diff)
+        fix = self._combine(change)
+        if isinstance(position, str) or isinstance(fix, str):
+            return _Kept(position if isinstance(position, str) else str(fix))
+        if not self._left:
+            return _Kept(f"at most {len(SUGGESTIONS)} are put there")
+        marker = Marker(self._context.session_id, self._left[0])
+        # Where the note was deleted meanwhile there is nothing to link to.
+        analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
+        body = write_suggestion(marker, fix, position.new_line, analysis, trial)
+        if not body:
+            return _Kept("a reader would not see all of it there")
+        try:
+            url = self._own.get(marker) or self._post(body, position)
+        except ForgeError as error:
+            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
+            return _Kept("GitLab did not take it")
+        self._left.pop(0)
+        return url
+
+    def _combine(self, change: Change) -> Suggestion | str:
+        head = self._diff.head_sha
+        try:
+            return suggestions.combine(
+                change, lambda path: self._captures.lines(RepoFile(path, head))
+            )
+        except (ArgumentError, SourceError) as error:
+            log.warning("session %s: not on the diff: %s", self._context.session_id, error)
+            return "the lines between them could not be read"
+
+    def _post(self, body: str, position: Position) -> str:
+        return self._deps.forge.post(self._context.subject, body, "", at=position).url

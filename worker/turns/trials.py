@@ -1,0 +1,139 @@
+"""Looks into a turn's sandbox for the changes that its answer advises: which of them were run."""
+
+import hashlib
+import logging
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from sandbox.base import Sandbox, SandboxError
+from worker.core.conversation import quote_repair
+from worker.core.conversation.context import Context, Status
+from worker.core.finding import parse, suggestions, trials
+from worker.core.finding.suggestions import Change, Suggestion
+from worker.core.finding.trials import Trial
+from worker.core.ports import Captures
+from worker.core.ports.evidence import RepoFile
+from worker.errors import ArgumentError, SourceError
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.trials")
+
+Trials = Mapping[Change, Trial]
+
+MAX_FILES = 5
+MAX_CHANGES = 10
+"""Of one answer that are looked for."""
+
+_SECONDS = 20.0
+_NUMBER = 999_999
+"""Names the files that our command's output would be spilled to; no call has so high a number."""
+
+_MOST_LISTED = 3500
+"""Characters of what the sandbox lists."""
+
+_LOOK = (
+    "date +%s.%N; find /tmp -xdev -type f \\( {names} \\) -size -1025k -printf '%C@ ' "
+    "-exec sha256sum {{}} \\; 2>/dev/null | head -c {most}"
+)
+_FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
+
+
+def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: Deps) -> Trials:
+    """What the sandbox has run of the changes in the turn's answer, while it still stands.
+
+    A change is left out of which that cannot be known. Raises nothing.
+    """
+    changes = _read_changes(context, deps)
+    touched = {change for change in changes if trials.is_named(context, _names(change))}
+    untouched = {change: Trial() for change in changes if change not in touched}
+    if not touched:
+        return untouched
+    try:
+        found = _find_applied(context, changes, sandbox, captures, deps)
+    except (SandboxError, SourceError, ArgumentError) as error:
+        log.warning("session %s: no look at what was run: %s", context.session_id, error)
+        found = {}
+    return {**untouched, **found}
+
+
+def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
+    outcome = context.outcome
+    if not context.investigates or outcome is None or outcome.status is Status.FAILED:
+        return ()
+    for text in (outcome.text, quote_repair.first_answer(context)):
+        _, found = suggestions.read(parse(deps.redact(text)).to_do)
+        if found:
+            changes = suggestions.group_changes(found)
+            return changes if len(changes) <= MAX_CHANGES else ()
+    return ()
+
+
+def _names(fixes: Iterable[Suggestion]) -> set[str]:
+    return {PurePosixPath(fix.path).name for fix in fixes}
+
+
+def _find_applied(
+    context: Context, changes: Sequence[Change], sandbox: Sandbox, captures: Captures, deps: Deps
+) -> Trials:
+    every = [fix for change in changes for fix in change]
+    paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
+    files = {path: captures.lines(RepoFile(path)) for path in paths}
+    seen, whole = _look(_names(every), sandbox, deps)
+    alone = {change: _applied_at(change, files, seen) for change in changes}
+    together = _applied_at(every, files, seen)
+    several = sum(at is not None for at in alone.values()) > 1
+    found: dict[Change, Trial] = {}
+    for change, at in alone.items():
+        since = together if at is None else at
+        runs = trials.find_runs(context, since) if since is not None else ()
+        if runs:
+            runs = tuple(replace(run, command=deps.redact(run.command)) for run in runs)
+            others = several or (at is None and len(changes) > 1)
+            found[change] = Trial(runs, alone=not others)
+        elif since is None and whole and trials.is_named(context, _names(change)):
+            found[change] = Trial()
+    return found
+
+
+def _look(names: Iterable[str], sandbox: Sandbox, deps: Deps) -> tuple[Mapping[str, float], bool]:
+    """Since when the sandbox has had files of these names, by the SHA-256 of their content, and
+    whether those are all.
+
+    In our epoch seconds, and where the sandbox's clock is another one, rather too late.
+    """
+    wanted = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(names))
+    before = deps.clock.now()
+    done = sandbox.exec(
+        _LOOK.format(names=wanted, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
+    )
+    after = deps.clock.now()
+    clock, _, listed = done.stdout.preview.partition("\n")
+    if not re.fullmatch(r"\d{1,12}\.\d{1,12}", clock):
+        return {}, False
+    shift = 0.0 if before <= float(clock) <= after else after - float(clock)
+    seen: dict[str, float] = {}
+    for at, digest in _FOUND.findall(listed):
+        seen[digest] = min(float(at) + shift, seen.get(digest, float("inf")))
+    return seen, len(listed) < _MOST_LISTED
+
+
+def _applied_at(
+    fixes: Iterable[Suggestion], files: Mapping[str, Sequence[str]], seen: Mapping[str, float]
+) -> float | None:
+    """Since when each file has been exactly what `fixes` make of it; None if one is not."""
+    by_path: dict[str, list[Suggestion]] = {}
+    for fix in fixes:
+        by_path.setdefault(fix.path, []).append(fix)
+    times: list[float] = []
+    for path, of_file in by_path.items():
+        made = suggestions.apply(of_file, files.get(path, ()))
+        text = "\n".join(made or ()).encode()
+        digests = [hashlib.sha256(each).hexdigest() for each in (text, text + b"\n")]
+        found = [seen[digest] for digest in digests if digest in seen]
+        if made is None or not found:
+            return None
+        times.append(min(found))
+    return max(times, default=None)

@@ -1,1 +1,1 @@
-"""Containers with no network for commands nobody trusts. Knows nothing of models or GitLab."""
+"""Runs untrusted commands in containers without a network. Knows nothing of models or GitLab."""

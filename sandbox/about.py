@@ -1,17 +1,17 @@
-"""What a Docker engine says of itself."""
+"""Asks a Docker engine for its version and its features."""
 
 from contextlib import closing
 from dataclasses import dataclass
 
 from sandbox.base import SandboxUnavailable
-from sandbox.engine import address, engine_errors, open_engine
+from sandbox.engine import get_engine_address, open_engine, translate_engine_errors
 
 _WORD = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Its version, where it is, the runtimes it has, and whether it is rootless."""
+    """An engine's version, address and runtimes, and whether it runs rootless."""
 
     version: str
     address: str
@@ -20,17 +20,17 @@ class Engine:
     cgroups: str
 
 
-def about(base_url: str | None = None) -> Engine:
-    """The engine at `base_url`, or Docker's usual choice. Raises SandboxUnavailable."""
+def describe_engine(base_url: str | None = None) -> Engine:
+    """Describe the engine at `base_url` or Docker's default one. Raises SandboxUnavailable."""
     with (
         closing(open_engine(base_url)) as api,
-        engine_errors(SandboxUnavailable, "asking the engine what it is"),
+        translate_engine_errors(SandboxUnavailable, "asking the engine what it is"),
     ):
         info = api.info()
         options = [str(each) for each in info.get("SecurityOptions") or ()]
         return Engine(
             version=str(info.get("ServerVersion", "unknown"))[:_WORD],
-            address=address(base_url),
+            address=get_engine_address(base_url),
             runtimes=tuple(sorted(map(str, info.get("Runtimes") or {})))[:20],
             rootless=any("rootless" in each for each in options),
             cgroups=str(info.get("CgroupVersion", "unknown"))[:_WORD],

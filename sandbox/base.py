@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 OUT = "/tmp/_out"
-"""Where spilled output lies inside the sandbox."""
+"""The folder inside the sandbox for output that is too long for a preview."""
 
 DATA = "/tmp/data"
-"""Where fetched documents lie inside the sandbox."""
+"""The folder inside the sandbox for fetched documents."""
 
 
 class SandboxError(Exception):
-    """The root. The message says what was wrong and what to do."""
+    """The base class. The message says what was wrong and what to do."""
 
 
 class SandboxUnavailable(SandboxError):
@@ -39,15 +39,16 @@ class Output:
 
     `preview` is UTF-8 text: all of an output of at most 5,120 bytes, or 4,096 bytes of its head and
     tail with the cut marked. `size` is in bytes, `lines` counts newlines. `path` names the file
-    inside the sandbox that holds the whole output, or is None if the preview is everything. `kept`
-    is the number of bytes in that file: less than `size` where the cap on one output was hit.
+    inside the sandbox that holds the whole output, or is None if the preview is everything.
+    `file_size` is the size of that file in bytes: less than `size` if the cap on one output was
+    hit.
     """
 
     preview: str
     size: int
     lines: int
     path: str | None = None
-    kept: int = 0
+    file_size: int = 0
     binary: bool = False
 
 
@@ -75,13 +76,13 @@ class Sandbox(Protocol):
         `/tmp/_out/{number}.txt` (stderr: `{number}.err.txt`) and only a preview crosses to the
         host. Processes the command leaves in the background are killed when it ends.
 
-        A value: any exit code, a signal, a time-out, an unknown command or folder, a command that
-        killed everything it could. Raised: SandboxLimit for a command of over 1 MiB.
+        Any failure of the command is in the result: an exit code, a signal, a time-out, an unknown
+        command or folder. Raises SandboxLimit for a command of over 1 MiB.
         """
         ...
 
     def put(self, path: str, content: Iterable[bytes]) -> int:
-        """Write a file under /tmp, making its folders; an existing file is replaced.
+        """Write a file under /tmp and make its folders; an existing file is replaced.
 
         Returns the bytes written. Raises ValueError for a path that is not under /tmp, and
         SandboxLimit when the file does not fit.
@@ -89,18 +90,18 @@ class Sandbox(Protocol):
         ...
 
     def get(self, path: str, *, limit: int) -> bytes:
-        """The first `limit` bytes of a regular file; a relative path is one under /tmp.
+        """Return the first `limit` bytes of a regular file; a relative path is one under /tmp.
 
-        Raises FileNotFoundError if there is none, or if it is something else than a file.
+        Raises FileNotFoundError if nothing is there, or something that is not a regular file.
         """
         ...
 
     def export(self) -> Iterator[bytes]:
-        """`/tmp/_out` and `/tmp/data` as a gzip tarball, in chunks, in constant memory.
+        """Stream `/tmp/_out` and `/tmp/data` as a gzip tarball, in constant memory.
 
-        What still runs is ended first; SandboxGone where it cannot be.
-        Only regular files and folders; the same files give the same bytes. Raises SandboxLimit
-        past a cap, also in the middle of the stream: what came until then is no archive.
+        Commands that still run are ended first. The archive has only regular files and folders,
+        and the same files give the same bytes. Raises SandboxLimit when a cap is exceeded, also in
+        the middle of the stream: the chunks before that are no usable archive.
         """
         ...
 
@@ -113,17 +114,17 @@ class Driver(Protocol):
     """Starts sandboxes."""
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
-        """A fresh container labelled with `session`, with the files of `archive` restored.
+        """Start a new container, labelled with `session`, and restore the files of `archive`.
 
-        `archive` is what `export` gave, and hostile: extracted inside the container only.
+        `archive` comes from `export` and is hostile: it is unpacked inside the container only.
         Raises SandboxUnavailable, or SandboxLimit if the archive is over a cap.
         """
         ...
 
     def adopt(self, session: str) -> Sandbox | None:
-        """The session's container that another process has left running, with its files.
+        """Take over the session's container that another process left running, with its files.
 
-        What ran in it has been killed, or it is not used. None if there is none that can be; then
-        nothing of it is left. Raises SandboxUnavailable.
+        All commands in it are killed first. Returns None, and removes what is left, if there is no
+        container or it cannot be used. Raises SandboxUnavailable.
         """
         ...

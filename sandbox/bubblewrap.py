@@ -3,8 +3,8 @@
     with BubblewrapDriver(ContainerSpec(memory="1g")).start("session-id") as sandbox:
         result = sandbox.exec("ls -l", timeout=60, number=1)
 
-The tools are those of this machine's /usr, read-only; there is no network, /tmp is the sandbox's
-own, and nothing else of the machine is there. What cannot be limited here is said: `shortfalls`.
+The sandbox sees this machine's /usr, read-only, and a /tmp of its own: no network and nothing else
+of the machine. `list_missing_limits` names the limits that cannot be enforced here.
 """
 
 import io
@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, Any
 from sandbox import cgroup, seccomp
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.framed import FramedSandbox
-from sandbox.image.command import descendants
-from sandbox.spec import ContainerSpec, process_limits
+from sandbox.image.command import list_descendants
+from sandbox.spec import ContainerSpec, compute_process_limits
 from sandbox.stream import Session
 from sandbox.wire import SocketWire, StreamBroken
 
 log = logging.getLogger("sandpiper.sandbox")
 
 USER = 10001
-"""The uid of the commands, inside; also outside, where this process is root."""
+"""The uid of the commands inside the sandbox; outside too, if this process is root."""
 
 _PREFIX = "sandpiper-box-"
 _PACKAGE = Path(__file__).parent
@@ -58,14 +58,14 @@ UNLIMITED = (
     "the memory of all processes together (each one is limited)",
     "the share of the processors",
 )
-"""What only a control group can limit."""
+"""The limits that need a control group."""
 
 
-class Wrapped:
-    """Processes in namespaces of their own, as a vessel. Satisfies sandbox.framed.Vessel.
+class BubblewrapContainer:
+    """Processes in namespaces of their own. Implements sandbox.framed.Container.
 
-    The lifeline is the keeper's standard input: the kernel closes it when this process dies,
-    however it dies, and the keeper's end is everybody's end.
+    `lifeline` is the keeper's standard input. The kernel closes it when this process dies for any
+    reason; the keeper then exits, and with it every process of the sandbox.
     """
 
     name = "this sandbox"
@@ -92,26 +92,26 @@ class Wrapped:
             raise SandboxGone(f"the sandbox's process is dead ({error})") from error
         return SocketWire(connected)
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._process.poll() is None
 
     def explain_end(self) -> str:
         return ""
 
-    def sweep(self) -> None:
-        """The first try may hit a full table of processes, which it clears."""
+    def kill_commands(self) -> None:
+        """Kill all commands. A second try follows, because the process table may have been full."""
         for _ in range(2):
-            if self.answers():
+            if self.is_responsive():
                 return
 
-    def answers(self) -> bool:
-        """Whether the keeper begins a session that answers; it kills all others of its uid."""
+    def is_responsive(self) -> bool:
+        """Whether the keeper starts a session that answers; that session kills all commands."""
         deadline = time.monotonic() + _SWEEP_SECONDS
         wire = self.connect(deadline)
         session = Session(wire)
         try:
-            session.ask({"verb": "sweep", "timeout": _SWEEP_SECONDS}, deadline)
-            session.report()
+            session.send_request({"verb": "sweep", "timeout": _SWEEP_SECONDS}, deadline)
+            session.read_report()
         except StreamBroken:
             return False
         finally:
@@ -119,9 +119,9 @@ class Wrapped:
         return True
 
     def count_processes(self) -> int:
-        return len(descendants(self.keeper))
+        return len(list_descendants(self.keeper))
 
-    def belong(self, session: str) -> None:
+    def assign_session(self, session: str) -> None:
         pass
 
     def kill(self) -> None:
@@ -143,21 +143,21 @@ class Wrapped:
 class BubblewrapDriver:
     """Starts sandboxes of one spec; see sandbox.base.Driver for the contract.
 
-    Of the spec, `image` and `runtime` mean nothing here. A session needs no label: what it started
-    dies with this process. `groups` makes control groups, or None where that cannot be.
+    The spec's `image` and `runtime` are ignored. Sandboxes have no label, because they die with
+    this process. `groups` makes a control group, or returns None if it cannot.
     """
 
-    def __init__(self, spec: ContainerSpec, groups: Groups = cgroup.make) -> None:
+    def __init__(self, spec: ContainerSpec, groups: Groups = cgroup.make_group) -> None:
         self._spec = spec
         self._groups = groups
         self._said = False
 
     def check(self) -> None:
-        """Raises SandboxUnavailable unless a sandbox can be started here."""
+        """Raise SandboxUnavailable unless a sandbox can be started here."""
         self.start("check").close()
 
-    def shortfalls(self) -> tuple[str, ...]:
-        """What is not limited here, in plain words."""
+    def list_missing_limits(self) -> tuple[str, ...]:
+        """The limits that cannot be enforced here, as phrases for a message."""
         group = self._groups(f"{_PREFIX}{secrets.token_hex(8)}", self._spec)
         if group is None:
             return UNLIMITED
@@ -165,7 +165,7 @@ class BubblewrapDriver:
         return ()
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
-        bwrap = _program()
+        bwrap = _find_bwrap()
         with ExitStack() as undo:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -173,7 +173,7 @@ class BubblewrapDriver:
             if group:
                 undo.callback(group.remove)
             else:
-                self._say()
+                self._log_missing_limits()
             vessel = _launch(bwrap, self._spec, folder, group)
             sandbox = FramedSandbox(vessel, self._spec)
             undo.callback(sandbox.close)
@@ -185,37 +185,37 @@ class BubblewrapDriver:
     def adopt(self, session: str) -> None:
         """None: no sandbox outlives the process that started it."""
 
-    def _say(self) -> None:
+    def _log_missing_limits(self) -> None:
         if not self._said:
             self._said = True
             log.warning("no control group can be made here; not limited: %s", "; ".join(UNLIMITED))
 
 
-def reap(older_than: float) -> list[str]:
-    """Remove what a killed worker's sandboxes left; their names.
+def remove_leftovers(older_than: float) -> list[str]:
+    """Remove the folders and control groups that killed workers left; returns their names.
 
-    The processes ended with the worker. What stays is a folder, and an empty control group: of more
-    than `older_than` seconds, and with nobody behind its door.
+    The processes ended with their worker. Removed is what is older than `older_than` seconds and
+    whose socket nobody listens on.
     """
     reaped = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             age = time.time() - folder.stat().st_mtime
-            if age > older_than and folder.stat().st_uid == os.geteuid() and not _answers(folder):
-                cgroup.find(folder.name).remove()
+            if age > older_than and folder.stat().st_uid == os.geteuid() and not _is_in_use(folder):
+                cgroup.find_group(folder.name).remove()
                 shutil.rmtree(folder)
                 reaped.append(folder.name)
     return reaped
 
 
-def _answers(folder: Path) -> bool:
+def _is_in_use(folder: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(5)
         return probe.connect_ex(str(folder / "door")) == 0
 
 
-def _program() -> str:
-    """The path of bwrap. Raises SandboxUnavailable where it is missing or too old."""
+def _find_bwrap() -> str:
+    """Return the path of bwrap. Raises SandboxUnavailable if it is missing or too old."""
     found = shutil.which("bwrap")
     if found is None:
         raise SandboxUnavailable(
@@ -235,8 +235,8 @@ def _program() -> str:
 
 def _launch(
     bwrap: str, spec: ContainerSpec, folder: Path, group: cgroup.ControlGroup | None
-) -> Wrapped:
-    """Start bwrap, put what it starts into the group, and let it begin."""
+) -> BubblewrapContainer:
+    """Start bwrap, put its first process into the control group, and let it run."""
     news, telling = os.pipe()
     waiting, starting = os.pipe()
     with os.fdopen(news, "rb") as news_file, os.fdopen(starting, "wb", 0) as start_file:
@@ -245,13 +245,13 @@ def _launch(
         finally:
             os.close(telling)
             os.close(waiting)
-        vessel = Wrapped(process, folder, lifeline, group)
-        with _explained(vessel, folder):
-            vessel.keeper = _child(news_file)
+        vessel = BubblewrapContainer(process, folder, lifeline, group)
+        with _explain_failure(vessel, folder):
+            vessel.keeper = _read_child_pid(news_file)
             if group:
                 group.add(vessel.keeper)
             start_file.write(b"x")
-            if not vessel.answers():
+            if not vessel.is_responsive():
                 raise SandboxGone("it does not answer")
     return vessel
 
@@ -259,7 +259,10 @@ def _launch(
 def _spawn(
     bwrap: str, spec: ContainerSpec, folder: Path, telling: int, waiting: int
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """bwrap, and the write end of its standard input. Only it has the listening socket then."""
+    """Start bwrap; returns it with the write end of its standard input.
+
+    Afterwards only bwrap holds the listening socket.
+    """
     with ExitStack() as files:
         door = files.enter_context(socket.socket(socket.AF_UNIX))
         door.bind(str(folder / "door"))
@@ -268,9 +271,9 @@ def _spawn(
         files.callback(os.close, inside)
         inherited = [telling, waiting, door.fileno()]
         command = [bwrap, "--info-fd", str(telling), "--block-fd", str(waiting)]
-        command += [*_isolation(spec), *_contents(files, inherited)]
+        command += [*_make_isolation_options(spec), *_make_file_options(files, inherited)]
         command += ["/usr/bin/python3", "-E", "-s", "-S", "-B", _RUNNER]
-        command += [str(door.fileno()), json.dumps(process_limits(spec))]
+        command += [str(door.fileno()), json.dumps(compute_process_limits(spec))]
         process = subprocess.Popen(
             command,
             stdin=inside,
@@ -280,14 +283,14 @@ def _spawn(
             env={},
             pass_fds=inherited,
             start_new_session=True,
-            **_identity(),
+            **_make_user_options(),
         )
     return process, lifeline
 
 
 @contextmanager
-def _explained(vessel: Wrapped, folder: Path) -> Iterator[None]:
-    """What did not start is removed, and bwrap's reason is given."""
+def _explain_failure(vessel: BubblewrapContainer, folder: Path) -> Iterator[None]:
+    """If the start fails, remove the container and raise SandboxUnavailable with bwrap's reason."""
     try:
         yield
     except (OSError, ValueError, SandboxGone) as error:
@@ -301,8 +304,8 @@ def _explained(vessel: Wrapped, folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _child(news: io.BufferedReader) -> int:
-    """The pid of the sandbox's first process, as bwrap tells it."""
+def _read_child_pid(news: io.BufferedReader) -> int:
+    """Read the pid of the sandbox's first process, which bwrap reports."""
     told = b""
     until = time.monotonic() + _START_SECONDS
     while not told.rstrip().endswith(b"}"):
@@ -314,20 +317,22 @@ def _child(news: io.BufferedReader) -> int:
     return int(json.loads(told)["child-pid"])
 
 
-def _identity() -> dict[str, Any]:
-    """Root's rights would pass into the sandbox's files: as root, bwrap runs as somebody else."""
+def _make_user_options() -> dict[str, Any]:
+    """Options for Popen: root's rights must not pass into the sandbox, so bwrap runs as USER."""
     if os.geteuid() != 0:
         return {}
     return {"user": USER, "group": USER, "extra_groups": []}
 
 
-def _isolation(spec: ContainerSpec) -> list[str]:
-    """Namespaces, rights and the empty file system."""
+def _make_isolation_options(spec: ContainerSpec) -> list[str]:
+    """bwrap's options for namespaces, rights and the empty file system."""
     size, links = str(spec.workspace), []
     for name in _LINKS:
         if Path("/usr", name).is_dir():
             links += ["--symlink", f"usr/{name}", f"/{name}"]
-    hidden = [["--ro-bind", "/dev/null", f"/proc/{name}"] for name in _HIDDEN if _in_proc(name)]
+    hidden = [
+        ["--ro-bind", "/dev/null", f"/proc/{name}"] for name in _HIDDEN if _exists_in_proc(name)
+    ]
     settings = [["--ro-bind-try", path, path] for path in _SETTINGS]
     return [
         *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"),
@@ -340,16 +345,16 @@ def _isolation(spec: ContainerSpec) -> list[str]:
     ]
 
 
-def _in_proc(name: str) -> bool:
+def _exists_in_proc(name: str) -> bool:
     return Path("/proc", name).exists()
 
 
-def _contents(files: ExitStack, inherited: list[int]) -> list[str]:
-    """Files that are made for the sandbox: the runner, its users, `log`, and the call filter."""
+def _make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:
+    """bwrap's options for the files made for the sandbox: runner, users, `log`, call filter."""
     arguments = []
     for option, content, target in (
-        ("--seccomp", seccomp.program(), None),
-        ("--ro-bind-data", _runner(), _RUNNER),
+        ("--seccomp", seccomp.build_filter(), None),
+        ("--ro-bind-data", _pack_runner(), _RUNNER),
         ("--ro-bind-data", _PASSWD, "/etc/passwd"),
         ("--ro-bind-data", _GROUP, "/etc/group"),
         ("--ro-bind-data", (_PACKAGE / "image/log").read_bytes(), _LOG),
@@ -364,8 +369,8 @@ def _contents(files: ExitStack, inherited: list[int]) -> list[str]:
     return [*arguments, "--remount-ro", "/"]
 
 
-def _runner() -> bytes:
-    """The in-container side as an archive that python3 can run."""
+def _pack_runner() -> bytes:
+    """Pack the in-container code into an archive that python3 can run."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as bundle:
         bundle.writestr("sandbox/__init__.py", b"")
@@ -377,9 +382,9 @@ def _runner() -> bytes:
 
 if TYPE_CHECKING:
     from sandbox.base import Driver, Sandbox
-    from sandbox.framed import Vessel
+    from sandbox.framed import Container
 
     def _conforms(
-        driver: BubblewrapDriver, sandbox: FramedSandbox, vessel: Wrapped
-    ) -> tuple[Driver, Sandbox, Vessel]:
+        driver: BubblewrapDriver, sandbox: FramedSandbox, vessel: BubblewrapContainer
+    ) -> tuple[Driver, Sandbox, Container]:
         return driver, sandbox, vessel

@@ -26,8 +26,8 @@ from docker.errors import ImageNotFound
 from docker.utils import parse_repository_tag
 
 from sandbox.base import SandboxError, SandboxUnavailable
-from sandbox.engine import engine_errors, open_engine
-from sandbox.mirror import configured
+from sandbox.engine import open_engine, translate_engine_errors
+from sandbox.mirror import find_mirror
 
 IMAGE_FOLDER = Path(__file__).parent / "image"
 REPOSITORY = "sandpiper-sandbox"
@@ -43,9 +43,9 @@ _BOOTSTRAP_SECONDS = 900
 Say = Callable[[str], None]
 
 
-def image_tag(folder: Path = IMAGE_FOLDER) -> str:
-    """The image's name, from the names and bytes of all that goes into it."""
-    digest = hashlib.sha256(chosen_base().encode())
+def compute_image_tag(folder: Path = IMAGE_FOLDER) -> str:
+    """Compute the image's name from the names and bytes of all its files."""
+    digest = hashlib.sha256(get_chosen_base().encode())
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             content = file.read_bytes()
@@ -53,26 +53,26 @@ def image_tag(folder: Path = IMAGE_FOLDER) -> str:
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
 
 
-def ensure(base_url: str | None = None, say: Say = print) -> str:
-    """The tag of the image, built if it is not there. Raises SandboxUnavailable with the reason."""
-    tag = image_tag()
+def ensure_image(base_url: str | None = None, say: Say = print) -> str:
+    """Return the image's tag; build the image if it is missing. Raises SandboxUnavailable."""
+    tag = compute_image_tag()
     api = open_engine(base_url)
     api.timeout = BUILD_SECONDS
     try:
-        if not exists(api, tag):
-            _build(api, tag, base(api, say), say)
+        if not image_exists(api, tag):
+            _build(api, tag, find_base(api, say), say)
             say(f"built {tag}")
-        with engine_errors(SandboxUnavailable, "tagging the sandbox image"):
+        with translate_engine_errors(SandboxUnavailable, "tagging the sandbox image"):
             api.tag(tag, REPOSITORY, "latest")
     finally:
         api.close()
     return tag
 
 
-def exists(api: APIClient, name: str) -> bool:
-    """Whether the engine has an image of this name. Raises SandboxUnavailable."""
+def image_exists(api: APIClient, name: str) -> bool:
+    """Whether the engine has an image with this name. Raises SandboxUnavailable."""
     try:
-        with engine_errors(SandboxUnavailable, f"looking for the image {name}"):
+        with translate_engine_errors(SandboxUnavailable, f"looking for the image {name}"):
             cast(Any, api).inspect_image(name)
     except SandboxUnavailable as error:
         if isinstance(error.__cause__, ImageNotFound):
@@ -84,28 +84,28 @@ def exists(api: APIClient, name: str) -> bool:
 # -------------------------------------------------------------------------------------- the base
 
 
-def chosen_base() -> str:
-    """The base that the operator has chosen, if any."""
+def get_chosen_base() -> str:
+    """Return the base that the operator chose, or ""."""
     return os.environ.get("SANDPIPER_BASE", "")
 
 
-def base(api: APIClient, say: Say) -> str:
-    """What to build on: a base that is there, or from the registry, or made from the mirror.
+def find_base(api: APIClient, say: Say) -> str:
+    """Return the base image: one the engine has, one from the registry, or one made from a mirror.
 
-    One that was chosen is never replaced by another.
+    A base that the operator chose is never replaced by another.
     """
-    name = chosen_base() or REGISTRY_BASE
-    if chosen_base():
-        if exists(api, name) or _pulled(api, name, say):
+    name = get_chosen_base() or REGISTRY_BASE
+    if get_chosen_base():
+        if image_exists(api, name) or _try_pull(api, name, say):
             return name
         raise SandboxUnavailable(f"no registry gave {name}, which $SANDPIPER_BASE names")
-    mirror = configured(Path("/etc/apt"))
+    mirror = find_mirror(Path("/etc/apt"))
     own_tag = f"{SUITE}-{hashlib.sha256((mirror or '').encode()).hexdigest()[:12]}"
     own = f"{OWN_BASE}:{own_tag}"
     for present in (name, own):
-        if exists(api, present):
+        if image_exists(api, present):
             return present
-    if _pulled(api, name, say):
+    if _try_pull(api, name, say):
         digests = cast(Any, api).inspect_image(name)["RepoDigests"]
         say(f"to build on this very base again, set SANDPIPER_BASE: {' '.join(digests)}")
         return name
@@ -118,20 +118,20 @@ def base(api: APIClient, say: Say) -> str:
     return own
 
 
-def _pulled(api: APIClient, name: str, say: Say) -> bool:
-    """Whether the registry gave the base. The engine may wait long for a registry: we don't."""
+def _try_pull(api: APIClient, name: str, say: Say) -> bool:
+    """Pull the base, but don't wait as long as the engine may. Returns whether it was pulled."""
     say(f"asking the registry for {name}")
     try:
-        with engine_errors(SandboxUnavailable, f"pulling {name}"):
-            follow(_pull(api, name), f"pulling {name}")
+        with translate_engine_errors(SandboxUnavailable, f"pulling {name}"):
+            follow_progress(_pull(api, name), f"pulling {name}")
     except SandboxUnavailable as error:
         say(f"no: {str(error)[:200]}")
         return False
-    return exists(api, name)
+    return image_exists(api, name)
 
 
 def _pull(api: APIClient, name: str) -> Iterator[dict[str, Any]]:
-    """The engine's progress. docker-py's own `pull` would wait for ever (it sets no time-out)."""
+    """Pull an image; yields the engine's progress. docker-py's `pull` sets no time-out."""
     url = f"{api.base_url}/v{api.api_version}/images/create"
     repository, tag = parse_repository_tag(name)
     params = {"fromImage": repository, "tag": tag or "latest"}
@@ -145,7 +145,7 @@ def _pull(api: APIClient, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _bootstrap(api: APIClient, mirror: str, tag: str, say: Say) -> None:
-    """Make a minimal Debian and give it to the engine as sandpiper-base."""
+    """Make a minimal Debian and import it into the engine as sandpiper-base."""
     tool = shutil.which("debootstrap")
     if tool is None:
         raise SandboxUnavailable(
@@ -161,11 +161,11 @@ def _bootstrap(api: APIClient, mirror: str, tag: str, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="sandpiper-base-") as folder:
         root = f"{folder}/root"
         _debootstrap([tool, "--variant=minbase", SUITE, root, mirror])
-        _import(api, root, tag)
+        _import_folder(api, root, tag)
 
 
 def _debootstrap(command: list[str]) -> None:
-    """Run it in a session of its own: it has children that must end with it."""
+    """Run debootstrap in a session of its own, so that its children end with it."""
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -187,17 +187,17 @@ def _debootstrap(command: list[str]) -> None:
         raise SandboxUnavailable(f"debootstrap failed: {' / '.join(last)}")
 
 
-def _import(api: APIClient, root: str, tag: str) -> None:
-    """`docker import` of a folder, as a stream."""
+def _import_folder(api: APIClient, root: str, tag: str) -> None:
+    """Stream a folder to the engine, as `docker import` does."""
     command = ["tar", "--numeric-owner", "--one-file-system", "-C", root, "-c", "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
         try:
-            with engine_errors(SandboxUnavailable, "importing the sandbox image's base"):
+            with translate_engine_errors(SandboxUnavailable, "importing the sandbox image's base"):
                 api.import_image_from_stream(tar.stdout, repository=OWN_BASE, tag=tag)
             tar.wait(BUILD_SECONDS)
         finally:
             tar.kill()
-    if tar.returncode != 0 or not exists(api, f"{OWN_BASE}:{tag}"):
+    if tar.returncode != 0 or not image_exists(api, f"{OWN_BASE}:{tag}"):
         raise SandboxUnavailable("the Docker engine did not take the sandbox image's base")
 
 
@@ -206,7 +206,7 @@ def _import(api: APIClient, root: str, tag: str) -> None:
 
 def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
     say(f"building {tag} on {base}")
-    with engine_errors(SandboxUnavailable, f"building {tag}"):
+    with translate_engine_errors(SandboxUnavailable, f"building {tag}"):
         lines = api.build(
             path=str(IMAGE_FOLDER),
             tag=tag,
@@ -217,11 +217,11 @@ def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
             decode=True,
             timeout=BUILD_SECONDS,
         )
-        follow(lines, f"building {tag}", say)
+        follow_progress(lines, f"building {tag}", say)
 
 
-def follow(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
-    """Say the steps; raise SandboxUnavailable with the last words where it failed."""
+def follow_progress(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
+    """Print the steps. Raises SandboxUnavailable with the last lines if the engine fails."""
     last: list[str] = []
     for line in lines:
         if "error" in line:
@@ -238,10 +238,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox.build", description=__doc__)
     parser.add_argument("--print-tag", action="store_true", help="say the tag and build nothing")
     if parser.parse_args().print_tag:
-        print(image_tag())
+        print(compute_image_tag())
         return 0
     try:
-        print(ensure())
+        print(ensure_image())
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1

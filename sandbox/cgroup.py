@@ -1,4 +1,4 @@
-"""A control group for a sandbox without an engine, where this process may make one."""
+"""Control groups for sandboxes without an engine, on machines where this process may make them."""
 
 import os
 import time
@@ -17,17 +17,17 @@ _REMOVE_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """Folders of the kernel's, one for each hierarchy, in which a process is limited."""
+    """A control group: one kernel folder in each hierarchy."""
 
     folders: tuple[Path, ...]
 
     def add(self, pid: int) -> None:
-        """Put a process there; what it starts follows. Raises OSError."""
+        """Add a process; its children belong to the group too. Raises OSError."""
         for folder in self.folders:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Once nothing runs there any more. Never raises."""
+        """Remove the group, which no process may be in any more. Never raises."""
         until = time.monotonic() + _REMOVE_SECONDS
         for folder in self.folders:
             while folder.exists() and time.monotonic() < until:
@@ -37,21 +37,21 @@ class ControlGroup:
                 time.sleep(0.01)
 
 
-def make(
+def make_group(
     name: str, spec: ContainerSpec, mount: Path = MOUNT, own: Path = OWN
 ) -> ControlGroup | None:
-    """A group with the limits of `spec` on memory, processes and processors, or None.
+    """Make a group with the limits of `spec` on memory, processes and processors.
 
-    None where the kernel's tree is not mounted, is not ours to write, or lacks a controller.
+    Returns None if the kernel's tree is not mounted, cannot be written, or lacks a controller.
     """
     made = []
     try:
-        for parent, limits in wanted(spec, mount, own).items():
+        for parent, limits in plan_limits(spec, mount, own).items():
             folder = parent / name
             folder.mkdir()
             made.append(folder)
             for file, value in limits.items():
-                _limit(folder / file, value)
+                _write_limit(folder / file, value)
     except OSError:
         for folder in made:
             with suppress(OSError):
@@ -60,20 +60,20 @@ def make(
     return ControlGroup(tuple(made))
 
 
-def find(name: str, mount: Path = MOUNT, own: Path = OWN) -> ControlGroup:
-    """The group of that name, as `make` would have made it; of it may be anything left."""
-    parents = wanted(ContainerSpec(), mount, own)
+def find_group(name: str, mount: Path = MOUNT, own: Path = OWN) -> ControlGroup:
+    """Return the group that `make_group` made under this name; parts of it may be gone."""
+    parents = plan_limits(ContainerSpec(), mount, own)
     return ControlGroup(tuple(parent / name for parent in parents))
 
 
-def wanted(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
-    """Where groups are to be made, and what is to stand in which of their files."""
+def plan_limits(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
+    """Return the folders to make, and for each one which value goes into which file."""
     unified = (mount / "cgroup.controllers").exists()
-    return _unified(spec, mount, own) if unified else _legacy(spec, mount)
+    return _plan_version_2(spec, mount, own) if unified else _plan_version_1(spec, mount)
 
 
-def _limit(file: Path, value: str) -> None:
-    """The kernel's files exist before they are written: one that does not is a limit it lacks."""
+def _write_limit(file: Path, value: str) -> None:
+    """Write one limit. A missing file means that the kernel lacks this limit: raises OSError."""
     fd = os.open(file, os.O_WRONLY)
     try:
         os.write(fd, value.encode())
@@ -81,8 +81,8 @@ def _limit(file: Path, value: str) -> None:
         os.close(fd)
 
 
-def _unified(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
-    """cgroup v2: beside this process's own group, so that no process stands above a limit."""
+def _plan_version_2(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
+    """Plan for cgroup v2: beside this process's group, because parents may hold no process."""
     path = own.read_text().strip().rpartition("::")[2].lstrip("/")
     parent = (mount / path).parent if path else mount
     return {
@@ -95,8 +95,8 @@ def _unified(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str
     }
 
 
-def _legacy(spec: ContainerSpec, mount: Path) -> dict[Path, dict[str, str]]:
-    """cgroup v1: a tree for each controller."""
+def _plan_version_1(spec: ContainerSpec, mount: Path) -> dict[Path, dict[str, str]]:
+    """Plan for cgroup v1, which has a tree for each controller."""
     memory = str(parse_size(spec.memory))
     limits = {"memory.limit_in_bytes": memory}
     if (mount / "memory/memory.memsw.limit_in_bytes").exists():

@@ -17,7 +17,7 @@ from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound
 
 from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
-from sandbox.engine import container_runs, engine_errors, open_engine
+from sandbox.engine import is_container_running, open_engine, translate_engine_errors
 from sandbox.framed import FramedSandbox
 from sandbox.image.watch import EXCEEDED
 from sandbox.spec import (
@@ -26,40 +26,40 @@ from sandbox.spec import (
     SESSION_LABEL,
     SWEEPER,
     ContainerSpec,
-    command_user,
-    create,
-    runner,
+    choose_command_user,
+    create_container,
+    make_runner_command,
 )
 from sandbox.wire import EngineWire, Silent
 
-_KEEPERS = 2
-"""A container's own processes: docker-init, and the main process, with which it ends."""
+_OWN_PROCESSES = 2
+"""A container's own processes: docker-init and the main process."""
 _PROCESS_SECONDS = 10
 _EXIT_SECONDS, _EXIT_PAUSE = 2, 0.02
 _RESTART_SECONDS, _RESTART_PAUSE = 5.0, 0.25
-"""How long an engine that is away is waited for before a sandbox is left to `reap`."""
+"""How long to wait for an engine that is away before `remove_stale_containers` must clean up."""
 _NAME = "sandpiper-"
-"""A label is for life: a container that was started ahead of need is its session's by its name."""
+"""A label cannot change: a container from the pool is assigned to a session by renaming it."""
 
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 
 
-class Container:
-    """A running container as a vessel. Satisfies sandbox.framed.Vessel."""
+class DockerContainer:
+    """A running Docker container. Implements sandbox.framed.Container."""
 
     def __init__(self, api: APIClient, container: str, spec: ContainerSpec) -> None:
         self._api = api
         self.id = container
         self.name = f"the image {spec.image}"
         self._memory = spec.memory
-        self._runner, self._user = runner(spec), command_user(spec, container)
+        self._runner, self._user = make_runner_command(spec), choose_command_user(spec, container)
 
     def connect(self, deadline: float) -> EngineWire:
         return self._run(self._runner, self._user)
 
     def _run(self, argv: list[str], user: str) -> EngineWire:
-        """A process in the container, its stdin kept open. Raises SandboxGone."""
-        with engine_errors(SandboxGone, "starting a process in the sandbox"):
+        """Start a process in the container with its stdin open. Raises SandboxGone."""
+        with translate_engine_errors(SandboxGone, "starting a process in the sandbox"):
             created = self._api.exec_create(self.id, argv, stdin=True, user=user, workdir="/")
             file = cast(Any, self._api.exec_start(created["Id"], socket=True))
         response = getattr(file, "_response", None)
@@ -72,51 +72,51 @@ class Container:
         # The plain socket, past any reader's buffer: nothing can have been buffered yet, because
         # the runner is silent until it has a request.
         connected = getattr(file, "_sock", file)
-        return EngineWire(connected, lambda: self._exit_code(created["Id"]), release)
+        return EngineWire(connected, lambda: self._get_exit_code(created["Id"]), release)
 
-    def _exit_code(self, process: str) -> int | None:
-        """The status of a process whose stream ended; None if it lives on."""
+    def _get_exit_code(self, process: str) -> int | None:
+        """Return the exit code of a process whose stream ended; None if the process still runs."""
         until = time.monotonic() + _EXIT_SECONDS
         while True:
-            with engine_errors(SandboxGone, "asking for an exit code"):
+            with translate_engine_errors(SandboxGone, "asking for an exit code"):
                 code = self._api.exec_inspect(process)["ExitCode"]
             if code is not None or time.monotonic() > until:
                 return code if code is None else int(code)
             time.sleep(0.005)
 
-    def running(self) -> bool:
-        return container_runs(self._api, self.id)
+    def is_running(self) -> bool:
+        return is_container_running(self._api, self.id)
 
     def explain_end(self) -> str:
         until = time.monotonic() + _EXIT_SECONDS
         with suppress(SandboxError):
-            while self.running() and time.monotonic() < until:
+            while self.is_running() and time.monotonic() < until:
                 time.sleep(_EXIT_PAUSE)
-            with engine_errors(SandboxGone, "asking for an exit code"):
+            with translate_engine_errors(SandboxGone, "asking for an exit code"):
                 code = self._api.inspect_container(self.id)["State"]["ExitCode"]
             if code == EXCEEDED:
                 return f"its processes and files took more than {self._memory} of memory"
         return ""
 
-    def belong(self, session: str) -> None:
-        with suppress(SandboxError), engine_errors(SandboxGone, "naming a sandbox"):
+    def assign_session(self, session: str) -> None:
+        with suppress(SandboxError), translate_engine_errors(SandboxGone, "naming a sandbox"):
             self._api.rename(self.id, f"{_NAME}{session}-{self.id[:12]}")
 
-    def sweep(self) -> None:
+    def kill_commands(self) -> None:
         with closing(self._run(SWEEPER, self._user)) as wire, suppress(Silent):
             wire.drain(time.monotonic() + _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
-        listed = self._listed()
-        return self._seen_inside() if listed is None else listed - _KEEPERS
+        listed = self._count_listed()
+        return self._count_inside() if listed is None else listed - _OWN_PROCESSES
 
-    def _listed(self) -> int | None:
-        """How many processes the engine lists; None where it cannot.
+    def _count_listed(self) -> int | None:
+        """Count the processes that the engine lists; None if its list is of no use.
 
-        It cannot without control groups (rootless), and where the runtime has a kernel of its own:
-        its list is then of other processes, without the container's first.
+        Rootless engines without control groups have no list. A runtime with a kernel of its own
+        lists other processes than the container's.
         """
-        with engine_errors(SandboxGone, "looking after a container"):
+        with translate_engine_errors(SandboxGone, "looking after a container"):
             first = str(self._api.inspect_container(self.id)["State"]["Pid"])
         try:
             rows = self._api.top(self.id, "-eo pid")["Processes"] or []
@@ -124,8 +124,8 @@ class Container:
             return None
         return len(rows) if [first] in rows else None
 
-    def _seen_inside(self) -> int:
-        """How many the keeper's uid sees of the commands' uid, which cannot touch what it runs."""
+    def _count_inside(self) -> int:
+        """Count the commands' processes from inside, as a uid out of the commands' reach."""
         argv = ["pgrep", "-c", "-u", self._user.partition(":")[0]]
         with closing(self._run(argv, KEEPER_USER)) as wire:
             try:
@@ -134,18 +134,18 @@ class Container:
                 raise SandboxGone("the sandbox's processes cannot be counted") from error
 
     def kill(self) -> None:
-        with suppress(SandboxError), engine_errors(SandboxGone, "killing the container"):
+        with suppress(SandboxError), translate_engine_errors(SandboxGone, "killing the container"):
             self._api.kill(self.id)
 
     def remove(self) -> None:
         until = time.monotonic() + _RESTART_SECONDS
-        while not self._removed() and time.monotonic() < until:
+        while not self._try_remove() and time.monotonic() < until:
             time.sleep(_RESTART_PAUSE)
         self._api.close()
 
-    def _removed(self) -> bool:
-        """Whether it is gone, be it that there was nothing to remove; an engine that is away, or
-        has not got rid of it yet (a 5xx), is asked again."""
+    def _try_remove(self) -> bool:
+        """Try to remove the container. Returns True if it is gone, or was gone before, and False if
+        the engine is away or still busy with it (a 5xx) and must be asked again."""
         try:
             self._api.remove_container(self.id, force=True, v=True)
         except APIError as error:
@@ -158,7 +158,7 @@ class Container:
 class DockerSandbox(FramedSandbox):
     """A sandbox in a container, made by DockerDriver.start."""
 
-    def __init__(self, vessel: Container, spec: ContainerSpec) -> None:
+    def __init__(self, vessel: DockerContainer, spec: ContainerSpec) -> None:
         super().__init__(vessel, spec)
         self.container = vessel.id
 
@@ -175,10 +175,10 @@ class DockerDriver:
         self._base_url = base_url
 
     def check(self) -> None:
-        """Raises SandboxUnavailable unless the engine answers, limits, and has the image."""
+        """Raise SandboxUnavailable unless the engine answers, enforces limits and has the image."""
         with closing(open_engine(self._base_url)) as api:
             self._refuse_unlimited(api)
-            with self._explained("looking for the sandbox image"):
+            with self._explain_refusal("looking for the sandbox image"):
                 api.inspect_image(self._spec.image)  # type: ignore[no-untyped-call]
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> DockerSandbox:
@@ -186,12 +186,12 @@ class DockerDriver:
             api = open_engine(self._base_url)
             undo.callback(api.close)
             self._refuse_unlimited(api)
-            with self._explained("creating the sandbox"):
-                created = create(api, self._spec, session)
-            sandbox = DockerSandbox(Container(api, created["Id"], self._spec), self._spec)
+            with self._explain_refusal("creating the sandbox"):
+                created = create_container(api, self._spec, session)
+            sandbox = DockerSandbox(DockerContainer(api, created["Id"], self._spec), self._spec)
             undo.callback(sandbox.close)
             refuse_warnings(created)
-            with self._explained("starting the sandbox"):
+            with self._explain_refusal("starting the sandbox"):
                 api.start(sandbox.container)
             if archive is not None:
                 sandbox.restore(archive)
@@ -206,26 +206,26 @@ class DockerDriver:
         with ExitStack() as undo:
             api = open_engine(self._base_url)
             undo.callback(api.close)
-            running, *others = _left_by(api, session) or [""]
+            running, *others = _find_containers(api, session) or [""]
             for container in others:
-                Container(open_engine(self._base_url), container, self._spec).remove()
+                DockerContainer(open_engine(self._base_url), container, self._spec).remove()
             if not running:
                 return None
             undo.pop_all()
-        sandbox = DockerSandbox(Container(api, running, self._spec), self._spec)
+        sandbox = DockerSandbox(DockerContainer(api, running, self._spec), self._spec)
         try:
-            sandbox.clear()
-            sandbox.warm()
+            sandbox.kill_commands()
+            sandbox.open_session()
         except SandboxError:
             sandbox.close()
             return None
         return sandbox
 
     @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
-        """The engine's refusals, as what is wrong with the configuration."""
+    def _explain_refusal(self, doing: str) -> Iterator[None]:
+        """Turn the engine's refusals into SandboxUnavailable that names the wrong setting."""
         try:
-            with engine_errors(SandboxUnavailable, doing):
+            with translate_engine_errors(SandboxUnavailable, doing):
                 yield
         except SandboxUnavailable as error:
             if isinstance(error.__cause__, ImageNotFound):
@@ -241,19 +241,19 @@ class DockerDriver:
             raise
 
 
-def _left_by(api: APIClient, session: str) -> list[str]:
-    """The session's containers, the newest first. Raises SandboxUnavailable."""
+def _find_containers(api: APIClient, session: str) -> list[str]:
+    """Return the ids of the session's containers, newest first. Raises SandboxUnavailable."""
     found: dict[str, float] = {}
     for rule in ({"label": f"{SESSION_LABEL}={session}"}, {"name": f"^/{_NAME}{session}-"}):
-        with engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
+        with translate_engine_errors(SandboxUnavailable, "looking for the session's sandbox"):
             for container in api.containers(all=True, filters=rule):
                 found[container["Id"]] = container["Created"]
     return sorted(found, key=lambda each: found[each], reverse=True)
 
 
 def refuse_unlimited(api: APIClient) -> None:
-    """Raises SandboxUnavailable if the engine says that it cannot enforce a limit."""
-    with engine_errors(SandboxUnavailable, "asking the engine for its limits"):
+    """Raise SandboxUnavailable if the engine says that it cannot enforce a limit."""
+    with translate_engine_errors(SandboxUnavailable, "asking the engine for its limits"):
         info = api.info()
     missing = [limit for key, limit in _LIMITS.items() if info.get(key) is False]
     if missing:
@@ -265,7 +265,7 @@ def refuse_unlimited(api: APIClient) -> None:
 
 
 def refuse_warnings(created: dict[str, Any]) -> None:
-    """Raises SandboxUnavailable if the engine took the container but not all of its limits."""
+    """Raise SandboxUnavailable if the engine created the container without all of its limits."""
     warnings = created.get("Warnings") or []
     if warnings:
         raise SandboxUnavailable(
@@ -273,15 +273,18 @@ def refuse_warnings(created: dict[str, Any]) -> None:
         )
 
 
-def reap(base_url: str | None, older_than: float, session: str | None = None) -> list[str]:
-    """Remove sandboxes made more than `older_than` seconds ago; the sessions they belonged to.
+def remove_stale_containers(
+    base_url: str | None, older_than: float, session: str | None = None
+) -> list[str]:
+    """Remove containers that killed workers left, made more than `older_than` seconds ago.
 
-    For what a killed worker left behind; of one session, if it is named. Raises SandboxUnavailable.
+    With `session`, only that session's. Returns the sessions they belonged to. Raises
+    SandboxUnavailable.
     """
     api = open_engine(base_url)
     reaped = []
     try:
-        with engine_errors(SandboxUnavailable, "looking for old sandboxes"):
+        with translate_engine_errors(SandboxUnavailable, "looking for old sandboxes"):
             label = f"{SESSION_LABEL}={session}" if session else SESSION_LABEL
             found = api.containers(all=True, filters={"label": label})
         for container in found:
@@ -291,7 +294,10 @@ def reap(base_url: str | None, older_than: float, session: str | None = None) ->
             if age <= older_than:
                 continue
             # Somebody else may be removing it.
-            with suppress(SandboxError), engine_errors(SandboxGone, "removing an old sandbox"):
+            with (
+                suppress(SandboxError),
+                translate_engine_errors(SandboxGone, "removing an old sandbox"),
+            ):
                 api.remove_container(container["Id"], force=True, v=True)
                 reaped.append(labels[SESSION_LABEL])
     finally:
@@ -301,9 +307,9 @@ def reap(base_url: str | None, older_than: float, session: str | None = None) ->
 
 if TYPE_CHECKING:
     from sandbox.base import Driver, Sandbox
-    from sandbox.framed import Vessel
+    from sandbox.framed import Container
 
     def _conforms(
-        driver: DockerDriver, sandbox: DockerSandbox, vessel: Container
-    ) -> tuple[Driver, Sandbox, Vessel]:
+        driver: DockerDriver, sandbox: DockerSandbox, vessel: DockerContainer
+    ) -> tuple[Driver, Sandbox, Container]:
         return driver, sandbox, vessel

@@ -1,4 +1,4 @@
-"""A sandbox over sessions of the in-container runner, whatever the container is made of."""
+"""A sandbox that talks to the runner inside a container of any kind."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ from typing import Any, Protocol, Self
 
 from sandbox.base import ExecResult, SandboxGone, SandboxLimit
 from sandbox.image.preview import PREVIEW
-from sandbox.report import exec_result, no_result, raise_refusal
+from sandbox.report import make_empty_result, parse_result, raise_refusal
 from sandbox.spec import ContainerSpec
-from sandbox.stream import Session, pieces
+from sandbox.stream import Session, split_content
 from sandbox.wire import BadReport, Ended, Silent, StreamBroken, Wire
 
 COMMAND_CAP = 1 << 20
@@ -21,64 +21,64 @@ COMMAND_CAP = 1 << 20
 _CONNECT_SECONDS = 60
 _NO_PROGRAM = (126, 127)
 _ENDING_SECONDS, _ENDING_PAUSE = 5.0, 0.02
-"""How long killed processes may take to be gone."""
+"""How long killed processes may take to end."""
 
 
-class Vessel(Protocol):
-    """What holds the runner and the commands. Methods raise SandboxGone where it is dead."""
+class Container(Protocol):
+    """What the runner and the commands run in. Methods raise SandboxGone if it is dead."""
 
     name: str
-    """For messages: the image, or what stands for it."""
+    """The name for messages, such as the image's."""
 
     def connect(self, deadline: float) -> Wire:
-        """A new runner, as the uid of the commands, until `deadline` (monotonic seconds)."""
+        """Start a runner as the commands' uid by `deadline` (monotonic seconds)."""
         ...
 
-    def running(self) -> bool:
-        """Whether it is alive."""
+    def is_running(self) -> bool:
+        """Whether the container is alive."""
         ...
 
     def explain_end(self) -> str:
-        """Why it is no longer alive, if that is known. Never raises."""
+        """Return why the container ended, or "" if that is unknown. Never raises."""
         ...
 
-    def belong(self, session: str) -> None:
-        """From now on it is this session's, to be found by `Driver.adopt`. Never raises."""
+    def assign_session(self, session: str) -> None:
+        """Assign the container to a session, so that `Driver.adopt` finds it. Never raises."""
         ...
 
-    def sweep(self) -> None:
-        """Kill all that runs under the commands' uid. Whether it worked: `count_processes`."""
+    def kill_commands(self) -> None:
+        """Kill every process of the commands' uid. `count_processes` tells whether that worked."""
         ...
 
     def count_processes(self) -> int:
-        """How many processes live there, but for those that keep it: runners and commands.
+        """Count the runners and commands, without the container's own processes.
 
-        Told from outside, or by what the commands' uid cannot touch.
+        The count is taken from outside, or by a process that commands cannot interfere with.
         """
         ...
 
     def kill(self) -> None:
-        """End it now. Never raises."""
+        """End the container at once. Never raises."""
         ...
 
     def remove(self) -> None:
-        """End it and leave nothing behind. Never raises."""
+        """End the container and remove all that belongs to it. Never raises."""
         ...
 
 
 class FramedSandbox:
     """A running sandbox. The contract is sandbox.base.Sandbox.
 
-    Commands go through one session that lives as long as the sandbox; a call that comes while it
-    is busy gets another one. May be used from several threads.
+    Commands go through one session that lives as long as the sandbox; a call made while it is busy
+    opens another one. May be used from several threads.
 
-    A runner that was lost may have been killed by a command that lives on. So before another runner
-    begins, all that runs is killed, and if anything is left then, the sandbox is ended: where
-    nothing lives, nothing can begin but what the host starts. An epoch lasts from one such clearing
-    to the next, for a clearing ends the runners of all threads.
+    A runner that was lost may have been killed by a command that still runs. So before another
+    runner starts, all processes are killed; if any survives, the sandbox is ended. Afterwards only
+    what the host starts can run. This ends the runners of all threads: an epoch lasts from one
+    such killing to the next.
     """
 
-    def __init__(self, vessel: Vessel, spec: ContainerSpec) -> None:
+    def __init__(self, vessel: Container, spec: ContainerSpec) -> None:
         self.vessel = vessel
         self._spec = spec
         self._closed = self._ended = False
@@ -86,7 +86,7 @@ class FramedSandbox:
         self._lock = threading.Lock()
         self._epoch = 0
         self._gate = threading.RLock()
-        """Held while a runner begins, and while the sandbox is cleared."""
+        """Held while a runner starts and while all commands are killed."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,24 +101,24 @@ class FramedSandbox:
 
     # ----------------------------------------------------------------------------------- sessions
 
-    def warm(self) -> None:
-        """Have a session ready for the first command. Raises SandboxGone."""
-        with self._session():
+    def open_session(self) -> None:
+        """Open a session for the first command ahead of time. Raises SandboxGone."""
+        with self._borrow_session():
             pass
 
-    def fresh(self) -> bool:
-        """Whether a ready session still stands, which says that the sandbox does."""
+    def has_session(self) -> bool:
+        """Whether an open session still works, and therefore the sandbox."""
         with self._lock:
-            return bool(self._idle) and self._idle[-1].usable()
+            return bool(self._idle) and self._idle[-1].is_usable()
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
-        """A session of one's own, kept for the next call if this one was brought to its end."""
-        session = self._take()
+    def _borrow_session(self) -> Iterator[Session]:
+        """Borrow a session for one call; it is kept for the next call if this one is completed."""
+        session = self._take_session()
         try:
             yield session
         except BadReport as error:
-            raise self._liar(session, error) from error
+            raise self._end_after_bad_report(session, error) from error
         finally:
             with self._lock:
                 kept = session.ready and not (self._closed or self._ended)
@@ -127,14 +127,14 @@ class FramedSandbox:
             if not kept:
                 session.wire.close()
 
-    def _take(self) -> Session:
+    def _take_session(self) -> Session:
         while True:
             with self._lock:
                 self._refuse_ended()
                 session = self._idle.pop() if self._idle else None
             if session is None:
                 return self._connect()
-            if session.usable():
+            if session.is_usable():
                 return session
             session.wire.close()
             self._recover(session, Ended("it ended between two calls"))
@@ -158,7 +158,7 @@ class FramedSandbox:
     # ----------------------------------------------------------------------------------- commands
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """Run a command. One of more than 1 MiB is a SandboxLimit."""
+        """Run a command. Raises SandboxLimit for one of more than 1 MiB."""
         if len(command.encode("utf-8", "replace")) > COMMAND_CAP:
             raise SandboxLimit(f"the command is longer than {COMMAND_CAP:,} bytes: use a file")
         request = {
@@ -172,38 +172,41 @@ class FramedSandbox:
         }
         began = time.monotonic()
         try:
-            with self._session() as session:
+            with self._borrow_session() as session:
                 report = self._ask(session, request, timeout + self._spec.grace)
                 if "error" in report:
                     raise_refusal({**report, "error": "failed"}, "the command was not begun")
-                return exec_result(report, number, time.monotonic() - began)
+                return parse_result(report, number, time.monotonic() - began)
         except StreamBroken as error:
             self._recover(session, error)
-            return no_result(time.monotonic() - began, timed_out=isinstance(error, Silent))
+            return make_empty_result(time.monotonic() - began, timed_out=isinstance(error, Silent))
 
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """A runner that was killed was killed by the command; one that failed is our trouble."""
+        """Send a request and read its report.
+
+        If the runner was killed, its command did that; a runner that failed is an error of ours.
+        """
         try:
-            session.ask(request, time.monotonic() + seconds)
-            return session.report()
+            session.send_request(request, time.monotonic() + seconds)
+            return session.read_report()
         except Ended as error:
-            code = session.wire.exit_code() if self.vessel.running() else None
+            code = session.wire.get_exit_code() if self.vessel.is_running() else None
             if code is not None and code < 128:
                 raise self._end(f"the runner in {self.vessel.name} failed: {error}") from error
             raise
 
-    def _liar(self, session: Session, error: BadReport) -> SandboxGone:
-        """What speaks for the runner is not ours any more: nothing it says can be shown.
+    def _end_after_bad_report(self, session: Session, error: BadReport) -> SandboxGone:
+        """End the sandbox after a report that no runner sends: nothing from it can be trusted.
 
-        Where there is no runner, because the image is older than this code, the engine says so.
+        If the image is older than this code and has no runner, the exit code says so.
         """
         with suppress(SandboxGone):
-            if session.wire.exit_code() in _NO_PROGRAM:
+            if session.wire.get_exit_code() in _NO_PROGRAM:
                 return self._end(f"{self.vessel.name} has no runner that can begin: build it anew")
         return self._end(f"the sandbox sent what no runner sends ({error}); it was ended")
 
     def _end(self, why: str) -> SandboxGone:
-        """End the sandbox, for good."""
+        """End the sandbox for good; returns the error to raise."""
         self._ended = True
         self._drop_sessions()
         self.vessel.kill()
@@ -212,24 +215,24 @@ class FramedSandbox:
     # ------------------------------------------------------------------------------- lost runners
 
     def _recover(self, lost: Session, why: StreamBroken) -> None:
-        """Clear the sandbox of what the lost runner left, unless that was done since it began."""
+        """Kill what a lost runner left, unless that was done since the runner started."""
         with self._gate:
             if lost.epoch != self._epoch:
                 return
-            if not self.vessel.running():
+            if not self.vessel.is_running():
                 self._drop_sessions()
                 known = self.vessel.explain_end() or why
                 raise SandboxGone(f"the sandbox's container died ({known})") from why
-            self.clear()
+            self.kill_commands()
 
-    def clear(self) -> None:
-        """Kill all that runs inside. Where anything lives on, the sandbox is ended: SandboxGone."""
+    def kill_commands(self) -> None:
+        """Kill all runners and commands. If any survives, end the sandbox and raise SandboxGone."""
         with self._gate:
             self._epoch += 1
             self._drop_sessions()
             try:
-                self.vessel.sweep()
-                left = self._others(0)
+                self.vessel.kill_commands()
+                left = self._count_others(0)
             except SandboxGone as error:
                 known = self.vessel.explain_end() or error
                 raise self._end(f"{known}; the sandbox was ended") from error
@@ -239,61 +242,61 @@ class FramedSandbox:
                     "that nothing can be believed any more; the sandbox was ended"
                 )
 
-    def _others(self, runners: int) -> int:
-        """How many processes live besides so many runners. What is ending gets time to end."""
+    def _count_others(self, runners: int) -> int:
+        """Count the processes besides `runners`, after giving killed processes time to end."""
         until = time.monotonic() + _ENDING_SECONDS
         while (others := self.vessel.count_processes() - runners) and time.monotonic() < until:
             time.sleep(_ENDING_PAUSE)
         return others
 
-    def _isolate(self) -> None:
-        """End what runs besides idle runners: it could change what is packed."""
+    def _end_commands(self) -> None:
+        """End all commands: they could change files while these are packed."""
         with self._gate:
             self._refuse_ended()
             with self._lock:
                 runners = len(self._idle)
-                alive = all(session.usable() for session in self._idle)
-            if not alive or self._others(runners):
-                self.clear()
+                alive = all(session.is_usable() for session in self._idle)
+            if not alive or self._count_others(runners):
+                self.kill_commands()
 
     # -------------------------------------------------------------------------------------- files
 
     def put(self, path: str, content: Iterable[bytes]) -> int:
-        target = inside_tmp(path)
+        target = resolve_tmp_path(path)
         with self._transfer(f"writing {path}") as (session, deadline):
-            session.begin(self._request("put", path=target), deadline)
+            session.begin_request(self._request("put", path=target), deadline)
             size = self._send(session, content, self._spec.put_cap, path)
-            raise_refusal(session.report(), path)
+            raise_refusal(session.read_report(), path)
         return size
 
     def get(self, path: str, *, limit: int) -> bytes:
         with self._transfer(f"reading {path}") as (session, deadline):
-            session.ask(self._request("get", path=path, limit=limit), deadline)
+            session.send_request(self._request("get", path=path, limit=limit), deadline)
             found = b"".join(self._receive(session, limit, path))
-            raise_refusal(session.last(), path)
+            raise_refusal(session.read_last_report(), path)
         return found
 
     def export(self) -> Iterator[bytes]:
-        """As the contract says. Commands that still run are ended first."""
-        self._isolate()
+        """See Sandbox.export. Commands that still run are ended first."""
+        self._end_commands()
         what = "the sandbox's files"
         with self._transfer("saving the sandbox's files") as (session, deadline):
-            session.ask(self._request("pack", **self._spec.archive_caps), deadline)
+            session.send_request(self._request("pack", **self._spec.archive_caps), deadline)
             yield from self._receive(session, self._spec.archive_cap, what)
-            raise_refusal(session.last(), what)
+            raise_refusal(session.read_last_report(), what)
 
     def restore(self, archive: Iterable[bytes]) -> None:
-        """Unpack what `export` gave, inside the container.
+        """Unpack an archive from `export` inside the container.
 
-        Raises SandboxLimit past a cap, also where unpacking took more memory than there is, and
-        SandboxError for what is no archive.
+        Raises SandboxLimit over a cap or if unpacking runs out of memory, and SandboxError for what
+        is no archive.
         """
         what = "the saved files of the session"
         try:
             with self._transfer("restoring the files") as (session, deadline):
-                session.begin(self._request("unpack", **self._spec.archive_caps), deadline)
+                session.begin_request(self._request("unpack", **self._spec.archive_caps), deadline)
                 self._send(session, archive, self._spec.archive_cap, what)
-                raise_refusal(session.report(), what)
+                raise_refusal(session.read_report(), what)
         except SandboxGone as error:
             raise SandboxLimit(f"{what} cannot be unpacked: {error}") from error
 
@@ -302,19 +305,19 @@ class FramedSandbox:
 
     def _send(self, session: Session, content: Iterable[bytes], cap: int, what: str) -> int:
         size, until = 0, time.monotonic() + self._spec.transfer_timeout
-        for piece in pieces(content):
+        for piece in split_content(content):
             size += len(piece)
             if size > cap:
                 raise SandboxLimit(f"{what} has more than {cap:,} bytes")
             if time.monotonic() > until:
                 raise SandboxLimit(f"{what} took over {self._spec.transfer_timeout:.0f} s to come")
-            session.send(piece)
-        session.end()
+            session.send_data(piece)
+        session.end_data()
         return size
 
     def _receive(self, session: Session, cap: int, what: str) -> Iterator[bytes]:
         size = 0
-        for piece in session.data():
+        for piece in session.read_data():
             size += len(piece)
             if size > cap:
                 raise SandboxLimit(f"{what} are more than {cap:,} bytes")
@@ -322,10 +325,10 @@ class FramedSandbox:
 
     @contextmanager
     def _transfer(self, doing: str) -> Iterator[tuple[Session, float]]:
-        """A call that moves a file. What breaks it is the sandbox's end: nothing else runs now."""
+        """Open a call that moves a file. If it breaks, the sandbox is ended."""
         deadline = time.monotonic() + self._spec.transfer_timeout + self._spec.grace
         try:
-            with self._session() as session:
+            with self._borrow_session() as session:
                 yield session, deadline
         except StreamBroken as error:
             self._recover(session, error)
@@ -339,8 +342,8 @@ class FramedSandbox:
             self._drop_sessions()
 
 
-def inside_tmp(path: str) -> str:
-    """`path` without detours. Raises ValueError if it is not a file's path under /tmp."""
+def resolve_tmp_path(path: str) -> str:
+    """Return `path` normalised. Raises ValueError if it is not a file's path under /tmp."""
     pure = PurePosixPath(path)
     named = [part for part in pure.parts if part not in ("/", "//")]
     if "\0" in path or ".." in named or not pure.is_absolute() or named[:1] != ["tmp"]:

@@ -1,4 +1,4 @@
-"""Which Debian mirror this machine installs from, as apt's lists have it."""
+"""Finds the Debian mirror that this machine installs from in apt's lists."""
 
 import re
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ _SECURITY = re.compile(r"debian-security|security\.debian\.org")
 _DEBIAN = re.compile(r"/debian/?$")
 
 
-def configured(apt: Path) -> str | None:
-    """The first Debian mirror in apt's folder (usually /etc/apt), or None."""
+def find_mirror(apt: Path) -> str | None:
+    """Return the first Debian mirror in apt's folder (usually /etc/apt), or None."""
     files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
     for file in files:
         if file.is_file() and file.suffix in (".list", ".sources"):
             text = file.read_text(encoding="utf-8", errors="replace")
-            if mirror := first_mirror(text, deb822=file.suffix == ".sources"):
+            if mirror := parse_first_mirror(text, deb822=file.suffix == ".sources"):
                 return mirror
     return None
 
 
-def first_mirror(text: str, *, deb822: bool) -> str | None:
-    """The first Debian archive (not the security archive, not a vendor's) that `text` names."""
+def parse_first_mirror(text: str, *, deb822: bool) -> str | None:
+    """Return the first Debian archive in `text`, but not a security or a vendor's archive."""
     for uri in _stanza_uris(text) if deb822 else _line_uris(text):
         if re.match("https?://", uri) and _DEBIAN.search(uri) and not _SECURITY.search(uri):
             return uri.rstrip("/")

@@ -1,4 +1,4 @@
-"""Reports of the runner, checked by hand: they come from where the hostile commands ran."""
+"""Checks the runner's reports, which are hostile: they come from where the commands ran."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from sandbox.wire import BadReport
 _MESSAGE = 300
 
 
-def clip(text: str, limit: int = most_shown(PREVIEW)) -> str:
+def clip_text(text: str, limit: int = most_shown(PREVIEW)) -> str:
     """`text` as valid UTF-8 of at most `limit` bytes."""
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
-def exec_result(report: dict[str, Any], number: int, seconds: float) -> ExecResult:
-    """Raises BadReport for what no runner sends."""
+def parse_result(report: dict[str, Any], number: int, seconds: float) -> ExecResult:
+    """Parse the report of a command. Raises BadReport for what no runner sends."""
     timed_out, code = report.get("timed_out"), report.get("exit_code")
     if not isinstance(timed_out, bool):
         raise BadReport("timed_out is not a boolean")
@@ -25,40 +25,40 @@ def exec_result(report: dict[str, Any], number: int, seconds: float) -> ExecResu
         raise BadReport("exit_code and timed_out contradict each other")
     return ExecResult(
         exit_code=code,
-        stdout=_output(report.get("stdout"), f"{OUT}/{number}.txt"),
-        stderr=_output(report.get("stderr"), f"{OUT}/{number}.err.txt"),
+        stdout=_parse_output(report.get("stdout"), f"{OUT}/{number}.txt"),
+        stderr=_parse_output(report.get("stderr"), f"{OUT}/{number}.err.txt"),
         seconds=seconds,
         timed_out=timed_out,
     )
 
 
-def _output(found: object, path: str) -> Output:
+def _parse_output(found: object, path: str) -> Output:
     if not isinstance(found, dict):
         raise BadReport("a stream is missing")
     preview, binary = found.get("preview"), found.get("binary")
     if not isinstance(preview, str) or not isinstance(binary, bool):
         raise BadReport("a stream has no preview")
-    size, lines, kept = (_count(found.get(key)) for key in ("size", "lines", "kept"))
+    size, lines, kept = (_parse_count(found.get(key)) for key in ("size", "lines", "kept"))
     if kept > size or lines > size:
         raise BadReport("a stream's counts contradict each other")
     return Output(
-        preview=clip(preview),
+        preview=clip_text(preview),
         size=size,
         lines=lines,
         path=path if kept else None,
-        kept=kept,
+        file_size=kept,
         binary=binary,
     )
 
 
-def _count(value: object) -> int:
+def _parse_count(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 60:
         raise BadReport("a count is not one")
     return value
 
 
-def no_result(seconds: float, *, timed_out: bool) -> ExecResult:
-    """What is known of a command that left no report: its end, or that it ended its runner."""
+def make_empty_result(seconds: float, *, timed_out: bool) -> ExecResult:
+    """Make the result of a command without a report: it timed out or killed its runner."""
     if timed_out:
         return ExecResult(None, Output("", 0, 0), Output("", 0, 0), seconds, timed_out=True)
     text = "[the command ended the process that kept its output: the output is lost]"
@@ -66,14 +66,14 @@ def no_result(seconds: float, *, timed_out: bool) -> ExecResult:
 
 
 def raise_refusal(report: dict[str, Any], what: str) -> None:
-    """Raises what the report's error code stands for, if it has one.
+    """Raise the error that the report's code stands for, if it has one.
 
     limit: SandboxLimit · missing: FileNotFoundError · path: ValueError · others: SandboxError.
     """
     code = report.get("error")
     if code is None:
         return
-    message = f"{what}: {clip(str(report.get('message')), _MESSAGE)}"
+    message = f"{what}: {clip_text(str(report.get('message')), _MESSAGE)}"
     if code == "limit":
         raise SandboxLimit(message)
     if code == "missing":

@@ -1,6 +1,6 @@
-"""A system call filter for where no engine brings one: what a command has no use for is refused.
+"""A system call filter for sandboxes without an engine: it refuses calls that no command needs.
 
-A classic BPF program as the kernel's seccomp(2) takes it. Numbers are the kernel's own tables.
+The filter is a classic BPF program for seccomp(2). The numbers are those of the kernel's tables.
 """
 
 import platform
@@ -62,14 +62,14 @@ REFUSED: dict[str, tuple[int, int]] = {
 }
 SOCKET = (41, 198)
 FAMILIES = (38, 40)
-"""AF_ALG and AF_VSOCK: no namespace holds them."""
+"""AF_ALG and AF_VSOCK, which no namespace isolates."""
 
 CLONE = (56, 220)
 CLONE3 = (435, 435)
 
 
-def program(machine: str | None = None) -> bytes:
-    """The filter for this machine. Raises SandboxUnavailable where the numbers are not known."""
+def build_filter(machine: str | None = None) -> bytes:
+    """Build the filter for a machine. Raises SandboxUnavailable if its call numbers are unknown."""
     name = machine or platform.machine()
     if name not in ARCHES:
         raise SandboxUnavailable(
@@ -109,5 +109,5 @@ def program(machine: str | None = None) -> bytes:
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
-    """One instruction; `yes` and `no` are how many are skipped where it holds or does not."""
+    """Encode one instruction; it skips `yes` instructions if its test holds, else `no`."""
     return struct.pack("=HBBI", code, yes, no, value)

@@ -1,10 +1,10 @@
-"""Sandboxes that start while something else goes on: behind the first model call, or ahead of need.
+"""Starts sandboxes in the background: during the first model call, or before they are needed.
 
     with closing(start_soon(driver, "session-id", [archive])) as sandbox:
         …                       # the model is asked
         sandbox.exec(…)         # waits for what is left of the start
 
-A start costs seconds where files are restored; asking a model takes longer.
+Starting and restoring files takes seconds; the first answer of a model takes longer.
 """
 
 import logging
@@ -25,14 +25,14 @@ log = logging.getLogger("sandpiper.sandbox")
 Archive = AbstractContextManager[Iterable[bytes]]
 
 POOL_LIFETIME = 1800.0
-"""Seconds a sandbox waits in a pool at most."""
+"""The longest time that a sandbox waits in a pool, in seconds."""
 
 _START_SECONDS = 600
 _REFILL_PAUSE = 30.0
 
 
 class Warmable(Protocol):
-    """What can be kept ahead of need: a driver of framed sandboxes."""
+    """A driver whose sandboxes a pool can hold ready."""
 
     def check(self) -> None:
         """See sandbox.docker.DockerDriver.check."""
@@ -60,47 +60,51 @@ class Starter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
-    """What a sandbox began with.
+class StartState:
+    """The files that a sandbox started with.
 
-    `adopted` is a container that was running, with all its files. Else `restored` counts from 1
-    which of the archives was unpacked, 0 if none; `failures` say why those before it were not.
+    With `is_adopted` it is a running container that was taken over, with all its files. Otherwise
+    `archive_number` is the archive that was restored, counted from 1, or 0 for none; `failures`
+    say why each archive before it was not.
     """
 
-    adopted: bool = False
-    restored: int = 0
+    is_adopted: bool = False
+    archive_number: int = 0
     failures: tuple[str, ...] = ()
 
 
-class SoonSandbox:
-    """A sandbox that is being started. The contract is sandbox.base.Sandbox.
+class BackgroundSandbox:
+    """A sandbox that is starting in a thread. The contract is sandbox.base.Sandbox.
 
-    Every method waits for the start; where that failed, it raises SandboxGone with the reason.
-    `wait` raises the reason itself.
+    Every method waits for the start, and raises SandboxGone with the reason if the start failed.
+    `wait` raises the original error.
     """
 
-    def __init__(self, start: Callable[[], tuple[Sandbox, Began]]) -> None:
+    def __init__(self, start: Callable[[], tuple[Sandbox, StartState]]) -> None:
         thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
         self._future = thread.submit(start)
         thread.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Until it has started. Raises what the start raised, and what reading the archive did."""
+        """Wait for the start. Raises what starting or reading an archive raised."""
         try:
             self._future.result(_START_SECONDS)
         except FutureTimeout as error:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s") from error
 
-    def began(self, *, wait: bool = False) -> Began | None:
-        """What it began with; None if it has not started (yet). `wait` waits for that."""
+    def get_start_state(self, *, wait: bool = False) -> StartState | None:
+        """Return what the sandbox started with; None before the start or after a failed one.
+
+        With `wait`, wait for the start first.
+        """
         if wait:
             with suppress(SandboxError):
-                self._started()
+                self._get_sandbox()
         if not self._future.done() or self._future.exception():
             return None
         return self._future.result()[1]
 
-    def _started(self) -> Sandbox:
+    def _get_sandbox(self) -> Sandbox:
         if wait([self._future], _START_SECONDS).not_done:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s")
         if error := self._future.exception():
@@ -108,71 +112,74 @@ class SoonSandbox:
         return self._future.result()[0]
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        return self._started().exec(command, timeout=timeout, number=number, cwd=cwd)
+        return self._get_sandbox().exec(command, timeout=timeout, number=number, cwd=cwd)
 
     def put(self, path: str, content: Iterable[bytes]) -> int:
-        return self._started().put(path, content)
+        return self._get_sandbox().put(path, content)
 
     def get(self, path: str, *, limit: int) -> bytes:
-        return self._started().get(path, limit=limit)
+        return self._get_sandbox().get(path, limit=limit)
 
     def export(self) -> Iterator[bytes]:
-        return self._started().export()
+        return self._get_sandbox().export()
 
     def close(self) -> None:
         with suppress(SandboxError):
-            self._started().close()
+            self._get_sandbox().close()
 
 
-def start_soon(
+def start_in_background(
     driver: Starter, session: str, archives: Sequence[Archive] = (), *, adopt: bool = False
-) -> SoonSandbox:
-    """Start a sandbox in the background, with the files of the first of `archives` that is whole.
+) -> BackgroundSandbox:
+    """Start a sandbox in the background, with the files of the first usable archive.
 
-    `archives` are entered and left there as well. With `adopt` a container that another process
-    has left is taken on instead. Nothing is raised here: see SoonSandbox.
+    `archives` are opened and closed in the background too. With `adopt`, a container that another
+    process left running is preferred. Raises nothing: see BackgroundSandbox.
     """
 
-    def start() -> tuple[Sandbox, Began]:
+    def start() -> tuple[Sandbox, StartState]:
         left = driver.adopt(session) if adopt else None
         if left is not None:
-            return left, Began(adopted=True)
-        sandbox, began = _restored(driver, session, archives)
+            return left, StartState(is_adopted=True)
+        sandbox, began = _start_restored(driver, session, archives)
         if isinstance(sandbox, FramedSandbox):
-            _warm(sandbox)
+            _open_session(sandbox)
         return sandbox, began
 
-    return SoonSandbox(start)
+    return BackgroundSandbox(start)
 
 
-def _warm(sandbox: FramedSandbox) -> None:
-    """Have a session ready, or leave nothing of it behind. Raises SandboxGone."""
+def _open_session(sandbox: FramedSandbox) -> None:
+    """Open the sandbox's session; remove the sandbox if that fails. Raises SandboxGone."""
     with ExitStack() as undo:
         undo.callback(sandbox.close)
-        sandbox.warm()
+        sandbox.open_session()
         undo.pop_all()
 
 
-def _restored(driver: Starter, session: str, archives: Sequence[Archive]) -> tuple[Sandbox, Began]:
-    """A sandbox with files, or without any where no archive can be unpacked."""
+def _start_restored(
+    driver: Starter, session: str, archives: Sequence[Archive]
+) -> tuple[Sandbox, StartState]:
+    """Start a sandbox with the files of an archive, or without files if none can be unpacked."""
     failures: list[str] = []
     for number, archive in enumerate(archives, 1):
         try:
             with archive as content:
-                return driver.start(session, content), Began(False, number, tuple(failures))
+                return driver.start(session, content), StartState(False, number, tuple(failures))
         except SandboxUnavailable:
             raise
         except SandboxError as error:
             log.warning("session %s: saved files not restored: %s", session, error)
             failures.append(str(error))
-    return driver.start(session), Began(failures=tuple(failures))
+    return driver.start(session), StartState(failures=tuple(failures))
 
 
 class Pool:
-    """A driver that keeps `size` sandboxes started, each with a session ready.
+    """A driver that holds `size` started sandboxes ready, each with an open session.
 
-    One that waited over `lifetime` seconds is replaced, so that no reaper comes for one in use.
-    Nothing is started before `fill` or the first `start`; `close` ends those that wait.
+    A sandbox that waited over `lifetime` seconds is replaced, so that none is in use when it is
+    old enough to be removed as stale. Nothing is started before `fill` or the first `start`;
+    `close` ends the waiting ones.
     """
 
     def __init__(self, driver: Warmable, size: int, *, lifetime: float = POOL_LIFETIME) -> None:
@@ -183,19 +190,19 @@ class Pool:
         self._closed = False
 
     def check(self) -> None:
-        """As the driver's."""
+        """See the driver's."""
         self._driver.check()
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
-        """One that waited, if one still stands; else a new one. See sandbox.base.Driver.start.
+        """Return a waiting sandbox that still works, or a new one. See sandbox.base.Driver.start.
 
-        A sandbox that waited bears the label `warm` and its session's name.
+        A sandbox from the pool keeps the label `warm` and is renamed for its session.
         """
-        sandbox = self._take()
+        sandbox = self._take_ready()
         self.fill()
         if sandbox is None:
             return self._driver.start(session, archive)
-        sandbox.vessel.belong(session)
+        sandbox.vessel.assign_session(session)
         if archive is not None:
             try:
                 sandbox.restore(archive)
@@ -205,39 +212,41 @@ class Pool:
         return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:
-        """As the driver's: sandboxes that were taken bear their sessions' names."""
+        """See the driver's, which finds sandboxes of the pool by their sessions' names."""
         return self._driver.adopt(session)
 
-    def _take(self) -> FramedSandbox | None:
+    def _take_ready(self) -> FramedSandbox | None:
         while True:
             with self._change:
                 if not self._waiting:
                     return None
                 since, sandbox = self._waiting.pop(0)
-            if time.monotonic() - since < self._lifetime and sandbox.fresh():
+            if time.monotonic() - since < self._lifetime and sandbox.has_session():
                 return sandbox
             sandbox.close()
 
     def fill(self) -> None:
-        """Start what is missing, in the background."""
+        """Start the missing sandboxes in the background."""
         with self._change:
             if self._closed or self._size < 1:
                 return
             if self._filler is None or not self._filler.is_alive():
-                self._filler = threading.Thread(target=self._keep, name="sandbox-pool", daemon=True)
+                self._filler = threading.Thread(
+                    target=self._refill, name="sandbox-pool", daemon=True
+                )
                 self._filler.start()
             self._change.notify_all()
 
-    def ready(self) -> int:
-        """How many wait."""
+    def count_ready(self) -> int:
+        """Count the waiting sandboxes."""
         with self._change:
             return len(self._waiting)
 
-    def _keep(self) -> None:
+    def _refill(self) -> None:
         while self._wait_for_need():
             try:
                 sandbox = self._driver.start("warm")
-                _warm(sandbox)
+                _open_session(sandbox)
             except SandboxError as error:
                 log.warning("the pool of sandboxes is not filled: %s", error)
                 with self._change:
@@ -250,13 +259,13 @@ class Pool:
             sandbox.close()
 
     def _wait_for_need(self) -> bool:
-        """False when the pool was closed."""
+        """Wait until a sandbox is missing; returns False once the pool is closed."""
         with self._change:
             self._change.wait_for(lambda: self._closed or len(self._waiting) < self._size)
             return not self._closed
 
     def close(self) -> None:
-        """End those that wait; those that were taken are their owners'."""
+        """End the waiting sandboxes; the others belong to whoever started them."""
         with self._change:
             self._closed = True
             waiting, self._waiting = self._waiting, []
@@ -271,5 +280,5 @@ class Pool:
 if TYPE_CHECKING:
     from sandbox.base import Driver
 
-    def _conforms(sandbox: SoonSandbox, pool: Pool) -> tuple[Sandbox, Driver]:
+    def _conforms(sandbox: BackgroundSandbox, pool: Pool) -> tuple[Sandbox, Driver]:
         return sandbox, pool

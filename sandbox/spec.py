@@ -1,4 +1,4 @@
-"""What a container is made of: its limits, its hardening, its caps."""
+"""The settings of a container: its limits, its hardening and its caps."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from docker.types import LogConfig, Ulimit
 
 COMMAND_USER = "10001:10001"
 KEEPER_USER = "10002:10002"
-"""The main process has another uid, so that killing all of the commands' uid leaves it alive."""
+"""The main process has another uid, so that it survives the killing of the commands' uid."""
 
 SESSION_LABEL = "sandpiper.session"
 CREATED_LABEL = "sandpiper.created"
@@ -36,7 +36,7 @@ _LEAST_HEADROOM = 32 << 20
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "512m", "2g", "1024". Raises ValueError."""
+    """Return the bytes of "512m", "2g" or "1024". Raises ValueError."""
     match = re.fullmatch(r"(\d+)([bkmg]?)", text.strip().lower())
     if match is None or int(match[1]) == 0:
         raise ValueError(f"{text!r} is not a size: write a number and k, m or g, such as 512m")
@@ -47,9 +47,9 @@ def parse_size(text: str) -> int:
 class ContainerSpec:
     """One kind of sandbox.
 
-    `memory` holds processes *and* files, because files in a tmpfs are memory: the workspace gets
-    `disk`, but never the last eighth of `memory`, so that a full disk is a full disk and not a
-    dead container. The defaults give a workspace of 1.75 GB.
+    `memory` is for processes *and* files, because files in a tmpfs are memory: the workspace gets
+    `disk`, but never the last eighth of `memory`, so that a full disk is reported as such and does
+    not kill the container. The defaults give a workspace of 1.75 GB.
 
     The caps are in bytes, the times in seconds. `preview` is what is shown of one output, where it
     is less than the usual 4,096 bytes; one that is longer by up to a quarter is shown whole.
@@ -83,13 +83,13 @@ class ContainerSpec:
 
     @property
     def workspace(self) -> int:
-        """Bytes of the writable tmpfs."""
+        """The size of the writable tmpfs in bytes."""
         memory = parse_size(self.memory)
         return min(parse_size(self.disk), memory - max(memory // 8, _LEAST_HEADROOM))
 
     @property
     def archive_caps(self) -> dict[str, int | float]:
-        """What packing and unpacking are held to inside the container."""
+        """The caps on packing and unpacking inside the container."""
         return {
             "packed": self.archive_cap,
             "raw": self.unpacked_cap,
@@ -100,8 +100,8 @@ class ContainerSpec:
         }
 
 
-def process_limits(spec: ContainerSpec) -> dict[str, int]:
-    """What every process is held to where no control group limits them together.
+def compute_process_limits(spec: ContainerSpec) -> dict[str, int]:
+    """Compute the limits on each process, for containers without a control group.
 
     The names are those of `resource`; the number of processes counts all of one uid.
     """
@@ -109,17 +109,17 @@ def process_limits(spec: ContainerSpec) -> dict[str, int]:
     return {**_PROCESS_LIMITS, **limits}
 
 
-def runner(spec: ContainerSpec) -> list[str]:
-    """The command line of a runner in a container."""
-    limits = [json.dumps(process_limits(spec))] if spec.shared_limits else []
+def make_runner_command(spec: ContainerSpec) -> list[str]:
+    """Make the command line of a runner in a container."""
+    limits = [json.dumps(compute_process_limits(spec))] if spec.shared_limits else []
     return [*_PYTHON, "/opt/sandpiper/runner.py", *limits]
 
 
-def command_user(spec: ContainerSpec, container: str) -> str:
-    """The uid and gid of the commands in the container of that id.
+def choose_command_user(spec: ContainerSpec, container: str) -> str:
+    """Choose the uid and gid of the commands in a container.
 
-    With `shared_limits` each container has a uid of its own: the kernel counts processes by uid,
-    over all containers of the engine.
+    With `shared_limits` each container gets its own uid, because the kernel counts the processes
+    of a uid over all containers of the engine.
     """
     if not spec.shared_limits:
         return COMMAND_USER
@@ -127,28 +127,31 @@ def command_user(spec: ContainerSpec, container: str) -> str:
     return f"{uid}:{uid}"
 
 
-def create(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
-    """Ask for the hardened container (wire-misc 1.4). Returns the engine's Id and Warnings."""
+def create_container(api: APIClient, spec: ContainerSpec, session: str) -> dict[str, Any]:
+    """Create the hardened container; returns the engine's Id and Warnings.
+
+    See https://docs.docker.com/reference/api/engine/version/v1.41/#operation/ContainerCreate.
+    """
     created: dict[str, Any] = api.create_container(
         image=spec.image,
-        entrypoint=["/bin/sh", "-c", _main_process(spec)],
+        entrypoint=["/bin/sh", "-c", _make_main_command(spec)],
         command=[],
         user=KEEPER_USER,
         hostname="sandbox",
         working_dir="/tmp",
         network_disabled=True,
         labels={SESSION_LABEL: session, CREATED_LABEL: str(int(time.time()))},
-        host_config=_host_config(api, spec),
+        host_config=_make_host_config(api, spec),
         use_config_proxy=False,
     )
     return created
 
 
-def _main_process(spec: ContainerSpec) -> str:
+def _make_main_command(spec: ContainerSpec) -> str:
     return f"{_WATCHER} {parse_size(spec.memory)}" if spec.shared_limits else _KEEPER
 
 
-def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
+def _make_host_config(api: APIClient, spec: ContainerSpec) -> Any:
     tmpfs = f"rw,exec,nosuid,nodev,mode=1777,nr_inodes=262144,size={spec.workspace}"
     return api.create_host_config(
         network_mode="none",
@@ -156,7 +159,7 @@ def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
         tmpfs={"/tmp": tmpfs},
         cap_drop=["ALL"],
         security_opt=["no-new-privileges:true"],
-        **({} if spec.shared_limits else _limits(spec)),
+        **({} if spec.shared_limits else _make_limits(spec)),
         ulimits=[
             Ulimit(name="core", soft=0, hard=0),
             Ulimit(name="nofile", soft=4096, hard=4096),
@@ -170,7 +173,7 @@ def _host_config(api: APIClient, spec: ContainerSpec) -> Any:
     )
 
 
-def _limits(spec: ContainerSpec) -> dict[str, Any]:
+def _make_limits(spec: ContainerSpec) -> dict[str, Any]:
     memory = parse_size(spec.memory)
     return {
         "mem_limit": memory,

@@ -1,7 +1,7 @@
-"""Calls over one wire: frames in, frames out (sandbox/image/frames.py).
+"""Calls to a runner over one connection, in the frames of sandbox/image/frames.py.
 
-Whatever the sandbox sends is hostile: sizes are capped before anything is read, and a breach is
-BadReport, never a crash.
+All that the sandbox sends is hostile: sizes are checked before anything is read, and a violation
+raises BadReport.
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Any
 from sandbox.wire import BadReport, Wire
 
 FRAME = 1 << 16
-"""The largest frame in either direction, a report included."""
+"""The size of the largest frame in either direction, reports included."""
 
 
 class Session:
-    """A runner that takes one call after the other.
+    """A connection to a runner, for one call after the other.
 
-    `begin` and `ask` start a call; it is over, and the session may be used again (`ready`), when
-    its report was read. Every wait ends at the call's deadline. Raises StreamBroken. `epoch` is
-    the owner's: which of its runners this is one of.
+    `begin_request` and `send_request` start a call; when its report has been read, the session may
+    be used again. Every wait ends at the call's deadline. Methods raise StreamBroken. `epoch` is
+    for the owner (see FramedSandbox).
     """
 
     def __init__(self, wire: Wire, epoch: int = 0) -> None:
@@ -30,57 +30,57 @@ class Session:
         self._number = 0
         self._deadline = 0.0
 
-    def usable(self) -> bool:
-        """Whether another call may be made; one that spoke unasked, or ended, is no longer."""
-        return self.ready and self.wire.quiet()
+    def is_usable(self) -> bool:
+        """Whether another call may be made: the runner is idle and sent nothing unasked."""
+        return self.ready and self.wire.is_quiet()
 
     # ------------------------------------------------------------------------------------ sending
 
-    def ask(self, request: dict[str, Any], deadline: float) -> None:
-        """Send the request, which is all there is to send."""
+    def send_request(self, request: dict[str, Any], deadline: float) -> None:
+        """Send a request without data."""
         self.ready = False
         self._deadline = deadline
-        self._transmit(_framed(self._numbered(request)) + _framed(b""))
+        self._transmit(_make_frame(self._number_request(request)) + _make_frame(b""))
 
-    def begin(self, request: dict[str, Any], deadline: float) -> None:
-        """Send the request; data and `end` follow."""
+    def begin_request(self, request: dict[str, Any], deadline: float) -> None:
+        """Send a request that is followed by data and `end_data`."""
         self.ready = False
         self._deadline = deadline
-        self._transmit(_framed(self._numbered(request)))
+        self._transmit(_make_frame(self._number_request(request)))
 
-    def _numbered(self, request: dict[str, Any]) -> bytes:
+    def _number_request(self, request: dict[str, Any]) -> bytes:
         self._number += 1
         return json.dumps({**request, "id": self._number}).encode()
 
-    def send(self, content: bytes) -> None:
-        """Data frames."""
-        for piece in pieces([content]):
-            self._transmit(_framed(piece))
+    def send_data(self, content: bytes) -> None:
+        """Send content as data frames."""
+        for piece in split_content([content]):
+            self._transmit(_make_frame(piece))
 
-    def end(self) -> None:
-        """Say that no data follows."""
-        self._transmit(_framed(b""))
+    def end_data(self) -> None:
+        """Tell the runner that no more data follows."""
+        self._transmit(_make_frame(b""))
 
     def _transmit(self, data: bytes) -> None:
         self.wire.send(data, self._deadline)
 
     # ---------------------------------------------------------------------------------- receiving
 
-    def data(self) -> Iterator[bytes]:
-        """The runner's data frames, up to the empty one."""
-        while payload := self._frame():
+    def read_data(self) -> Iterator[bytes]:
+        """Yield the runner's data frames."""
+        while payload := self._read_frame():
             yield payload
 
-    def report(self) -> dict[str, Any]:
-        """The report, after data frames nobody asked for were refused."""
-        if self._frame():
+    def read_report(self) -> dict[str, Any]:
+        """Read the report. Raises BadReport if data frames come first."""
+        if self._read_frame():
             raise BadReport("data where the report should be")
-        return self.last()
+        return self.read_last_report()
 
-    def last(self) -> dict[str, Any]:
-        """The report, after `data` was exhausted."""
+    def read_last_report(self) -> dict[str, Any]:
+        """Read the report after `read_data` is exhausted."""
         try:
-            report = json.loads(self._frame())
+            report = json.loads(self._read_frame())
         except (ValueError, RecursionError) as error:
             raise BadReport("the report is not JSON") from error
         if not isinstance(report, dict):
@@ -90,19 +90,19 @@ class Session:
         self.ready = True
         return report
 
-    def _frame(self) -> bytes:
+    def _read_frame(self) -> bytes:
         (size,) = struct.unpack(">I", self.wire.receive(4, self._deadline))
         if size > FRAME:
             raise BadReport(f"a frame of {size:,} bytes")
         return self.wire.receive(size, self._deadline)
 
 
-def _framed(payload: bytes) -> bytes:
+def _make_frame(payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + payload
 
 
-def pieces(content: Iterable[bytes]) -> Iterator[bytes]:
-    """`content` in pieces of at most one frame, without the empty ones."""
+def split_content(content: Iterable[bytes]) -> Iterator[bytes]:
+    """Split `content` into pieces of at most one frame; empty pieces are left out."""
     for chunk in content:
         for start in range(0, len(chunk), FRAME):
             yield chunk[start : start + FRAME]

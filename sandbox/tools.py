@@ -1,4 +1,4 @@
-"""What the sandbox's image offers, said once: to the model, in the image's README, to the tests."""
+"""The commands of the sandbox's image, listed once for the model, the README and the tests."""
 
 import re
 from contextlib import closing
@@ -14,7 +14,7 @@ TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("archives", ("tar", "unzip", "zip", "gzip", "igzip", "bzip2", "xz", "zstd")),
     ("looking", ("file", "ps", "top", "stat", "od", "sha256sum")),
 )
-"""Purposes and commands, coreutils being understood."""
+"""Purposes and their commands; coreutils are always there."""
 
 
 LOG = (
@@ -22,14 +22,14 @@ LOG = (
     "`log errors FILE`, `log grep [-C N] PATTERN FILE`, `log slice FILE A-B`, `log templates FILE` "
     "(the unusual lines), `log diff FILE [GREEN]` (what is new since the job last passed)."
 )
-"""The image's own command, in a line for the model."""
+"""A line for the model on the image's own command."""
 
 
 PROBED = (
     *("python3", "pytest", "pip", "perl", "bash", "git", "gcc", "make", "cmake", "node", "npm"),
     *("go", "cargo", "rustc", "java", "mvn", "gradle", "ruby", "php", "dotnet"),
 )
-"""What a model may want to run a project's code with, there or not."""
+"""Commands that run or build a project's code; not every image has them."""
 
 _SECONDS = 20.0
 _MAX_VERSION = 20
@@ -43,14 +43,14 @@ _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
 
 
 def find_versions(driver: Driver) -> str:
-    """Which of `PROBED` a sandbox has, with their versions, and which not: "python3 3.11.2; no go".
+    """Find the versions of `PROBED` in a sandbox, and what is missing: "python3 3.11.2; no go".
 
-    Looked up in a sandbox of its own, for the image may be any. Raises SandboxError.
+    Starts a sandbox for this, because the operator may use any image. Raises SandboxError.
     """
     with closing(driver.start("versions")) as sandbox:
         said = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
     lines = [line.partition(" ") for line in said.splitlines()]
-    found = {name: _version(rest) for name, _, rest in lines if name in PROBED}
+    found = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
     if not found:
         raise SandboxError("the sandbox does not say which tools it has")
     there = ", ".join(f"{name}{version}" for name, version in found.items())
@@ -58,22 +58,22 @@ def find_versions(driver: Driver) -> str:
     return f"{there}; no {missing}" if missing else there
 
 
-def _version(text: str) -> str:
+def _parse_version(text: str) -> str:
     found = _VERSION.search(text)
     return f" {found[0][:_MAX_VERSION]}" if found else ""
 
 
-def names() -> tuple[str, ...]:
-    """All commands, in the order of the table."""
+def list_commands() -> tuple[str, ...]:
+    """List all commands in the order of the table."""
     return tuple(name for _, commands in TOOLS for name in commands)
 
 
-def sentence() -> str:
-    """One line for the model."""
-    return f"Tools: coreutils, {', '.join(names())}; python3 has PyYAML. {LOG}"
+def describe_tools() -> str:
+    """Describe the commands in one line for the model."""
+    return f"Tools: coreutils, {', '.join(list_commands())}; python3 has PyYAML. {LOG}"
 
 
-def table() -> str:
-    """The table of the image's README."""
+def format_table() -> str:
+    """Format the table of the image's README."""
     rows = [f"| {purpose} | {', '.join(commands)} |" for purpose, commands in TOOLS]
     return "\n".join(["| for | tools |", "|---|---|", *rows])

@@ -1,7 +1,8 @@
-"""The bytes of a session, both ways, every wait under a deadline.
+"""Sends and receives the bytes of a session; every wait has a deadline.
 
-An engine multiplexes a process's stdout and stderr (wire-misc 1.2: an 8-byte header per piece);
-without an engine the socket is the session's own.
+An engine multiplexes a process's stdout and stderr, with an 8-byte header before each piece:
+https://docs.docker.com/reference/api/engine/version/v1.41/#operation/ContainerAttach. Without an
+engine the session has a socket of its own.
 """
 
 import select
@@ -17,47 +18,47 @@ _DRAINED = 200
 
 
 class StreamBroken(Exception):
-    """The call gave no good report. The subclass says how."""
+    """A call ended without a valid report. The subclass says why."""
 
 
 class Silent(StreamBroken):
-    """Nothing came until the deadline."""
+    """Nothing was received before the deadline."""
 
 
 class Ended(StreamBroken):
-    """The stream ended early; the message is the end of the runner's stderr."""
+    """The stream ended early. The message is the end of the runner's stderr."""
 
 
 class BadReport(StreamBroken):
-    """What came is not what a runner sends."""
+    """The received data is not what a runner sends."""
 
 
 class Wire(Protocol):
-    """One way to one runner."""
+    """A connection to one runner."""
 
     def send(self, data: bytes, deadline: float) -> None:
-        """All of `data`. Raises Silent at `deadline` (monotonic seconds), or Ended."""
+        """Send all of `data`. Raises Silent at `deadline` (monotonic seconds), or Ended."""
         ...
 
     def receive(self, size: int, deadline: float) -> bytes:
-        """Exactly `size` bytes of the runner's stdout. Raises Silent or Ended."""
+        """Receive exactly `size` bytes of the runner's stdout. Raises Silent or Ended."""
         ...
 
-    def quiet(self) -> bool:
-        """Whether nothing came since the last report, not even the end."""
+    def is_quiet(self) -> bool:
+        """Whether nothing was received since the last report, not even the stream's end."""
         ...
 
-    def exit_code(self) -> int | None:
-        """The status of a runner whose stream ended, if it can be known."""
+    def get_exit_code(self) -> int | None:
+        """Return the exit code of a runner whose stream ended; None if it is unknown."""
         ...
 
     def close(self) -> None:
-        """Hang up. Never raises."""
+        """Close the connection. Never raises."""
         ...
 
 
 class SocketWire:
-    """A socket that carries nothing else. Satisfies Wire."""
+    """A socket with nothing else on it. Implements Wire."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -66,7 +67,7 @@ class SocketWire:
 
     def send(self, data: bytes, deadline: float) -> None:
         try:
-            self._socket.settimeout(time_left(deadline))
+            self._socket.settimeout(compute_time_left(deadline))
             self._socket.sendall(data)
         except TimeoutError as error:
             raise Silent("it does not take what is sent") from error
@@ -76,13 +77,13 @@ class SocketWire:
     def receive(self, size: int, deadline: float) -> bytes:
         parts = []
         while size:
-            part = self._some(size, deadline)
+            part = self._read_some(size, deadline)
             size -= len(part)
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _some(self, most: int, deadline: float) -> bytes:
-        """At least one byte and at most `most`, from what was read ahead or from the socket."""
+    def _read_some(self, most: int, deadline: float) -> bytes:
+        """Read at least one byte and at most `most`, from the buffer or the socket."""
         if self._read == len(self._buffer):
             self._buffer, self._read = self._fill(deadline), 0
         part = self._buffer[self._read : self._read + most]
@@ -91,27 +92,27 @@ class SocketWire:
 
     def _fill(self, deadline: float) -> bytes:
         try:
-            self._socket.settimeout(time_left(deadline))
+            self._socket.settimeout(compute_time_left(deadline))
             data = self._socket.recv(_READ)
         except TimeoutError as error:
             raise Silent("no answer in time") from error
         except OSError as error:
             raise Ended(str(error)) from error
         if not data:
-            raise Ended(self._last_words())
+            raise Ended(self._get_last_output())
         return data
 
-    def _last_words(self) -> str:
+    def _get_last_output(self) -> str:
         return "no message"
 
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         if self._read != len(self._buffer) or self._socket.fileno() < 0:
             return False
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
-    def exit_code(self) -> int | None:
+    def get_exit_code(self) -> int | None:
         return None
 
     def close(self) -> None:
@@ -119,9 +120,9 @@ class SocketWire:
 
 
 class EngineWire(SocketWire):
-    """A process's streams as the engine multiplexes them. Satisfies Wire.
+    """A process's streams, multiplexed by the engine. Implements Wire.
 
-    `status` asks the engine for the process's exit code, `release` lets its connection go.
+    `status` asks the engine for the process's exit code, `release` closes its connection.
     """
 
     def __init__(
@@ -140,14 +141,14 @@ class EngineWire(SocketWire):
         while size:
             while self._kind != 1 or not self._left:
                 self._next_piece(deadline)
-            part = self._some(min(size, self._left), deadline)
+            part = self._read_some(min(size, self._left), deadline)
             self._left -= len(part)
             size -= len(part)
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def drain(self, deadline: float) -> bytes:
-        """The beginning of stdout, once the stream has ended. Raises Silent."""
+        """Wait for the stream's end; returns the beginning of stdout. Raises Silent."""
         said = b""
         try:
             while True:
@@ -156,17 +157,17 @@ class EngineWire(SocketWire):
             return said
 
     def _next_piece(self, deadline: float) -> None:
-        """Skip to the next piece of the multiplexed stream, keeping the end of stderr."""
+        """Skip to the next piece of stdout; the end of stderr is kept."""
         while self._left:
-            part = self._some(self._left, deadline)
+            part = self._read_some(self._left, deadline)
             self._left -= len(part)
             self._stderr = (self._stderr + part)[-_STDERR_KEPT:]
         self._kind, self._left = struct.unpack(">BxxxL", super().receive(8, deadline))
 
-    def _last_words(self) -> str:
+    def _get_last_output(self) -> str:
         return self._stderr.decode("utf-8", "replace").strip() or "no message"
 
-    def exit_code(self) -> int | None:
+    def get_exit_code(self) -> int | None:
         return self._status()
 
     def close(self) -> None:
@@ -174,8 +175,8 @@ class EngineWire(SocketWire):
         super().close()
 
 
-def time_left(deadline: float) -> float:
-    """Seconds until `deadline`. Raises TimeoutError if there are none."""
+def compute_time_left(deadline: float) -> float:
+    """Return the seconds until `deadline`. Raises TimeoutError if there are none."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -26,7 +26,7 @@ KINDS = ("docker", "bubblewrap", *os.environ.get("SANDPIPER_TEST_RUNTIMES", "").
 @pytest.fixture(scope="session")
 def sandbox_image() -> str:
     """The tag of the image, built if need be."""
-    return build.ensure()
+    return build.ensure_image()
 
 
 @pytest.fixture(scope="session")

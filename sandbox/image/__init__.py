@@ -1,1 +1,1 @@
-"""What goes into the image: built by `sandbox.build`, run inside the container only."""
+"""The code inside the image. `sandbox.build` builds the image; this runs in containers only."""

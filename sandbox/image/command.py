@@ -1,4 +1,4 @@
-"""Runs one command in its own session, and leaves none of its processes behind."""
+"""Runs one command in a session of its own and ends all of its processes."""
 
 # pathlib takes as long to import as all the rest together.
 # ruff: noqa: PTH102, PTH108, PTH123, PTH208
@@ -27,15 +27,15 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PATH": "/opt/sandpiper/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
-DEAFNESS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 F_SETPIPE_SZ = 1031
 PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 4, 15, 36
 
-libc = cache(lambda: ctypes.CDLL(None, use_errno=True))
+load_libc = cache(lambda: ctypes.CDLL(None, use_errno=True))
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    libc().prctl(option, value, 0, 0, 0)
+    load_libc().prctl(option, value, 0, 0, 0)
 
 
 def make_folder(path: str) -> None:
@@ -46,8 +46,8 @@ def make_folder(path: str) -> None:
         os.mkdir(path)
 
 
-def arguments(command: bytes) -> list[bytes | str]:
-    """How bash gets the command: as an argument, or as a file where it is too long for one."""
+def make_arguments(command: bytes) -> list[bytes | str]:
+    """Pass the command to bash as an argument, or as a file if it is too long for that."""
     if len(command) <= ARGUMENT and b"\0" not in command:
         return ["bash", "-c", command]
     script = os.memfd_create("command", 0)
@@ -55,35 +55,35 @@ def arguments(command: bytes) -> list[bytes | str]:
     return ["bash", f"/dev/fd/{script}"]
 
 
-def become(command: bytes, cwd: str, out: int, err: int) -> None:
-    """In the child: a session of its own, first choice of the OOM killer, then bash."""
+def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
+    """In the child: start a session, become the OOM killer's first choice, then execute bash."""
     os.setsid()
     nothing = os.open("/dev/null", os.O_RDONLY)
     for fd, number in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(fd, number)
-    for number in (*DEAFNESS, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     prctl(PR_SET_DUMPABLE, 1)  # or the file below belongs to root
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     os.chdir(cwd)
-    os.execvpe("bash", arguments(command), ENVIRONMENT)
+    os.execvpe("bash", make_arguments(command), ENVIRONMENT)
 
 
-def spawn(command: bytes, cwd: str, out: int, err: int) -> int:
+def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
-        become(command, cwd, out, err)
+        exec_command(command, cwd, out, err)
     except OSError as error:
         os.write(2, f"{cwd}: {error.strerror}\n".encode(errors="replace"))
     finally:
         os._exit(126)
 
 
-def reap(pid: int) -> tuple[int | None, bool]:
-    """Collect the dead: the status of `pid` if it is among them, and whether any child is left."""
+def reap_children(pid: int) -> tuple[int | None, bool]:
+    """Reap ended children; returns the status of `pid` if it ended, and if any child is left."""
     status = None
     try:
         while True:
@@ -95,8 +95,8 @@ def reap(pid: int) -> tuple[int | None, bool]:
         return status, False
 
 
-def descendants(ancestor: int) -> list[int]:
-    """The processes that descend from `ancestor`, as /proc shows them now."""
+def list_descendants(ancestor: int) -> list[int]:
+    """List the processes that descend from `ancestor`, according to /proc."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as f:
@@ -107,29 +107,29 @@ def descendants(ancestor: int) -> list[int]:
     return sorted(family - {ancestor})
 
 
-def kill(pid: int) -> int | None:
-    """End the group of `pid` and all that descends from us, also what left the group."""
+def kill_tree(pid: int) -> int | None:
+    """Kill the group of `pid` and all our descendants, also those that left the group."""
     status, give_up = None, time.monotonic() + 2
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     while True:
-        found, left = reap(pid)
+        found, left = reap_children(pid)
         status = found if found is not None else status
         if not left:
             return status
-        for child in descendants(os.getpid()):
+        for child in list_descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         if time.monotonic() > give_up:
-            # A bomb forks faster than we look: one signal to the whole uid cannot be outrun.
+            # A fork bomb forks faster than we can list: one signal to the whole uid stops it.
             with contextlib.suppress(OSError):
                 os.kill(-1, signal.SIGKILL)
             return status
         time.sleep(0.005)
 
 
-class Watch:
-    """Reads the command's output until it ended, or until its deadline."""
+class OutputReader:
+    """Reads the command's output until it ends or its deadline passes."""
 
     def __init__(self, pid: int, pipes: dict[int, Capture], wake: int) -> None:
         self.pid, self.pipes, self.wake = pid, pipes, wake
@@ -145,9 +145,9 @@ class Watch:
             if data:
                 self.pipes[fd].feed(data)
                 return
-            self.forget(fd)
+            self.close_pipe(fd)
 
-    def forget(self, fd: int) -> None:
+    def close_pipe(self, fd: int) -> None:
         self.poll.unregister(fd)
         del self.pipes[fd]
         os.close(fd)
@@ -159,11 +159,11 @@ class Watch:
                 continue
             with contextlib.suppress(BlockingIOError):
                 os.read(fd, 512)
-            found, _ = reap(self.pid)
+            found, _ = reap_children(self.pid)
             self.status = found if found is not None else self.status
 
     def run(self, deadline: float) -> bool:
-        """True if the command ended in time."""
+        """Read until the end or the deadline; returns whether the command ended in time."""
         until = deadline
         while (self.status is None or self.pipes) and (now := time.monotonic()) < until:
             self.step(until - now)
@@ -172,17 +172,17 @@ class Watch:
         return self.status is not None
 
     def drain(self) -> None:
-        """What the killed left in the pipes."""
+        """Read what killed processes left in the pipes."""
         until = time.monotonic() + 1
         while self.pipes and time.monotonic() < until:
             self.step(0.05)
         for fd in list(self.pipes):
-            self.forget(fd)
+            self.close_pipe(fd)
 
 
 @cache
-def wake_on_child() -> int:
-    """A descriptor that becomes readable whenever a child ends."""
+def open_child_signal() -> int:
+    """Open a descriptor that becomes readable whenever a child ends."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -191,7 +191,7 @@ def wake_on_child() -> int:
     return reader
 
 
-def pipe_into(capture: Capture, pipes: dict[int, Capture]) -> int:
+def open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with contextlib.suppress(OSError):
@@ -200,34 +200,34 @@ def pipe_into(capture: Capture, pipes: dict[int, Capture]) -> int:
     return writer
 
 
-def limit(limits: str) -> None:
-    """Hold this process, and all that it starts, to a JSON object of names in `resource`."""
+def set_limits(limits: str) -> None:
+    """Limit this process and its children; `limits` is a JSON object of names in `resource`."""
     resource = import_module("resource")
     for name, value in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
-def shield() -> None:
-    """The command shares our uid: keep it out of our descriptors and off our name."""
+def protect_process() -> None:
+    """Protect our descriptors and our name from the command, which has the same uid."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_NAME, b"sandpiper")
-    for number in DEAFNESS:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def do_exec(request: Json) -> Json:
-    """Run one command; its failures are part of the report."""
+    """Run one command; returns its report, which includes failures."""
     deadline = time.monotonic() + float(request["timeout"])
     make_folder(OUT)
     make_folder(DATA)
-    wake = wake_on_child()
+    wake = open_child_signal()
     pipes = dict[int, Capture]()
     path, caps = f"{OUT}/{request['number']}", (request["cap"], request.get("preview", PREVIEW))
     out, err = Capture(f"{path}.txt", *caps), Capture(f"{path}.err.txt", *caps)
-    ends = [pipe_into(capture, pipes) for capture in (out, err)]
+    ends = [open_pipe(capture, pipes) for capture in (out, err)]
     try:
-        pid = spawn(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
+        pid = spawn_command(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
     except OSError:  # no process to be had
         for reader in pipes:
             os.close(reader)
@@ -235,11 +235,11 @@ def do_exec(request: Json) -> Json:
     finally:
         for end in ends:
             os.close(end)
-    watch = Watch(pid, pipes, wake)
+    watch = OutputReader(pid, pipes, wake)
     in_time = watch.run(deadline)
-    kill(pid)
+    kill_tree(pid)
     watch.drain()
     code = os.waitstatus_to_exitcode(watch.status) if in_time and watch.status is not None else None
     exit_code = 128 - code if code is not None and code < 0 else code
-    streams = {"stdout": out.report(), "stderr": err.report()}
+    streams = {"stdout": out.make_report(), "stderr": err.make_report()}
     return {"exit_code": exit_code, "timed_out": not in_time, **streams}

@@ -1,4 +1,4 @@
-"""One file in, one file out."""
+"""Writes and reads one file."""
 
 # pathlib takes as long to import as all the rest together.
 # ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH120, PTH123
@@ -7,20 +7,20 @@ import contextlib
 import os
 import stat
 
-from sandbox.image.frames import FRAME, Json, Refused, Source, send
+from sandbox.image.frames import FRAME, Json, Refused, Source, send_data
 
 ROOT = "/tmp"
 
 
 def do_put(request: Json, source: Source) -> Json:
-    """Write the data frames to a file beside its place, then rename it there."""
+    """Write the data frames to a temporary file beside the target, then rename it."""
     path = request["path"]
     folder, size = os.path.dirname(path), 0
     part = f"{folder}/.sandpiper-{os.getpid()}"
     try:
         os.makedirs(folder, exist_ok=True)
         with open(part, "xb") as file:
-            for data in source.data():
+            for data in source.read_data():
                 size += file.write(data)
         os.rename(part, path)
     except (NotADirectoryError, IsADirectoryError, FileExistsError, PermissionError) as error:
@@ -32,7 +32,7 @@ def do_put(request: Json, source: Source) -> Json:
 
 
 def do_get(request: Json, _: Source) -> Json:
-    """Send the first bytes of a regular file; a link is followed, there is nothing to protect."""
+    """Send the first bytes of a regular file. Links are followed: there is nothing to protect."""
     try:
         fd = os.open(os.path.join(ROOT, request["path"]), os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
@@ -41,6 +41,6 @@ def do_get(request: Json, _: Source) -> Json:
         raise Refused("missing", "not a regular file")
     left = int(request["limit"])
     while left and (data := os.read(fd, min(left, FRAME))):
-        send(data)
+        send_data(data)
         left -= len(data)
     return {}

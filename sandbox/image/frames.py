@@ -5,8 +5,8 @@ A session is calls, one after the other:
 in:   one frame of JSON (the request), data frames, an empty frame
 out:  data frames, an empty frame, one frame of JSON (the report, with the request's id)
 
-A frame is a big-endian 32-bit length and that many bytes. Nothing is written before a request was
-read: the host may not be listening yet, and drops a session that speaks unasked.
+A frame is a big-endian 32-bit length and that many bytes. Nothing is written before a request is
+read: the host may not be listening yet, and closes a session that sends anything unasked.
 """
 
 import json
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """A verb's failure that the host should hear of: a code and a message."""
+    """A failure of a verb to report to the host: a code and a message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 def read_exact(fd: int, size: int) -> bytes:
-    """Raises EOFError where the host stopped."""
+    """Read exactly `size` bytes. Raises EOFError if the host closed the stream."""
     parts = []
     while size:
         data = os.read(fd, min(size, CHUNK))
@@ -47,23 +47,23 @@ def read_frame(fd: int) -> bytes:
 
 
 class Source:
-    """The data frames that follow one request. Raises EOFError where the host stopped half-way."""
+    """The data frames after one request. Raises EOFError if the host closed the stream early."""
 
     def __init__(self, fd: int = 0) -> None:
         self.fd = fd
-        self.ended = False
+        self.at_end = False
 
-    def data(self) -> Iterator[bytes]:
-        """The data frames that are left."""
-        while not self.ended:
+    def read_data(self) -> Iterator[bytes]:
+        """Yield the remaining data frames."""
+        while not self.at_end:
             data = read_frame(self.fd)
-            self.ended = not data
+            self.at_end = not data
             if data:
                 yield data
 
     def drain(self) -> None:
-        """Read to the end: a host that still sends would never read the report."""
-        for _ in self.data():
+        """Read to the end: a host that is still sending would never read the report."""
+        for _ in self.read_data():
             pass
 
 
@@ -73,7 +73,7 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def send(data: bytes) -> None:
+def send_data(data: bytes) -> None:
     view = memoryview(data)
     for start in range(0, len(data), FRAME):
         piece = view[start : start + FRAME]
@@ -83,6 +83,6 @@ def send(data: bytes) -> None:
             write_all(1, (head + piece)[done:])
 
 
-def finish(report: Json) -> None:
+def send_report(report: Json) -> None:
     text = json.dumps(report).encode()
     write_all(1, struct.pack(">II", 0, len(text)) + text)

@@ -1,10 +1,10 @@
-"""Process 1 of a sandbox without an engine: a session for whoever connects, and nobody else.
+"""Process 1 of a sandbox without an engine: starts a session for each connection.
 
     keeper.py LISTENER LIMITS
 
-LISTENER is the descriptor of a listening socket, whose path is the host's alone; LIMITS is a JSON
-object of names in `resource` and values. Standard input is a lifeline: where it ends, the host is
-gone, and with this process everything in its namespace. Runs inside; standard library only.
+LISTENER is the descriptor of a listening socket, which only the host can reach; LIMITS is a JSON
+object of names in `resource` and values. When standard input ends, the host is gone: this process
+exits, and with it every process of its namespace. Runs inside; standard library only.
 """
 
 import contextlib
@@ -18,34 +18,34 @@ from sandbox.image.command import (
     DATA,
     OUT,
     PR_SET_DUMPABLE,
-    limit,
     make_folder,
+    open_child_signal,
     prctl,
-    wake_on_child,
+    set_limits,
 )
-from sandbox.image.runner import session
+from sandbox.image.runner import serve_session
 
 
-def reap() -> None:
+def reap_children() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
-def begin(connection: socket.socket, listener: socket.socket) -> None:
-    """In the child: the connection is the session's input and output."""
+def start_session(connection: socket.socket, listener: socket.socket) -> None:
+    """In the child: run a session with the connection as its input and output."""
     listener.close()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    wake_on_child.cache_clear()
+    open_child_signal.cache_clear()
     for fd in (0, 1):
         os.dup2(connection.fileno(), fd)
     connection.close()
-    session()
+    serve_session()
 
 
-def admit(listener: socket.socket) -> None:
-    """A session of its own. Where no process can be made, there are too many: they are ended."""
+def accept_connection(listener: socket.socket) -> None:
+    """Fork a session for a connection. If that fails, there are too many processes: kill them."""
     connection, _ = listener.accept()
     with connection:
         try:
@@ -55,14 +55,14 @@ def admit(listener: socket.socket) -> None:
             return
         if child == 0:
             try:
-                begin(connection, listener)
+                start_session(connection, listener)
             finally:
                 os._exit(1)
 
 
-def keep(listener: socket.socket) -> None:
-    """Until the lifeline ends."""
-    wake = wake_on_child()
+def serve_connections(listener: socket.socket) -> None:
+    """Accept connections until standard input ends."""
+    wake = open_child_signal()
     poll = select.poll()
     for fd in (0, wake, listener.fileno()):
         poll.register(fd, select.POLLIN)
@@ -73,20 +73,20 @@ def keep(listener: socket.socket) -> None:
         if wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
-            reap()
+            reap_children()
         if listener.fileno() in ready:
-            admit(listener)
+            accept_connection(listener)
 
 
 def main(descriptor: str, limits: str) -> None:
     prctl(PR_SET_DUMPABLE, 0)
-    limit(limits)
+    set_limits(limits)
     os.umask(0o022)
     for folder in (OUT, DATA):
         make_folder(folder)
     with socket.socket(fileno=int(descriptor)) as listener:
         listener.set_inheritable(False)
-        keep(listener)
+        serve_connections(listener)
 
 
 if __name__ == "__main__":

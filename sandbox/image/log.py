@@ -1,7 +1,7 @@
-"""`log`: what a job log holds, in answers that fit in what the model is shown.
+"""`log`: shows parts of a job log, short enough for the model's preview.
 
-Every answer is at most `--bytes` long; what is left out is counted, with the way to see it. Line
-numbers are those of the file. Standard library only; any bytes are taken.
+Every answer is at most `--bytes` long; it counts what is left out and says how to see that. Line
+numbers are those of the file. Standard library only; the log may hold any bytes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ log diff FILE [GREEN]         what is new against the log of a run that passed (
 """
 
 
-def arguments() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="log", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -60,16 +60,16 @@ def size(text: str) -> int:
 
 
 def main(words: list[str]) -> int:
-    asked = arguments().parse_args(words)
+    asked = make_parser().parse_args(words)
     verbs = {
-        "outline": lambda: log_outline.outline(asked.file, asked.bytes),
-        "errors": lambda: log_errors.errors(
+        "outline": lambda: log_outline.show_outline(asked.file, asked.bytes),
+        "errors": lambda: log_errors.show_errors(
             asked.file, asked.bytes, asked.max, asked.after, asked.context
         ),
-        "grep": lambda: log_views.grep(
+        "grep": lambda: log_views.show_matches(
             asked.pattern,
             asked.file,
-            log_views.Grep(
+            log_views.GrepOptions(
                 asked.bytes,
                 asked.max,
                 asked.after,
@@ -78,11 +78,13 @@ def main(words: list[str]) -> int:
                 asked.fixed,
             ),
         ),
-        "slice": lambda: log_views.part(asked.file, asked.range, asked.bytes),
-        "templates": lambda: log_views.templates(
+        "slice": lambda: log_views.show_lines(asked.file, asked.range, asked.bytes),
+        "templates": lambda: log_views.show_templates(
             asked.file, asked.bytes, asked.max, asked.after, asked.common
         ),
-        "diff": lambda: log_diff.diff(asked.file, asked.green, asked.bytes, asked.max, asked.after),
+        "diff": lambda: log_diff.show_diff(
+            asked.file, asked.green, asked.bytes, asked.max, asked.after
+        ),
     }
     try:
         text = verbs[asked.verb]()

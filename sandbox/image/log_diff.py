@@ -1,4 +1,4 @@
-"""`log diff`: what a log says that the log of a run that passed does not, and the other way."""
+"""`log diff`: compares a log with the log of a run that passed."""
 
 # pathlib takes as long to import as all the rest together.
 # ruff: noqa: PTH110
@@ -10,100 +10,104 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from sandbox.image.log_errors import weight
+from sandbox.image.log_errors import rate_shape
 from sandbox.image.log_text import (
     Page,
-    Shapes,
+    ShapeCache,
     Unreadable,
-    answer,
-    batches,
-    counted,
-    picked,
-    shown,
+    clip_line,
+    format_count,
+    join_parts,
+    read_batches,
+    read_lines,
 )
 
-MOST = 400_000
-"""Different shapes of one log that are remembered."""
+MAX_SHAPES = 400_000
+"""The most shapes of one log that are compared."""
 
-MOST_LINES = 20_000_000
-"""Lines of one log that are compared."""
+MAX_LINES = 20_000_000
+"""The most lines of one log that are compared."""
 
-NEWS = 200_000
-"""Lines that are remembered as new, from the end."""
+MAX_NEW_LINES = 200_000
+"""The most new lines that are kept: the last ones."""
 
-ALIKE = 3
-"""Lines of one shape that are shown, each."""
+MAX_ALIKE = 3
+"""The most lines of one shape that are shown."""
 
 _TRAILER = b"[this is the log of job"
 
 
-class Side:
-    """The shapes of one log, in bounded memory: of each line, as a number."""
+class LogShapes:
+    """The shapes of one log in bounded memory: a hash for each line."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.lines = 0
         self.kinds = array("q")
-        self.known: dict[int, bytes] = {}
-        made = Shapes()
-        for lines in batches(path):
+        self.shapes_by_hash: dict[int, bytes] = {}
+        made = ShapeCache()
+        for lines in read_batches(path):
             self.lines += len(lines)
-            found = made.of(lines)
+            found = made.look_up(lines)
             kinds = list(map(hash, found))
-            self.kinds.extend(kinds[: MOST_LINES - len(self.kinds)])
-            if len(self.known) < MOST:
-                self.known.update(zip(kinds, found, strict=True))
+            self.kinds.extend(kinds[: MAX_LINES - len(self.kinds)])
+            if len(self.shapes_by_hash) < MAX_SHAPES:
+                self.shapes_by_hash.update(zip(kinds, found, strict=True))
 
     @property
-    def partly(self) -> str:
-        """What is not known of it."""
-        if len(self.known) < MOST and self.lines <= MOST_LINES:
+    def describe_omission(self) -> str:
+        """A line that says that the log was compared in part only, or ""."""
+        if len(self.shapes_by_hash) < MAX_SHAPES and self.lines <= MAX_LINES:
             return ""
         return f"[{self.path} is only partly compared: it has too many different lines]"
 
 
-class Fresh:
-    """The lines of one log whose shapes the other has not."""
+class NewLines:
+    """The lines of one log whose shapes are not in the other log."""
 
-    def __init__(self, own: Side, other: Side) -> None:
+    def __init__(self, own: LogShapes, other: LogShapes) -> None:
         self.numbers, self.shapes = array("Q"), array("q")
         self.weights: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
-        news = own.known.keys() - other.known.keys()
-        news = {kind for kind in news if own.known[kind] and own.known[kind][:23] != _TRAILER}
+        news = own.shapes_by_hash.keys() - other.shapes_by_hash.keys()
+        news = {
+            kind
+            for kind in news
+            if own.shapes_by_hash[kind] and own.shapes_by_hash[kind][:23] != _TRAILER
+        }
         for number, kind in enumerate(own.kinds, 1):
             if kind in news:
-                self._note(number, kind, own.known[kind])
+                self._add_line(number, kind, own.shapes_by_hash[kind])
 
-    def _note(self, number: int, kind: int, shape: bytes) -> None:
+    def _add_line(self, number: int, kind: int, shape: bytes) -> None:
         self.counts[kind] += 1
-        if self.counts[kind] > ALIKE:  # the first ones stand for the rest
+        if self.counts[kind] > MAX_ALIKE:  # the first ones stand for the rest
             return
         if kind not in self.weights:
-            self.weights[kind] = weight(shape)
+            self.weights[kind] = rate_shape(shape)
         self.numbers.append(number)
         self.shapes.append(kind)
-        if len(self.numbers) > 2 * NEWS:
-            del self.numbers[:NEWS], self.shapes[:NEWS]
+        if len(self.numbers) > 2 * MAX_NEW_LINES:
+            del self.numbers[:MAX_NEW_LINES], self.shapes[:MAX_NEW_LINES]
 
     @property
-    def total(self) -> int:
+    def count(self) -> int:
         return sum(self.counts.values())
 
-    def alike(self, number: int) -> str:
-        """How many lines a line stands for, if some are left out."""
+    def describe_repeats(self, number: int) -> str:
+        """Say how many new lines have this line's shape, if not all of them are shown."""
         count = self.counts[self.shapes[bisect_left(self.numbers, number)]]
-        return f" [{count:,} like it]" if count > ALIKE else ""
+        return f" [{count:,} like it]" if count > MAX_ALIKE else ""
 
-    def ranked(self, after: int, most: int) -> list[int]:
-        """The numbers of new lines: those after line `after`, or without it the most telling."""
+    def rank_lines(self, after: int, most: int) -> list[int]:
+        """Return line numbers of new lines: the most telling first, or those after line `after`."""
         places = [at for at, number in enumerate(self.numbers) if number > after]
         if not after:
             last = self.numbers[-1] if places else 1
-            places.sort(key=lambda at: -self._worth(at, last))
+            places.sort(key=lambda at: -self._rate_line(at, last))
         return [self.numbers[at] for at in places[:most]]
 
-    def _worth(self, at: int, last: int) -> float:
+    def _rate_line(self, at: int, last: int) -> float:
         kind = self.shapes[at]
         near = self.shapes[max(0, at - 2) : at + 3]
         rare = -0.5 * min(self.counts[kind], 512).bit_length()
@@ -115,44 +119,52 @@ class Fresh:
         )
 
 
-INSTALLED = 20
-"""Packages of other versions that are named."""
+MAX_PACKAGES = 20
+"""The most packages with other versions that are named."""
 
 
-def diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
-    """New lines and vanished ones in order, with their numbers, gaps marked."""
+def show_diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
+    """Format new and missing lines in order, with their numbers and gaps marked."""
     green = green or f"{path}.green"
     if not os.path.exists(green):
         raise Unreadable(f"there is no {green}: fetch gitlab_get_last_green_log, and name its file")
-    ours, theirs = Side(path), Side(green)
-    new, gone = Fresh(ours, theirs), Fresh(theirs, ours)
+    ours, theirs = LogShapes(path), LogShapes(green)
+    new, gone = NewLines(ours, theirs), NewLines(theirs, ours)
     said = [
-        f"{counted(new.total, 'line')} of {ours.lines:,} in {path} new, {gone.total:,} of "
+        f"{format_count(new.count, 'line')} of {ours.lines:,} in {path} new, {gone.count:,} of "
         f"{theirs.lines:,} in {green} gone (numbers, times, hashes, folders ignored)",
-        *_part("new:", path, new, room * 2 // 3 if gone.total and not after else room, most, after),
-        *([] if after else _part("gone:", green, gone, room // 3, most, 0)),
+        *_show_part(
+            "new:", path, new, room * 2 // 3 if gone.count and not after else room, most, after
+        ),
+        *([] if after else _show_part("gone:", green, gone, room // 3, most, 0)),
     ]
-    return answer(*_installed(path), *said, ours.partly, theirs.partly)
+    return join_parts(
+        *_read_package_changes(path), *said, ours.describe_omission, theirs.describe_omission
+    )
 
 
-def _installed(path: str) -> list[str]:
-    """The packages of other versions, which the shapes of lines hide; written beside the log."""
+def _read_package_changes(path: str) -> list[str]:
+    """Read the packages with other versions from the file beside the log: shapes hide versions."""
     try:
         with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as told:
-            found = [line.strip()[:120] for line in islice(told, INSTALLED) if line.strip()]
+            found = [line.strip()[:120] for line in islice(told, MAX_PACKAGES) if line.strip()]
     except OSError:
         return []
     return [f"installed differently: {', '.join(found)}"] if found else []
 
 
-def _part(title: str, path: str, fresh: Fresh, room: int, most: int, after: int) -> list[str]:
-    ranked = fresh.ranked(after, min(most, 1 + room // 20))
-    found, page, told = picked(path, set(ranked)), Page(room), 0
+def _show_part(
+    title: str, path: str, fresh: NewLines, room: int, most: int, after: int
+) -> list[str]:
+    ranked = fresh.rank_lines(after, min(most, 1 + room // 20))
+    found, page, told = read_lines(path, set(ranked)), Page(room), 0
     for number in ranked:
-        if not page.add({number: f"{number}: {shown(found[number])}{fresh.alike(number)}"}):
+        if not page.add(
+            {number: f"{number}: {clip_line(found[number])}{fresh.describe_repeats(number)}"}
+        ):
             break
         told += 1
     left = sum(number > after for number in fresh.numbers) - told
     following = ranked[told - 1] if after and told else 0
     more = f"[{left:,} more: --after {following} shows all in order, or --bytes N]" if left else ""
-    return [title, *page.lines(), more] if told else []
+    return [title, *page.format_lines(), more] if told else []

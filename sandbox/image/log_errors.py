@@ -1,15 +1,23 @@
-"""`log errors`: the lines that look like the failure, one of each shape, the most telling first."""
+"""`log errors`: the lines that look most like the failure, one of each shape."""
 
 import re
 from dataclasses import dataclass
 
-from sandbox.image.log_text import Page, Shapes, answer, batches, counted, picked, shown
+from sandbox.image.log_text import (
+    Page,
+    ShapeCache,
+    clip_line,
+    format_count,
+    join_parts,
+    read_batches,
+    read_lines,
+)
 
 MOST = 20_000
-"""Groups that are kept while reading."""
+"""The most groups that are kept while reading."""
 
 TRIED = 200
-"""Groups that are shown at most."""
+"""The most groups that are shown."""
 
 _LOUD = (b"error", b"fail", b"fatal", b"panic", b"exception", b"traceback", b"assert", b"not ok")
 _HARD = (
@@ -31,7 +39,7 @@ _ENDING = re.compile(rb"exit(?:ed)? (?:with|code|status)|job failed|returned (?:
 
 @dataclass
 class Group:
-    """Lines of one shape: how telling, how many, the first and the last."""
+    """Lines of one shape: their weight, their number, the first and the last."""
 
     weight: float
     count: int
@@ -39,8 +47,8 @@ class Group:
     last: int
 
 
-def weight(shape: bytes) -> float:
-    """How much a line looks like a failure; 0 for one that does not."""
+def rate_shape(shape: bytes) -> float:
+    """Rate how much a line looks like a failure; 0 if it does not."""
     text = shape[:300].lower()
     loud = any(word in text for word in _LOUD)
     if not loud and not any(word in text for word in _HARD):
@@ -56,22 +64,22 @@ def weight(shape: bytes) -> float:
 
 
 class Candidates:
-    """Feed it the lines of a log in order; it groups those that look like the failure."""
+    """Groups the lines that look like the failure; is fed a log's lines in order."""
 
     def __init__(self) -> None:
         self.groups: dict[bytes, Group] = {}
         self.lines = 0
         self.hits: list[int] = []
-        self._shapes = Shapes()
+        self._shapes = ShapeCache()
         self._weights: dict[bytes, float] = {}
 
     def feed(self, lines: list[bytes]) -> None:
         weights, groups = self._weights, self.groups
         if len(weights) > 4 * MOST:
             weights.clear()
-        for number, shape in enumerate(self._shapes.of(lines), self.lines + 1):
+        for number, shape in enumerate(self._shapes.look_up(lines), self.lines + 1):
             if shape not in weights:
-                weights[shape] = weight(shape)
+                weights[shape] = rate_shape(shape)
             if not weights[shape]:
                 continue
             self.hits.append(number)
@@ -82,8 +90,8 @@ class Candidates:
                 groups[shape] = Group(weights[shape], 1, number, number)
         self.lines += len(lines)
 
-    def best(self) -> list[Group]:
-        """The groups, the most telling first: loud ones, rare ones, late ones."""
+    def rank_groups(self) -> list[Group]:
+        """Return the groups, the most telling first: high weight, few lines, late in the log."""
         return sorted(self.groups.values(), key=self._rank)
 
     def _rank(self, group: Group) -> float:
@@ -91,22 +99,22 @@ class Candidates:
         return -(group.weight + late - 0.5 * (min(group.count, 1024).bit_length() - 1))
 
 
-def candidates(path: str) -> Candidates:
+def find_candidates(path: str) -> Candidates:
     found = Candidates()
-    for lines in batches(path):
+    for lines in read_batches(path):
         found.feed(lines)
     return found
 
 
-def errors(path: str, room: int, most: int, after: int, context: int | None) -> str:
-    """The groups that fit, the most telling first, printed in the order of the log."""
-    found = candidates(path)
-    ranked = [group for group in found.best() if group.first > after]
+def show_errors(path: str, room: int, most: int, after: int, context: int | None) -> str:
+    """Format the most telling groups that fit, in the order of the log."""
+    found = find_candidates(path)
+    ranked = [group for group in found.rank_groups() if group.first > after]
     tried = ranked[: min(most, TRIED)]
     steps = range(-1, 4) if context is None else range(-context, context + 1)
-    lines = picked(path, {group.first + step for group in tried for step in steps})
-    texts = {number: f"{number}- {shown(line, 160)}" for number, line in lines.items()}
-    texts |= {group.first: _main(group, lines[group.first]) for group in tried}
+    lines = read_lines(path, {group.first + step for group in tried for step in steps})
+    texts = {number: f"{number}- {clip_line(line, 160)}" for number, line in lines.items()}
+    texts |= {group.first: _format_group(group, lines[group.first]) for group in tried}
     page, told = Page(room), 0
     for group in tried:
         near = [group.first + step for step in steps if group.first + step in lines]
@@ -115,15 +123,15 @@ def errors(path: str, room: int, most: int, after: int, context: int | None) -> 
         if not page.add(around | main) and not page.add(main):
             break
         told += 1
-    total = counted(len(found.hits), "candidate line")
+    total = format_count(len(found.hits), "candidate line")
     more = f"[{len(ranked) - told:,} less telling ones are not shown: --bytes N, --after LINE]"
-    return answer(
-        f"{total} in {counted(len(found.groups), 'group')}, of {found.lines:,} lines:",
-        *page.lines(),
+    return join_parts(
+        f"{total} in {format_count(len(found.groups), 'group')}, of {found.lines:,} lines:",
+        *page.format_lines(),
         more if told < len(ranked) else "",
     )
 
 
-def _main(group: Group, line: bytes) -> str:
+def _format_group(group: Group, line: bytes) -> str:
     alike = f" [{group.count:,} like it, last at {group.last}]" if group.count > 1 else ""
-    return f"{group.first}: {shown(line)}{alike}"
+    return f"{group.first}: {clip_line(line)}{alike}"

@@ -1,4 +1,4 @@
-"""Lines of a log of any size and any bytes: read, shown, and compared by their shape."""
+"""Reads, shows and compares the lines of a log of any size and with any bytes."""
 
 # pathlib takes as long to import as all the rest together.
 # ruff: noqa: PTH123
@@ -7,20 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 
 ROOM = 3900
-"""Bytes of one answer: what the model is shown of an output, and room for what it adds."""
+"""Bytes of one answer: less than a preview, so that other output fits beside it."""
 
 PIECE = 1 << 20
 LONGEST = 1 << 16
-"""Bytes of one line that are looked at."""
+"""Bytes of one line that are read."""
 
 SHOWN = 240
 """Characters of one line that are shown."""
 
 SHAPED = 500
-"""Bytes of one line that its shape is made of."""
+"""Bytes of one line that its shape is computed from."""
 
 MANY = 200_000
-"""Different lines whose shapes are remembered at a time."""
+"""The most lines whose shapes are cached at a time."""
 
 ZEROES = bytes(range(256)).translate(bytes.maketrans(b"123456789", b"000000000"))
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*\x07?|[@-Z\\-_])")
@@ -29,8 +29,8 @@ _DATED = re.compile(
     rb"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? +)?"
     rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} +(?=0)"
 )
-# A word is looked at from its beginning only, so that this stays linear. What follows a number is
-# part of it: 1.5, 12:30:11, 10.0.0.1:80, the rest of a UUID.
+# A word is matched from its beginning only, so that this stays linear. Suffixes belong to a number:
+# 1.5, 12:30:11, 10.0.0.1:80, the rest of a UUID.
 _VARIABLE = re.compile(rb"\b[a-zA-Z_]*0\w*(?:[.,:/-](?:0\w*|[a-f]{4,12}\b))*")
 
 
@@ -38,8 +38,8 @@ class Unreadable(Exception):
     """A file, pattern or range that cannot be used; the message says why."""
 
 
-def batches(path: str) -> Iterator[list[bytes]]:
-    """The lines of a file in lists, without their ends; of a very long one the beginning.
+def read_batches(path: str) -> Iterator[list[bytes]]:
+    """Read the lines of a file in lists, without line ends; very long lines are cut.
 
     Raises Unreadable.
     """
@@ -57,18 +57,18 @@ def batches(path: str) -> Iterator[list[bytes]]:
         raise Unreadable(f"cannot read {path}: {error.strerror}") from error
 
 
-def numbered(path: str) -> Iterator[tuple[int, bytes]]:
-    """Each line with its number, from 1."""
+def number_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with its number, from 1."""
     first = 1
-    for lines in batches(path):
+    for lines in read_batches(path):
         yield from enumerate(lines, first)
         first += len(lines)
 
 
-def picked(path: str, wanted: set[int]) -> dict[int, bytes]:
-    """The lines of these numbers."""
+def read_lines(path: str, wanted: set[int]) -> dict[int, bytes]:
+    """Read the lines with these numbers."""
     found, first, last = {}, 1, max(wanted, default=0)
-    for lines in batches(path):
+    for lines in read_batches(path):
         end = first + len(lines)
         if any(first <= number < end for number in wanted):
             found.update({n: lines[n - first] for n in wanted if first <= n < end})
@@ -78,8 +78,8 @@ def picked(path: str, wanted: set[int]) -> dict[int, bytes]:
     return found
 
 
-def plain(line: bytes) -> bytes:
-    """A line without escape sequences, and of overwritten text only the last."""
+def strip_escapes(line: bytes) -> bytes:
+    """Remove escape sequences and overwritten text from a line."""
     if b"\x1b" in line:
         line = _ESCAPE.sub(b"", line)
     if b"\r" in line:
@@ -87,22 +87,22 @@ def plain(line: bytes) -> bytes:
     return line
 
 
-def shown(line: bytes, most: int = SHOWN) -> str:
-    """A line as it is printed: clipped, and nothing in it but what can be seen."""
-    text = plain(line).decode("utf-8", "replace")
+def clip_line(line: bytes, most: int = SHOWN) -> str:
+    """Clip a line for printing, and remove invisible characters."""
+    text = strip_escapes(line).decode("utf-8", "replace")
     kept = "".join(c if c.isprintable() or c == "\t" else " " for c in text[:most])
     return kept if len(text) <= most else f"{kept}… [+{len(text) - most} characters]"
 
 
-def shapes(lines: list[bytes]) -> list[bytes]:
-    """Lines without what differs from run to run: equal for those that say the same.
+def compute_shapes(lines: list[bytes]) -> list[bytes]:
+    """Remove from lines what differs from run to run, so that lines that say the same are equal.
 
-    Words with a digit (numbers, times, durations, hashes, addresses, ports) are `#`, the folders of
-    a path are left out. All of them at once: several times as fast as one by one.
+    Words with a digit (numbers, times, durations, hashes, addresses, ports) become `#`, the folders
+    of a path are left out. Doing all lines at once is several times as fast as one by one.
     """
     text = b"\n".join(lines)
     if b"\x1b" in text or b"\r" in text:
-        text = b"\n".join(map(plain, lines))
+        text = b"\n".join(map(strip_escapes, lines))
     text = text.translate(ZEROES)
     if b"00:00" in text:
         text = _DATED.sub(b"", text)
@@ -113,14 +113,14 @@ def shapes(lines: list[bytes]) -> list[bytes]:
     return text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" ").split(b"\n")
 
 
-class Shapes:
-    """Remembers the shapes of lines that differ in digits only: most lines of a large log."""
+class ShapeCache:
+    """Caches shapes by a line without digits: most lines of a large log differ only there."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
 
-    def of(self, lines: list[bytes]) -> list[bytes]:
-        """The shape of each line."""
+    def look_up(self, lines: list[bytes]) -> list[bytes]:
+        """Return the shape of each line."""
         known = self._known
         if len(known) > MANY:
             known.clear()
@@ -129,19 +129,19 @@ class Shapes:
             keys = [key[:SHAPED] for key in keys]
         fresh = [key for key in dict.fromkeys(keys) if key not in known]
         if fresh:
-            known.update(zip(fresh, shapes(fresh), strict=True))
+            known.update(zip(fresh, compute_shapes(fresh), strict=True))
         return [known[key] for key in keys]
 
 
 class Page:
-    """An answer that is written until its room is full, in any order: it comes out by number."""
+    """An answer of limited size. Lines are added in any order and come out by number."""
 
     def __init__(self, room: int) -> None:
         self._left = max(room - 250, 200)  # the first and the last words come on top
         self._written: dict[int, str] = {}
 
     def add(self, lines: Mapping[int, str]) -> bool:
-        """Write these lines, those that are there already excepted; none if they don't fit."""
+        """Add those of the lines that are new. Adds none and returns False if they don't fit."""
         fresh = {number: text for number, text in lines.items() if number not in self._written}
         cost = sum(len(text.encode("utf-8", "replace")) + 4 for text in fresh.values())
         if cost > self._left:
@@ -150,8 +150,8 @@ class Page:
         self._written.update(fresh)
         return True
 
-    def lines(self) -> list[str]:
-        """What was written, gaps marked."""
+    def format_lines(self) -> list[str]:
+        """Return the lines in order, with gaps marked."""
         told: list[str] = []
         previous = min(self._written, default=0) - 1
         for number in sorted(self._written):
@@ -161,9 +161,9 @@ class Page:
         return told
 
 
-def answer(*parts: str) -> str:
+def join_parts(*parts: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")

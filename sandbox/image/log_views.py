@@ -4,37 +4,37 @@ import re
 from collections import deque
 from dataclasses import dataclass
 
-from sandbox.image.log_errors import weight
+from sandbox.image.log_errors import rate_shape
 from sandbox.image.log_text import (
     MANY,
     Page,
-    Shapes,
+    ShapeCache,
     Unreadable,
-    answer,
-    batches,
-    counted,
-    numbered,
-    plain,
-    shown,
+    clip_line,
+    format_count,
+    join_parts,
+    number_lines,
+    read_batches,
+    strip_escapes,
 )
 
 
 @dataclass(frozen=True)
-class Grep:
-    """How to look, and how much to show."""
+class GrepOptions:
+    """The options of `log grep`."""
 
     room: int
     most: int
-    after: int
+    after_line: int
     context: int
     caseless: bool
-    fixed: bool
+    is_literal: bool
 
-    def pattern(self, text: str) -> "re.Pattern[bytes]":
-        """Raises Unreadable."""
+    def compile_pattern(self, text: str) -> "re.Pattern[bytes]":
+        """Compile the pattern `text`. Raises Unreadable."""
         raw = text.encode("utf-8", "surrogateescape")
         try:
-            wanted = re.escape(raw) if self.fixed else raw
+            wanted = re.escape(raw) if self.is_literal else raw
             return re.compile(wanted, re.IGNORECASE if self.caseless else 0)
         except re.error as error:
             raise Unreadable(
@@ -42,57 +42,61 @@ class Grep:
             ) from error
 
 
-def grep(text: str, path: str, how: Grep) -> str:
-    """The matching lines as `N: text`, those around as `N- text`."""
-    pattern, page = how.pattern(text), Page(how.room)
+def show_matches(text: str, path: str, how: GrepOptions) -> str:
+    """Format matching lines as `N: text` and their context as `N- text`."""
+    pattern, page = how.compile_pattern(text), Page(how.room)
     before: deque[tuple[int, bytes]] = deque(maxlen=how.context)
     matches = told = owed = last = total = 0
     full = False
-    for number, line in numbered(path):
+    for number, line in number_lines(path):
         total = number
-        if number <= how.after:
+        if number <= how.after_line:
             continue
-        found = pattern.search(plain(line)) is not None
+        found = pattern.search(strip_escapes(line)) is not None
         matches += found
         if found and not full:
-            near = {n: f"{n}- {shown(other)}" for n, other in before}
-            main = {number: f"{number}: {_around(pattern, line)}"}
+            near = {n: f"{n}- {clip_line(other)}" for n, other in before}
+            main = {number: f"{number}: {_clip_around_match(pattern, line)}"}
             full = told >= how.most or not (page.add(near | main) or page.add(main))
             told, last, owed = (told, last, 0) if full else (told + 1, number, how.context)
         elif owed:
             owed -= 1
-            page.add({number: f"{number}- {shown(line)}"})
+            page.add({number: f"{number}- {clip_line(line)}"})
         before.append((number, line))
     more = f"; {matches - told:,} more: --after {last}, or --bytes N" if told < matches else ""
-    return answer(*page.lines(), f"[{counted(matches, 'matching line')} of {total:,}{more}]")
+    return join_parts(
+        *page.format_lines(), f"[{format_count(matches, 'matching line')} of {total:,}{more}]"
+    )
 
 
-def _around(pattern: "re.Pattern[bytes]", line: bytes) -> str:
-    """A line; of a very long one the part that matches."""
-    text = plain(line)
+def _clip_around_match(pattern: "re.Pattern[bytes]", line: bytes) -> str:
+    """Clip a very long line to the part that matches."""
+    text = strip_escapes(line)
     found = pattern.search(text)
     if found is None or found.start() < 200:
-        return shown(line)
+        return clip_line(line)
     start = found.start() - 60
-    return f"[{start} bytes] …{shown(text[start:])}"
+    return f"[{start} bytes] …{clip_line(text[start:])}"
 
 
-def part(path: str, wanted: str, room: int) -> str:
-    """Lines A to B as `N: text`."""
+def show_lines(path: str, wanted: str, room: int) -> str:
+    """Format lines A to B as `N: text`."""
     bounds = re.fullmatch(r"(\d+)(?:(-|:|,)(\d*))?", wanted.strip())
     if bounds is None:
         raise Unreadable(f"{wanted!r} is no range of lines: write A-B, A- or A")
     first = max(1, int(bounds[1]))
     last = int(bounds[3]) if bounds[3] else (1 << 62 if bounds[2] else first)
     page, total, more = Page(room), 0, ""
-    for total, line in numbered(path):
+    for total, line in number_lines(path):
         if total > last:
             break
-        text = f"{total}: {shown(line, min(1000, room // 4))}"
+        text = f"{total}: {clip_line(line, min(1000, room // 4))}"
         if total >= first and not page.add({total: text}):
             more = f"[go on with: log slice {path} {total}-{bounds[3] or ''}]"
             break
-    return answer(*page.lines(), more or (f"[it has {total:,} lines]" if first > total else ""))
+    return join_parts(
+        *page.format_lines(), more or (f"[it has {total:,} lines]" if first > total else "")
+    )
 
 
 @dataclass
@@ -101,12 +105,12 @@ class _Kind:
     first: int
 
 
-def templates(path: str, room: int, most: int, after: int, common: bool) -> str:
-    """One line for each shape: how often, where first, and what it looks like."""
+def show_templates(path: str, room: int, most: int, after: int, common: bool) -> str:
+    """Format one line for each shape: its count, its first line and an example."""
     kinds: dict[bytes, _Kind] = {}
-    shapes, total, other = Shapes(), 0, 0
-    for lines in batches(path):
-        for number, shape in enumerate(shapes.of(lines), total + 1):
+    shapes, total, other = ShapeCache(), 0, 0
+    for lines in read_batches(path):
+        for number, shape in enumerate(shapes.look_up(lines), total + 1):
             if number <= after:
                 continue
             if shape in kinds:
@@ -118,16 +122,16 @@ def templates(path: str, room: int, most: int, after: int, common: bool) -> str:
         total += len(lines)
     sign = -1 if common else 1
     ranked = sorted(
-        kinds.items(), key=lambda item: (sign * item[1].count, -weight(item[0]), -item[1].first)
+        kinds.items(), key=lambda item: (sign * item[1].count, -rate_shape(item[0]), -item[1].first)
     )
     page, told = Page(room), 0
     for shape, kind in ranked[:most]:
-        if not page.add({told: f"{kind.count:,} × {kind.first}: {shown(shape, 160)}"}):
+        if not page.add({told: f"{kind.count:,} × {kind.first}: {clip_line(shape, 160)}"}):
             break
         told += 1
-    return answer(
-        f"{counted(len(kinds), 'template')} in {total:,} lines: count × first line: template",
-        *page.lines(),
+    return join_parts(
+        f"{format_count(len(kinds), 'template')} in {total:,} lines: count × first line: template",
+        *page.format_lines(),
         f"[{len(ranked) - told:,} more: --bytes N, --common]" if told < len(ranked) else "",
         f"[{other:,} lines of still other shapes]" if other else "",
     )

@@ -1,4 +1,4 @@
-"""What the model sees of an output: pure functions over its first and last bytes."""
+"""Makes an output's preview for the model from its first and last bytes."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def decode(raw: bytes) -> str:
 
 
 def is_binary(sample: bytes) -> bool:
-    """A NUL byte, or (of more than a few bytes) a third that is no text."""
+    """Whether a sample has a NUL byte, or (if longer than a few bytes) is a third no text."""
     if b"\0" in sample:
         return True
     text = decode(sample)
@@ -27,7 +27,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def cut_head(raw: bytes, size: int) -> bytes:
-    """The first `size` bytes, ended after a line if that keeps half of them, else a character."""
+    """Return the first `size` bytes, cut after a line if that keeps half, else a character."""
     raw = raw[:size]
     end = raw.rfind(b"\n") + 1
     if end * 2 >= len(raw):
@@ -41,7 +41,7 @@ def cut_head(raw: bytes, size: int) -> bytes:
 
 
 def cut_tail(raw: bytes, size: int) -> bytes:
-    """The last `size` bytes, begun with a line if that keeps half of them, else a character."""
+    """Return the last `size` bytes, cut before a line if that keeps half, else a character."""
     raw = raw[-size:] if size else b""
     start = raw.find(b"\n") + 1
     if 0 < start <= len(raw) // 2:
@@ -52,14 +52,14 @@ def cut_tail(raw: bytes, size: int) -> bytes:
     return raw[skip:]
 
 
-def fit(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) -> bytes:
-    """As much of one end of `raw` as decodes into `budget` bytes of UTF-8."""
+def fit_bytes(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], bytes]) -> bytes:
+    """Cut one end of `raw` so that it decodes into at most `budget` bytes of UTF-8."""
     while len(decode(cut(raw, size)).encode()) > budget:
         size = size * 2 // 3
     return cut(raw, size)
 
 
-def preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
+def make_preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
     """All of an output of at most `most_shown(limit)` bytes, else `limit` of its head and tail.
 
     The cut is marked. `head` and `tail` are its first and last `most_shown(limit)` bytes, `size`
@@ -68,9 +68,9 @@ def preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIE
     if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)
     room = limit - 96
-    top = fit(head, room // 3, min(room // 3, size), cut_head)
+    top = fit_bytes(head, room // 3, min(room // 3, size), cut_head)
     rest = min(room - room // 3, size - len(top))
-    bottom = fit(tail, room - room // 3, rest, cut_tail)
+    bottom = fit_bytes(tail, room - room // 3, rest, cut_tail)
     skipped = size - len(top) - len(bottom)
     missing = lines - top.count(b"\n") - bottom.count(b"\n")
     gap = "" if top.endswith(b"\n") or not top else "\n"

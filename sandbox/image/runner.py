@@ -1,10 +1,10 @@
-"""The in-container side of the sandbox: a session that does what the host asks, call after call.
+"""The in-container side of the sandbox: a session that executes the host's calls.
 
     runner.py [LIMITS]
 
-LIMITS is a JSON object of names in `resource` and values, for all that it starts, and itself.
-See frames.py for what goes in and out, and VERBS for what may be asked. It runs as the uid of the
-commands, and the host trusts none of it. Standard library only, and nothing slow to import.
+LIMITS is a JSON object of names in `resource` and values, for this process and its children. See
+frames.py for the format, and VERBS for the calls. It runs as the uid of the commands, and the host
+does not trust it. Standard library only, and nothing that is slow to import.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ import signal
 import sys
 from importlib import import_module
 
-from sandbox.image.command import do_exec, limit, shield
-from sandbox.image.frames import Json, Refused, Source, finish, read_frame
+from sandbox.image.command import do_exec, protect_process, set_limits
+from sandbox.image.frames import Json, Refused, Source, read_frame, send_report
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 VERBS = {
@@ -25,17 +25,17 @@ VERBS = {
     "pack": ("archive", "do_pack"),
     "unpack": ("archive", "do_unpack"),
 }
-ALARMED = 124
+TIMED_OUT = 124
 
 
-def perform(request: Json, source: Source) -> Json:
-    """One call; its failures are part of the report."""
+def perform_call(request: Json, source: Source) -> Json:
+    """Perform one call; returns its report, which includes failures."""
     verb = request["verb"]
     try:
         if verb == "exec":
             return do_exec(request)
         if verb == "sweep":
-            return sweep()
+            return kill_commands()
         module, name = VERBS[verb]
         done: Json = getattr(import_module(f"sandbox.image.{module}"), name)(request, source)
     except Refused as error:
@@ -46,28 +46,28 @@ def perform(request: Json, source: Source) -> Json:
     return done
 
 
-def sweep() -> Json:
-    """End all that runs under our uid, but us and process 1."""
+def kill_commands() -> Json:
+    """Kill every process of our uid but this one and process 1."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
     return {}
 
 
-def answer(request: Json, source: Source) -> None:
-    report = perform(request, source)
+def answer_call(request: Json, source: Source) -> None:
+    report = perform_call(request, source)
     source.drain()
-    finish({"id": request["id"], **report})
+    send_report({"id": request["id"], **report})
 
 
-def answer_apart(request: Json, source: Source) -> int:
-    """Move files in a child of its own: what that costs in memory and time ends with it."""
+def answer_in_child(request: Json, source: Source) -> int:
+    """Answer a call that moves files in a child process, which frees its memory at its end."""
     child = os.fork()
     if not child:
         status = 1
         try:
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(ALARMED))
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(TIMED_OUT))
             signal.alarm(int(request["timeout"]) + 1)  # nobody is waiting any more
-            answer(request, source)
+            answer_call(request, source)
             status = 0
         finally:
             os._exit(status)
@@ -75,19 +75,19 @@ def answer_apart(request: Json, source: Source) -> int:
     return os.waitstatus_to_exitcode(code)
 
 
-def session() -> None:
-    """Answer requests until the host hangs up, or a call went wrong."""
-    shield()
+def serve_session() -> None:
+    """Answer requests until the host disconnects or a call breaks."""
+    protect_process()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             request = json.loads(read_frame(0))
             if request["verb"] in ("exec", "sweep"):
-                answer(request, Source())
-            elif answer_apart(request, Source()):
+                answer_call(request, Source())
+            elif answer_in_child(request, Source()):
                 return
 
 
 if __name__ == "__main__":
     for limits in sys.argv[1:]:
-        limit(limits)
-    session()
+        set_limits(limits)
+    serve_session()

@@ -1,4 +1,4 @@
-"""gzip both ways through a program, which is several times as fast as Python's own.
+"""Compresses and decompresses through a program, several times as fast as Python's gzip.
 
 igzip (ISA-L) where it is installed, else gzip; both at level 1, without name or time.
 """
@@ -17,15 +17,15 @@ from sandbox.image.frames import CHUNK, Refused, Source, write_all
 
 BUFFER = 1 << 18
 F_SETPIPE_SZ = 1031
-WARNED = 2  # gzip's status for what it could ignore
+WARNING_STATUS = 2  # gzip's exit status for a warning
 
 
-def program(*options: str) -> list[str]:
+def find_program(*options: str) -> list[str]:
     return ["igzip" if shutil.which("igzip") else "gzip", *options]
 
 
 class Pipe:
-    """A program between two unbuffered pipes."""
+    """A program with unbuffered pipes as its input and output."""
 
     def __init__(self, command: list[str]) -> None:
         ends = subprocess.PIPE
@@ -38,13 +38,13 @@ class Pipe:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(pipe, F_SETPIPE_SZ, CHUNK)
 
-    def end(self) -> bool:
-        """Whether it ended well."""
-        return self.process.wait() in (0, WARNED)
+    def wait_for_end(self) -> bool:
+        """Wait for the program's end; returns whether it succeeded."""
+        return self.process.wait() in (0, WARNING_STATUS)
 
 
 class Helper(threading.Thread):
-    """Work beside the main thread; what it raised is raised again by `finish`."""
+    """A thread whose exception is raised again by `finish`."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -65,9 +65,9 @@ class Helper(threading.Thread):
 
 
 @contextlib.contextmanager
-def packing(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
-    """A file: what is written to it goes to `send`, compressed. `send` may raise Refused."""
-    pipe, done = Pipe(program("-1", "-n", "-c")), False
+def compress_stream(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
+    """Open a file whose content goes compressed to `send`. `send` may raise Refused."""
+    pipe, done = Pipe(find_program("-1", "-n", "-c")), False
 
     def forward() -> None:
         with pipe.output:
@@ -83,21 +83,22 @@ def packing(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
         if not done:
             pipe.process.kill()
         helper.finish()
-    if not pipe.end():
+    if not pipe.wait_for_end():
         raise OSError("the compressor failed")
 
 
 @contextlib.contextmanager
-def unpacking(source: Source, count: Callable[[int], None]) -> Iterator[IO[bytes]]:
-    """A file: what the host sends, decompressed. `count` hears of what arrives, may raise Refused.
+def decompress_stream(source: Source, count: Callable[[int], None]) -> Iterator[IO[bytes]]:
+    """Open the host's data as a decompressed file, which must be read to its end.
 
-    It must be read to its end. Raises ValueError for what is no whole gzip.
+    `count` is given the size of each received piece and may raise Refused. Raises ValueError for an
+    invalid or incomplete gzip file.
     """
-    pipe, done = Pipe(program("-d", "-c")), False
+    pipe, done = Pipe(find_program("-d", "-c")), False
 
     def forward() -> None:
         with pipe.input, contextlib.suppress(BrokenPipeError):
-            for data in source.data():
+            for data in source.read_data():
                 count(len(data))
                 write_all(pipe.input.fileno(), data)
 
@@ -110,5 +111,5 @@ def unpacking(source: Source, count: Callable[[int], None]) -> Iterator[IO[bytes
         if not done:
             pipe.process.kill()
         helper.finish()  # where it refused, the rest followed from that
-    if not pipe.end():
+    if not pipe.wait_for_end():
         raise ValueError("it does not unpack")

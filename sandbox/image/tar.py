@@ -1,4 +1,4 @@
-"""Headers of tar archives in GNU's format: only what our own archives are made of."""
+"""Reads and writes headers of tar archives in GNU's format, as far as our archives need it."""
 
 import os
 import struct
@@ -24,33 +24,33 @@ def padding(size: int) -> int:
     return -size % BLOCK
 
 
-def number(value: int) -> bytes:
-    """Octal in eleven digits, or GNU's base 256 for what needs more."""
+def encode_number(value: int) -> bytes:
+    """Encode a number in eleven octal digits, or in GNU's base 256 if it needs more."""
     return b"%011o\0" % value if value < 8**11 else b"\x80" + value.to_bytes(11, "big")
 
 
-def block(name: bytes, kind: bytes, size: int, mode: int) -> bytes:
+def make_block(name: bytes, kind: bytes, size: int, mode: int) -> bytes:
     zero = b"0000000\0"
     head = struct.pack(
         "100s8s8s8s12s12s8sc100s8s", name, b"%07o\0" % mode, zero, zero,
-        number(size), number(0), b" " * 8, kind, b"", b"ustar  \0",
+        encode_number(size), encode_number(0), b" " * 8, kind, b"", b"ustar  \0",
     ).ljust(BLOCK, b"\0")  # fmt: skip
     return head[:148] + b"%06o\0 " % sum(head) + head[156:]
 
 
-def header(name: str, *, folder: bool, size: int = 0) -> bytes:
-    """Without owner, mode or time; a long name in a block of its own."""
+def make_header(name: str, *, folder: bool, size: int = 0) -> bytes:
+    """Make a header without owner, mode or time; a long name gets a block of its own."""
     raw = os.fsencode(name) + b"/" * folder
     kind, mode = (FOLDER, 0o755) if folder else (FILE, 0o644)
     before = b""
     if len(raw) > SHORT:
-        before = block(b"././@LongLink", LONG_NAME, len(raw) + 1, 0) + raw + b"\0"
+        before = make_block(b"././@LongLink", LONG_NAME, len(raw) + 1, 0) + raw + b"\0"
         before += bytes(padding(len(raw) + 1))
-    return before + block(raw[:SHORT], kind, size, mode)
+    return before + make_block(raw[:SHORT], kind, size, mode)
 
 
-def parse(raw: bytes) -> Member:
-    """Raises ValueError for what is no header."""
+def parse_header(raw: bytes) -> Member:
+    """Parse a header. Raises ValueError if it is none."""
     total = sum(raw) - sum(raw[148:156]) + 8 * ord(" ")
     if total != int(raw[148:156].split(b"\0")[0].strip() or b"0", 8):
         raise ValueError("a header with a wrong checksum")
@@ -61,11 +61,11 @@ def parse(raw: bytes) -> Member:
         length = int(size.split(b"\0")[0].strip() or b"0", 8)
     if length < 0:
         raise ValueError("a header with a negative size")
-    name, prefix = text(raw[:100]), text(raw[345:500])
+    name, prefix = decode_text(raw[:100]), decode_text(raw[345:500])
     if prefix and raw[257:263] == b"ustar\0":
         name = f"{prefix}/{name}"
     return Member(name, raw[156:157], length)
 
 
-def text(field: bytes) -> str:
+def decode_text(field: bytes) -> str:
     return os.fsdecode(field.split(b"\0", 1)[0])

@@ -1,10 +1,10 @@
-"""A container's main process where nothing else limits the container: it ends with too much memory.
+"""The main process of a container without memory limit: it exits when the memory is exceeded.
 
     watch.py BYTES
 
-It has another uid than the commands, which thus can neither stop nor deceive it, and its end is the
-container's end. Counted are the processes' own memory and the files in memory; what forked
-processes still share counts for each of them. Runs inside; standard library only.
+Commands can neither stop nor deceive it, because it has another uid; its end is the container's
+end. It counts the processes' own memory and the files in memory; memory that forked processes still
+share counts for each of them. Runs inside; standard library only.
 """
 
 # pathlib takes as long to import as all the rest together.
@@ -18,26 +18,26 @@ from collections.abc import Iterator
 
 INTERVAL = 0.25
 EXCEEDED = 90
-"""The exit status with which it ends the container."""
+"""The exit status when the memory is exceeded."""
 TMPFS = ("/tmp", "/dev/shm")
 SEGMENTS = "/proc/sysvipc/shm"
 
 
-def field(status: str, name: str) -> int:
-    """Bytes of a line such as `RssAnon:  120 kB`; 0 without one."""
+def parse_size(status: str, name: str) -> int:
+    """Return the bytes of a line such as `RssAnon:  120 kB`; 0 if there is none."""
     _, _, rest = status.partition(f"\n{name}:")
     words = rest.split(None, 1)
     return int(words[0]) * 1024 if words and words[0].isdigit() else 0
 
 
-def statuses() -> Iterator[str]:
+def read_statuses() -> Iterator[str]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/status", errors="replace") as file:
             yield file.read()
 
 
-def files() -> int:
-    """Bytes of files in memory."""
+def measure_files() -> int:
+    """Return the bytes of files in memory."""
     size = 0
     for path in TMPFS:
         with contextlib.suppress(OSError):
@@ -46,25 +46,25 @@ def files() -> int:
     return size
 
 
-def segments() -> int:
-    """Bytes of System V shared memory, attached or not: the `rss` column."""
+def measure_segments() -> int:
+    """Return the bytes of System V shared memory, attached or not: the `rss` column."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(SEGMENTS) as file:
         column = file.readline().split().index("rss")
         return sum(int(line.split()[column]) for line in file)
     return 0
 
 
-def used() -> int:
-    """Bytes that the container takes. A mapped file in memory is not counted twice."""
+def measure_memory() -> int:
+    """Return the bytes that the container uses. A mapped file in memory is not counted twice."""
     own = mapped = 0
-    for status in statuses():
-        own += field(status, "RssAnon")
-        mapped += field(status, "RssShmem")
-    return own + max(mapped, files() + segments())
+    for status in read_statuses():
+        own += parse_size(status, "RssAnon")
+        mapped += parse_size(status, "RssShmem")
+    return own + max(mapped, measure_files() + measure_segments())
 
 
 def main(memory: str) -> None:
-    while used() <= int(memory):
+    while measure_memory() <= int(memory):
         time.sleep(INTERVAL)
     sys.exit(EXCEEDED)
 

@@ -46,7 +46,7 @@ for number in range(count):
 
 def main() -> None:
     """Print each figure, its floor and their ratio; the aim stands behind."""
-    image = build.ensure(say=lambda _: None)
+    image = build.ensure_image(say=lambda _: None)
     driver = DockerDriver(ContainerSpec(image=image))
     print("sandbox: ours / floor / ratio (aim)")
     cold = _starts(driver, image)
@@ -98,7 +98,7 @@ def _pooled(driver: DockerDriver, cold: float) -> None:
     with closing(Pool(driver, 1)) as pool:
         for _ in range(5):
             pool.fill()
-            while not pool.ready():
+            while not pool.count_ready():
                 time.sleep(0.01)
             time.sleep(0.2)
             began = time.perf_counter()
@@ -158,7 +158,7 @@ def _archive(driver: DockerDriver, sandbox: DockerSandbox, count: int, what: str
         for _ in range(4):
             before = _memory()
             with driver.start("bench") as other, _peak() as peak:
-                other.warm()
+                other.open_session()
                 saves.append(_timed(partial(_save, sandbox, kept)))
                 restores.append(_timed(partial(_restore, other, kept)))
             grown = max(grown, max(peak()) - before)

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from sandbox.engine import address
+from sandbox.engine import get_engine_address
 
 Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
@@ -27,7 +27,7 @@ Count = Callable[[int], None]
 @contextmanager
 def relay(tls: ssl.SSLContext | None = None, count: Count = lambda size: None) -> Iterator[int]:
     """The port on loopback where the engine answers. `count` is told the bytes the engine sends."""
-    engine = address(None)
+    engine = get_engine_address(None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         stopped = threading.Event()
         accepting = threading.Thread(target=_accept, args=(server, engine, tls, stopped, count))

@@ -127,7 +127,12 @@ def test_state_on_disk_is_kept_between_commands(shared: Sandbox) -> None:
 
 def test_large_output_is_spilled_and_shown_in_part(shared: Sandbox) -> None:
     out = run(shared, "seq 1 100000", number=7).stdout
-    assert (out.size, out.lines, out.kept, out.path) == (588_895, 100_000, 588_895, f"{OUT}/7.txt")
+    assert (out.size, out.lines, out.file_size, out.path) == (
+        588_895,
+        100_000,
+        588_895,
+        f"{OUT}/7.txt",
+    )
     assert len(out.preview.encode()) <= PREVIEW
     assert out.preview.startswith("1\n2\n3\n")
     assert out.preview.endswith("99999\n100000\n")
@@ -159,7 +164,7 @@ def test_less_is_shown_and_more_is_spilled_where_the_spec_says_so(
     with kind(replace(container_spec, preview=1024)).start("less") as sandbox:
         out = run(sandbox, "seq 1 1000").stdout
         assert 900 < len(out.preview.encode()) <= 1024
-        assert (out.path, out.kept) == (f"{OUT}/1.txt", 3893)
+        assert (out.path, out.file_size) == (f"{OUT}/1.txt", 3893)
         assert run(sandbox, "head -c 1280 /dev/zero | tr '\\0' x", number=2).stdout.path is None
 
 
@@ -171,7 +176,7 @@ def test_a_used_number_is_used_again(sandbox: Sandbox) -> None:
 
 def test_binary_output_is_named_and_kept(shared: Sandbox) -> None:
     out = run(shared, "head -c 1000 /dev/zero").stdout
-    assert (out.preview, out.binary, out.kept) == ("binary data, 1,000 bytes", True, 1000)
+    assert (out.preview, out.binary, out.file_size) == ("binary data, 1,000 bytes", True, 1000)
     assert shared.get(out.path or "", limit=2000) == bytes(1000)
 
 
@@ -182,14 +187,14 @@ def test_a_gigabyte_of_output_ends_and_costs_the_host_little(sandbox: Sandbox) -
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (out.size, out.lines, out.kept) == (1 << 30, 1 << 29, 64 << 20)
+    assert (out.size, out.lines, out.file_size) == (1 << 30, 1 << 29, 64 << 20)
     assert peak < 1 << 20
 
 
 def test_output_without_end_is_ended_by_the_deadline(sandbox: Sandbox) -> None:
     result = run(sandbox, "yes | head -c 10G; yes", timeout=0.7)
     assert result.timed_out
-    assert result.stdout.size > result.stdout.kept == 64 << 20
+    assert result.stdout.size > result.stdout.file_size == 64 << 20
     assert result.stdout.preview.startswith("y\ny\n")
     assert result.seconds < 5
 
@@ -205,7 +210,7 @@ def test_a_full_disk_is_the_command_s_trouble(sandbox: Sandbox) -> None:
     result = run(sandbox, "head -c 2G /dev/zero > big; yes | head -c 1M", timeout=60)
     assert "No space left on device" in result.stderr.preview
     assert result.exit_code == 0
-    assert (result.stdout.size, result.stdout.kept) == (1 << 20, 0)
+    assert (result.stdout.size, result.stdout.file_size) == (1 << 20, 0)
     assert run(sandbox, "rm big; echo fine").stdout.preview == "fine\n"
 
 
@@ -314,14 +319,14 @@ def test_commands_may_run_at_the_same_time(sandbox: Sandbox) -> None:
 def test_the_folders_are_restored_if_a_command_removes_them(sandbox: Sandbox) -> None:
     run(sandbox, f"rm -rf {OUT} {DATA}; ln -sfn /etc {OUT}; rm -rf /tmp/*")
     out = run(sandbox, "seq 1 100000").stdout
-    assert (out.path, out.kept) == (f"{OUT}/1.txt", out.size)
+    assert (out.path, out.file_size) == (f"{OUT}/1.txt", out.size)
 
 
 def test_an_output_file_in_the_way_does_not_block(sandbox: Sandbox) -> None:
     run(sandbox, f"mkfifo {OUT}/5.txt; ln -s /etc/passwd {OUT}/6.txt; mkdir {OUT}/7.txt")
     for number, kept in ((5, 588_895), (6, 588_895), (7, 0)):
         out = run(sandbox, "seq 1 100000", number=number).stdout
-        assert (out.size, out.kept) == (588_895, kept)
+        assert (out.size, out.file_size) == (588_895, kept)
 
 
 def test_two_sandboxes_do_not_see_each_other(driver: Driver) -> None:

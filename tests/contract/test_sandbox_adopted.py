@@ -11,7 +11,7 @@ import pytest
 
 from sandbox.base import DATA, Sandbox, SandboxError
 from sandbox.docker import DockerDriver
-from sandbox.soon import Pool, start_soon
+from sandbox.soon import Pool, start_in_background
 from sandbox.spec import ContainerSpec
 
 SESSION = "adopted-session"
@@ -79,7 +79,7 @@ def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: DockerD
 def test_one_from_a_pool_is_found_by_its_session(driver: DockerDriver) -> None:
     pool = Pool(driver, 1)
     pool.fill()
-    while not pool.ready():
+    while not pool.count_ready():
         pass
     taken = pool.start(SESSION)
     try:
@@ -110,15 +110,17 @@ def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
             raise SandboxError("the store has lost it")
         yield []
 
-    with closing(start_soon(driver, SESSION, [torn(whole[:1000]), missing(), torn(whole)])) as one:
-        began = one.began(wait=True)
+    with closing(
+        start_in_background(driver, SESSION, [torn(whole[:1000]), missing(), torn(whole)])
+    ) as one:
+        began = one.get_start_state(wait=True)
         assert began is not None
-        assert (began.restored, len(began.failures)) == (3, 2)
+        assert (began.archive_number, len(began.failures)) == (3, 2)
         assert len(one.get(f"{DATA}/kept", limit=300_000)) == 200_000
-    with closing(start_soon(driver, SESSION, [torn(b"no archive")])) as one:
-        began = one.began(wait=True)
+    with closing(start_in_background(driver, SESSION, [torn(b"no archive")])) as one:
+        began = one.get_start_state(wait=True)
         assert began is not None
-        assert (began.restored, len(began.failures)) == (0, 1)
+        assert (began.archive_number, len(began.failures)) == (0, 1)
         assert said(one, "ls /tmp/data") == ""
 
 

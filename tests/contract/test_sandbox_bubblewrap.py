@@ -30,7 +30,7 @@ class Named:
 
     def __call__(self, name: str, spec: ContainerSpec) -> cgroup.ControlGroup | None:
         self.names.append(name)
-        return cgroup.make(name, spec)
+        return cgroup.make_group(name, spec)
 
     def remains(self) -> list[Path]:
         """What there is of them."""
@@ -42,7 +42,7 @@ class Named:
 @needs_bwrap
 def test_what_no_group_can_limit_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     driver = BubblewrapDriver(SPEC, without_groups)
-    assert driver.shortfalls() == UNLIMITED
+    assert driver.list_missing_limits() == UNLIMITED
     with caplog.at_level(logging.WARNING):
         driver.start("one").close()
         driver.start("two").close()
@@ -66,7 +66,7 @@ def test_without_groups_each_process_and_their_number_are_limited_still() -> Non
 @needs_bwrap
 def test_with_groups_the_memory_of_all_processes_is_limited() -> None:
     driver = BubblewrapDriver(SPEC)
-    if driver.shortfalls():
+    if driver.list_missing_limits():
         pytest.skip("control groups are not ours on this machine")
     eat = "import time; x = b'x' * (100 << 20); time.sleep(3)"
     with driver.start("limits") as sandbox:

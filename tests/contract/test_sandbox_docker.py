@@ -13,10 +13,10 @@ from docker import APIClient
 
 from sandbox import build
 from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxUnavailable
-from sandbox.docker import DockerDriver, DockerSandbox, reap
+from sandbox.docker import DockerDriver, DockerSandbox, remove_stale_containers
 from sandbox.engine import open_engine
 from sandbox.spec import CREATED_LABEL, SESSION_LABEL, ContainerSpec
-from sandbox.tools import names, table
+from sandbox.tools import format_table, list_commands
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def test_programs_built_in_the_workspace_run(sandbox: Sandbox) -> None:
 
 
 def test_the_tools_of_the_image_are_there(sandbox: Sandbox) -> None:
-    tools = " ".join(names())
+    tools = " ".join(list_commands())
     assert out(sandbox, f"for t in {tools}; do command -v $t >/dev/null || echo $t; done") == ""
     assert out(sandbox, "echo 'a: [1, 2]' | yq -c .a; python3 -c 'import yaml'") == "[1,2]\n"
 
 
 def test_the_image_s_readme_names_the_tools() -> None:
     text = (build.IMAGE_FOLDER / "README.md").read_text()
-    assert table() in text
+    assert format_table() in text
 
 
 def test_the_limits_are_set(sandbox: DockerSandbox, engine: APIClient) -> None:
@@ -153,7 +153,7 @@ def test_old_sandboxes_are_reaped(
     labels = {SESSION_LABEL: "ancient", CREATED_LABEL: "1000"}
     engine.create_container(container_spec.image, "true", labels=labels)
     with driver.start("young"):
-        assert reap(None, older_than=10 * 365 * 86400) == ["ancient"]
+        assert remove_stale_containers(None, older_than=10 * 365 * 86400) == ["ancient"]
         assert containers(engine, "ancient") == []
         assert len(containers(engine, "young")) == 1
 
@@ -166,7 +166,7 @@ def test_an_engine_that_is_not_there_is_named(container_spec: ContainerSpec, bas
     with pytest.raises(SandboxUnavailable, match=f"answers at {base_url}: start one, or set"):
         DockerDriver(container_spec, base_url).start("x")
     with pytest.raises(SandboxUnavailable, match=base_url):
-        reap(base_url, 0)
+        remove_stale_containers(base_url, 0)
 
 
 def test_something_that_is_no_engine_is_refused(
@@ -204,5 +204,5 @@ def test_an_unknown_runtime_is_named(sandbox_image: str) -> None:
 
 def test_the_image_is_built_once(sandbox_image: str) -> None:
     said: list[str] = []
-    assert build.ensure(say=said.append) == sandbox_image
+    assert build.ensure_image(say=said.append) == sandbox_image
     assert said == []

@@ -15,7 +15,7 @@ import pytest
 from sandbox import bubblewrap, cgroup
 from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
-from sandbox.docker import DockerDriver, reap
+from sandbox.docker import DockerDriver, remove_stale_containers
 from sandbox.engine import open_engine
 from sandbox.spec import SESSION_LABEL, ContainerSpec
 from tests.contract.sandbox_relay import certificates, relay
@@ -70,7 +70,7 @@ def test_an_engine_that_goes_away_is_gone(
         sandbox.exec("true", timeout=5, number=2)
     sandbox.close()
     monkeypatch.undo()
-    assert "lost" in reap(None, older_than=-1, session="lost")
+    assert "lost" in remove_stale_containers(None, older_than=-1, session="lost")
 
 
 def test_a_stranger_s_certificate_is_refused(
@@ -136,8 +136,8 @@ def test_what_a_killed_worker_leaves_is_reaped(sandbox_image: str) -> None:
     with closing(open_engine(None)) as engine:
         label = {"label": f"{SESSION_LABEL}={mark}"}
         assert len(engine.containers(filters=label)) == 1
-        assert reap(None, older_than=3600, session=mark) == []
-        assert reap(None, older_than=-1, session=mark) == [mark]
+        assert remove_stale_containers(None, older_than=3600, session=mark) == []
+        assert remove_stale_containers(None, older_than=-1, session=mark) == [mark]
         assert engine.containers(all=True, filters=label) == []
 
 
@@ -146,7 +146,7 @@ def test_bubblewrap_leaves_no_process_of_a_killed_worker_and_its_folder_is_reape
     with BubblewrapDriver(ContainerSpec(memory="256m", disk="64m")).start("alive") as alive:
         killed_worker("bubblewrap", "BubblewrapDriver", "none", mark, mark)
         until(lambda: not running(mark))
-        assert bubblewrap.reap(older_than=3600) == []
-        (name,) = bubblewrap.reap(older_than=-1)
-        assert not any(folder.exists() for folder in cgroup.find(name).folders)
+        assert bubblewrap.remove_leftovers(older_than=3600) == []
+        (name,) = bubblewrap.remove_leftovers(older_than=-1)
+        assert not any(folder.exists() for folder in cgroup.find_group(name).folders)
         assert alive.exec("echo fine", timeout=5, number=1).stdout.preview == "fine\n"

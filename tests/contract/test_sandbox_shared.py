@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from sandbox.base import ExecResult, Sandbox, SandboxGone
-from sandbox.docker import Container, DockerDriver, DockerSandbox
+from sandbox.docker import DockerContainer, DockerDriver, DockerSandbox
 from sandbox.spec import ContainerSpec
 
 pytestmark = pytest.mark.attack("sandbox")
@@ -94,7 +94,7 @@ def test_processes_are_counted_where_the_engine_cannot_list_them(
     shared: DockerSandbox, running: int
 ) -> None:
     """An engine without control groups refuses `top`; here both ways are open, and agree."""
-    shared.clear()
+    shared.kill_commands()
     wires = [shared.vessel.connect(time.monotonic() + 60) for _ in range(running)]
     until = time.monotonic() + 20
     while (counts := both_counts(shared)) != (running, running) and time.monotonic() < until:
@@ -105,4 +105,4 @@ def test_processes_are_counted_where_the_engine_cannot_list_them(
 
 
 def both_counts(sandbox: DockerSandbox) -> tuple[int, int]:
-    return sandbox.vessel.count_processes(), cast(Container, sandbox.vessel)._seen_inside()
+    return sandbox.vessel.count_processes(), cast(DockerContainer, sandbox.vessel)._count_inside()

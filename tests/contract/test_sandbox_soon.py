@@ -11,7 +11,7 @@ import pytest
 from sandbox.base import DATA, OUT, Sandbox, SandboxError, SandboxGone, SandboxUnavailable
 from sandbox.docker import DockerDriver
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Pool, start_soon
+from sandbox.soon import Pool, start_in_background
 from sandbox.spec import ContainerSpec
 from tests.flow.product import containers
 
@@ -77,7 +77,7 @@ def said(sandbox: Sandbox, command: str) -> str:
 
 def test_a_start_is_not_waited_for_before_the_first_use(counting: Counting) -> None:
     counting.open.clear()
-    with closing(start_soon(counting, "soon")) as sandbox:
+    with closing(start_in_background(counting, "soon")) as sandbox:
         assert counting.started == []
         counting.open.set()
         assert said(sandbox, "echo here") == "here\n"
@@ -100,14 +100,14 @@ def test_the_archive_is_open_while_it_is_restored_and_closed_after(counting: Cou
         yield iter(saved)
         state.append("closed")
 
-    with closing(start_soon(counting, "soon", [stored()])) as sandbox:
+    with closing(start_in_background(counting, "soon", [stored()])) as sandbox:
         sandbox.wait()
         assert state == ["open", "closed"]
         assert sandbox.get(f"{DATA}/kept", limit=9) == b"kept"
 
 
 def test_a_start_that_fails_is_gone_at_the_first_use(driver: DockerDriver) -> None:
-    sandbox = start_soon(Broken(driver), "soon")
+    sandbox = start_in_background(Broken(driver), "soon")
     with pytest.raises(SandboxUnavailable, match=r"^no engine today$"):
         sandbox.wait()
     with pytest.raises(SandboxGone, match=r"could not be started: no engine today"):
@@ -120,7 +120,7 @@ def test_a_container_that_dies_before_its_first_use_is_not_left_behind(
 ) -> None:
     struck = Struck(driver)
     session = token_hex(8)
-    sandbox = start_soon(struck, session)
+    sandbox = start_in_background(struck, session)
     with pytest.raises(SandboxGone):
         sandbox.wait()
     assert struck.started
@@ -134,7 +134,7 @@ def test_a_store_that_fails_is_gone_at_the_first_use(counting: Counting) -> None
             raise LookupError("the store is away")
         yield []
 
-    sandbox = start_soon(counting, "soon", [stored()])
+    sandbox = start_in_background(counting, "soon", [stored()])
     with pytest.raises(LookupError):
         sandbox.wait()
     with pytest.raises(SandboxGone, match="the store is away"):
@@ -149,12 +149,12 @@ def test_a_store_that_fails_is_gone_at_the_first_use(counting: Counting) -> None
 def test_a_sandbox_that_waited_is_taken_and_replaced(counting: Counting) -> None:
     with closing(Pool(counting, 1)) as pool:
         pool.fill()
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         waited = counting.started[0]
         taken = pool.start("one")
         assert taken is waited
         assert said(taken, "echo fine") == "fine\n"
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         assert len(counting.started) == 2
 
 
@@ -162,7 +162,7 @@ def test_an_empty_pool_starts_a_sandbox_as_ever(counting: Counting) -> None:
     with closing(Pool(counting, 0)) as pool:
         assert said(pool.start("one"), "echo fine") == "fine\n"
         pool.fill()
-        assert pool.ready() == 0
+        assert pool.count_ready() == 0
     assert len(counting.started) == 1
 
 
@@ -172,7 +172,7 @@ def test_files_are_restored_into_one_that_waited(counting: Counting) -> None:
         saved = list(first.export())
     with closing(Pool(counting, 1)) as pool:
         pool.fill()
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         again = pool.start("again", saved)
         assert again is counting.started[1]
         assert again.get(f"{OUT}/1.txt", limit=4) == b"1\n2\n"
@@ -181,7 +181,7 @@ def test_files_are_restored_into_one_that_waited(counting: Counting) -> None:
 def test_a_bad_archive_costs_the_sandbox_that_waited(counting: Counting) -> None:
     with closing(Pool(counting, 1)) as pool:
         pool.fill()
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         with pytest.raises(SandboxError, match="not a whole gzip"):
             pool.start("again", [b"no archive"])
         with pytest.raises(SandboxGone):
@@ -191,16 +191,16 @@ def test_a_bad_archive_costs_the_sandbox_that_waited(counting: Counting) -> None
 def test_one_that_died_waiting_is_not_given_out(counting: Counting) -> None:
     with closing(Pool(counting, 1)) as pool:
         pool.fill()
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         counting.started[0].vessel.kill()
-        until(lambda: not counting.started[0].fresh())
+        until(lambda: not counting.started[0].has_session())
         assert said(pool.start("one"), "echo fine") == "fine\n"
 
 
 def test_one_that_waited_too_long_is_replaced(counting: Counting) -> None:
     with closing(Pool(counting, 1, lifetime=0)) as pool:
         pool.fill()
-        until(lambda: pool.ready() == 1)
+        until(lambda: pool.count_ready() == 1)
         taken = pool.start("one")
         assert taken is not counting.started[0]
         with pytest.raises(SandboxGone):
@@ -210,15 +210,15 @@ def test_one_that_waited_too_long_is_replaced(counting: Counting) -> None:
 def test_closing_ends_what_waits_and_not_what_was_taken(counting: Counting) -> None:
     pool = Pool(counting, 1)
     pool.fill()
-    until(lambda: pool.ready() == 1)
+    until(lambda: pool.count_ready() == 1)
     taken = pool.start("one")
-    until(lambda: pool.ready() == 1)
+    until(lambda: pool.count_ready() == 1)
     pool.close()
     assert said(taken, "echo fine") == "fine\n"
     with pytest.raises(SandboxGone):
         said(counting.started[1], "true")
     pool.fill()
-    assert pool.ready() == 0
+    assert pool.count_ready() == 0
 
 
 def test_a_pool_that_cannot_be_filled_still_tries_to_start(

@@ -21,8 +21,15 @@ from docker import APIClient
 
 import sandbox.build
 from sandbox.base import SandboxError, SandboxUnavailable
-from sandbox.build import BUILD_SECONDS, Say, base, chosen_base, exists, follow
-from sandbox.engine import engine_errors, open_engine
+from sandbox.build import (
+    BUILD_SECONDS,
+    Say,
+    find_base,
+    follow_progress,
+    get_chosen_base,
+    image_exists,
+)
+from sandbox.engine import open_engine, translate_engine_errors
 from tests.deploy import sbom
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +47,7 @@ def project() -> dict[str, Any]:
 
 def image_tag() -> str:
     """The image's name, from the names and bytes of all that goes into it."""
-    digest = hashlib.sha256(chosen_base().encode())
+    digest = hashlib.sha256(get_chosen_base().encode())
     for name, content in _files():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return f"{REPOSITORY}:{digest.hexdigest()[:12]}"
@@ -59,10 +66,10 @@ def ensure(say: Say = print) -> str:
     tag = image_tag()
     with closing(open_engine(None)) as api:
         api.timeout = BUILD_SECONDS
-        if not exists(api, tag):
-            _build(api, tag, base(api, say), say)
+        if not image_exists(api, tag):
+            _build(api, tag, find_base(api, say), say)
             say(f"built {tag}")
-        with engine_errors(SandboxUnavailable, "tagging the worker's image"):
+        with translate_engine_errors(SandboxUnavailable, "tagging the worker's image"):
             api.tag(tag, REPOSITORY, project()["project"]["version"])
     return tag
 
@@ -100,7 +107,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def _build(api: APIClient, tag: str, on: str, say: Say) -> None:
     say(f"building {tag} on {on}")
-    with engine_errors(SandboxUnavailable, f"building {tag}"):
+    with translate_engine_errors(SandboxUnavailable, f"building {tag}"):
         lines = api.build(
             fileobj=_context(),
             custom_context=True,
@@ -113,14 +120,14 @@ def _build(api: APIClient, tag: str, on: str, say: Say) -> None:
             decode=True,
             timeout=BUILD_SECONDS,
         )
-        follow(lines, f"building {tag}", say)
+        follow_progress(lines, f"building {tag}", say)
 
 
 def main() -> int:
     """Build it; the last line is the tag."""
     try:
         tag = ensure()
-        for each in (sandbox.build.ensure(), tag):
+        for each in (sandbox.build.ensure_image(), tag):
             print(sbom.write(each))
         print(tag)
     except SandboxError as error:

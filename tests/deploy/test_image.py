@@ -137,16 +137,16 @@ def test_every_package_of_an_image_is_on_its_bill(worker_image: str, sandbox_ima
 
 
 def test_a_chosen_base_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    unchosen = build.image_tag(), image.image_tag()
+    unchosen = build.compute_image_tag(), image.image_tag()
     with closing(open_engine(None)) as api:
-        there = build.base(api, print)
+        there = build.find_base(api, print)
         monkeypatch.setenv("SANDPIPER_BASE", there)
-        assert build.base(api, print) == there
+        assert build.find_base(api, print) == there
         nowhere = f"registry.invalid/debian@sha256:{'0' * 64}"
         monkeypatch.setenv("SANDPIPER_BASE", nowhere)
         with pytest.raises(SandboxUnavailable, match=r"no registry gave registry\.invalid"):
-            build.base(api, print)
-    chosen = build.image_tag(), image.image_tag()
+            build.find_base(api, print)
+    chosen = build.compute_image_tag(), image.image_tag()
     assert len({*unchosen, *chosen}) == 4
 
 

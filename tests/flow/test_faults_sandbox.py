@@ -8,7 +8,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from sandbox.engine import address
+from sandbox.engine import get_engine_address
 from tests.contract.test_sandbox_forgery import attack
 from tests.engines import Engine, running_engine
 from tests.flow import crew
@@ -82,7 +82,7 @@ def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redi
 @pytest.fixture
 def engine() -> Iterator[Proxy]:
     """What stands between the worker and the engine; the test itself talks to the engine."""
-    path = address(None).removeprefix("unix://")
+    path = get_engine_address(None).removeprefix("unix://")
     with Proxy(path) as proxy:
         yield proxy
 

@@ -15,8 +15,6 @@ from tests.law.names import bare_names, by_room, citations, room_of
 Rule = Callable[[Module], Iterator[str]]
 
 BARE_NAMES: dict[str, int] = {
-    "sandbox": 9,
-    "sandbox/image": 17,
     "worker": 3,
     "worker/core": 127,
     "worker/demo": 20,
@@ -34,7 +32,6 @@ BARE_NAMES: dict[str, int] = {
     "worker/wiring": 2,
 }
 CITATIONS: dict[str, int] = {
-    "sandbox": 2,
     "worker": 2,
     "worker/core": 22,
     "worker/demo": 22,

@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sandbox.about import about
+from sandbox.about import describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
@@ -130,7 +130,7 @@ def patient(
         gitlab=_accounts(settings, now),
         store=lambda: wiring.store(settings),
         driver=lambda: wiring.driver(settings),
-        engine=about,
+        engine=describe_engine,
         shortfalls=lambda: _shortfalls(settings),
         models=lambda: _candidates(settings),
         broker=lambda: process.broker_check(celery())(),
@@ -177,7 +177,7 @@ def _candidates(settings: Settings) -> list[Candidate]:
 
 def _shortfalls(settings: Settings) -> Sequence[str]:
     chosen = wiring.driver(settings)
-    return chosen.shortfalls() if isinstance(chosen, BubblewrapDriver) else ()
+    return chosen.list_missing_limits() if isinstance(chosen, BubblewrapDriver) else ()
 
 
 # ---------------------------------------------------------------------------------------- printing

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import IO, cast
 
 from sandbox.image import tar
-from sandbox.image.archive import SLACK, Caps, Reader, wanted
+from sandbox.image.archive import SLACK, Caps, Reader, get_clean_name
 from sandbox.image.frames import Refused
 from worker.errors import SandpiperError
 
@@ -53,10 +53,10 @@ def extracted(
     file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
     reader = Reader(cast(IO[bytes], file), caps)
     with _translated():
-        for found in reader.members():
+        for found in reader.read_members():
             caps.check_ratio(SLACK)
-            caps.member(found.name, found.size)
-            if found.kind != tar.FOLDER and wanted(found) == name:
+            caps.count_member(found.name, found.size)
+            if found.kind != tar.FOLDER and get_clean_name(found) == name:
                 source.until = float("inf")  # from here on the reader of the answer sets the pace
                 return found.size, _content(reader)
     raise NoFile(f"there is no {name} in the archive")
@@ -64,9 +64,9 @@ def extracted(
 
 def _content(reader: Reader) -> Iterator[bytes]:
     with _translated():
-        while reader.left:
-            chunk = reader.need(min(reader.left, _CHUNK))
-            reader.left -= len(chunk)
+        while reader.remaining:
+            chunk = reader.read_required(min(reader.remaining, _CHUNK))
+            reader.remaining -= len(chunk)
             yield chunk
 
 
@@ -107,5 +107,5 @@ class _Unpacked(io.RawIOBase):
         chunk = next(self._chunks, b"")
         if not chunk:
             raise ValueError("it breaks off")
-        self._caps.pack(len(chunk))
+        self._caps.count_packed(len(chunk))
         return chunk

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from sandbox.base import ExecResult, Output
-from sandbox.tools import sentence
+from sandbox.tools import describe_tools
 from worker.arguments import Arguments
 from worker.tools.base import Bench, Made, ToolDef
 
@@ -44,8 +44,8 @@ def _stream(name: str, output: Output) -> dict[str, Any]:
         content[f"{name}_file"] = output.path
         content[f"{name}_bytes"] = output.size
         content[f"{name}_lines"] = output.lines
-        if output.kept < output.size:
-            content[f"{name}_cut"] = f"the file holds only the first {output.kept} bytes"
+        if output.file_size < output.size:
+            content[f"{name}_cut"] = f"the file holds only the first {output.file_size} bytes"
     return content
 
 
@@ -54,7 +54,7 @@ TOOL = ToolDef(
     description=(
         "Run a bash script in the sandbox: no network, /tmp is writable, files stay between calls, "
         "background processes end with the call. Long output is saved to a file and previewed. "
-        f"{sentence()}"
+        f"{describe_tools()}"
     ),
     args=Args,
     run=run,

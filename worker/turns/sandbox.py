@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from sandbox.base import SandboxError, SandboxLimit
-from sandbox.soon import Began, start_soon
+from sandbox.soon import StartState, start_in_background
 from worker.core.conversation.context import Context, find_last_use
 from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey
@@ -68,30 +68,30 @@ class Workspace:
         self._stored = [number for number, archive in opened.items() if archive]
         archives = [_read(archive) for archive in opened.values() if archive]
         watch(Stage("sandbox starting" + (", its files are restored" if archives else "")))
-        self.sandbox = start_soon(deps.sandboxes, key.session_id, archives, adopt=begun)
+        self.sandbox = start_in_background(deps.sandboxes, key.session_id, archives, adopt=begun)
 
     def news(self) -> str:
         """What the model does not know of the sandbox yet, as soon as it is known; once."""
-        began = None if self._told else self.sandbox.began(wait=self._begun)
+        began = None if self._told else self.sandbox.get_start_state(wait=self._begun)
         if began is None:
             return ""
         self._told = True
-        damaged = began.failures and not began.adopted
+        damaged = began.failures and not began.is_adopted
         if damaged:
-            self.lost = (_NOTED_OLDER if began.restored else _NOTED,)
+            self.lost = (_NOTED_OLDER if began.archive_number else _NOTED,)
         if self._begun:
-            unknown = damaged and not began.restored
+            unknown = damaged and not began.archive_number
             return self._taken_over(began) if self._worked or unknown else ""
-        if damaged and began.restored:
-            return _OLDER.format(self._stored[began.restored - 1])
+        if damaged and began.archive_number:
+            return _OLDER.format(self._stored[began.archive_number - 1])
         return _DAMAGED if damaged else ""
 
-    def _taken_over(self, began: Began) -> str:
-        if began.adopted:
+    def _taken_over(self, began: StartState) -> str:
+        if began.is_adopted:
             return ""
-        if began.restored and self._stored[began.restored - 1] == self._turn:
+        if began.archive_number and self._stored[began.archive_number - 1] == self._turn:
             return _TAKEN_OVER.format(_KEPT)
-        since = "since the last turn" if began.restored else "until now"
+        since = "since the last turn" if began.archive_number else "until now"
         return _TAKEN_OVER.format(_GONE.format(since))
 
     def save(
@@ -106,8 +106,8 @@ class Workspace:
         """
         if find_last_use(context) < context.turn:
             return
-        began = self.sandbox.began(wait=self._begun)
-        if self._begun and self._worked and not self._told and not (began and began.adopted):
+        began = self.sandbox.get_start_state(wait=self._begun)
+        if self._begun and self._worked and not self._told and not (began and began.is_adopted):
             # Nothing was done here since the turn was taken over; what is stored stays as it is.
             return
         try:

@@ -72,7 +72,7 @@ def reap(settings: Settings) -> list[str]:
     age = POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
     try:
         if settings.sandbox.driver == "bubblewrap":
-            return bubblewrap.reap(age)
-        return docker.reap(None, age)
+            return bubblewrap.remove_leftovers(age)
+        return docker.remove_stale_containers(None, age)
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error

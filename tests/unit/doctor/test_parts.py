@@ -12,7 +12,7 @@ import boto3
 import docker
 import pytest
 
-from sandbox.docker import Container, DockerSandbox
+from sandbox.docker import DockerContainer, DockerSandbox
 from sandbox.engine import open_engine
 from sandbox.spec import ContainerSpec
 from tests.stores import S3Server
@@ -138,7 +138,7 @@ class LaxDriver:
             ),
         )
         api.start(created["Id"])
-        return DockerSandbox(Container(api, created["Id"], self._spec), self._spec)
+        return DockerSandbox(DockerContainer(api, created["Id"], self._spec), self._spec)
 
     def adopt(self, session: str) -> None:
         return None

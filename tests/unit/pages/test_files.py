@@ -212,9 +212,9 @@ def packed_by_runner() -> bytes:
     """What our own packing makes of two files, one of them with a long name."""
     long = "data/" + "n" * 120
     parts = [
-        sandbox_tar.header("_out", folder=True),
-        sandbox_tar.header(long, folder=False, size=700) + blocks(b"x" * 700),
-        sandbox_tar.header("data/log", folder=False, size=5) + blocks(b"right"),
+        sandbox_tar.make_header("_out", folder=True),
+        sandbox_tar.make_header(long, folder=False, size=700) + blocks(b"x" * 700),
+        sandbox_tar.make_header("data/log", folder=False, size=5) + blocks(b"right"),
     ]
     return b"".join([*parts, bytes(1024)])
 

@@ -6,32 +6,32 @@ from typing import Any
 import pytest
 
 from sandbox.base import SandboxUnavailable
-from sandbox.build import IMAGE_FOLDER, follow, image_tag
+from sandbox.build import IMAGE_FOLDER, compute_image_tag, follow_progress
 
 
 def test_the_tag_is_a_hash_of_names_and_contents(tmp_path: Path) -> None:
-    seen = {image_tag(tmp_path)}
+    seen = {compute_image_tag(tmp_path)}
     (tmp_path / "a").write_text("1")
-    seen.add(image_tag(tmp_path))
+    seen.add(compute_image_tag(tmp_path))
     (tmp_path / "a").write_text("2")
-    seen.add(image_tag(tmp_path))
+    seen.add(compute_image_tag(tmp_path))
     (tmp_path / "a").rename(tmp_path / "b")
-    seen.add(image_tag(tmp_path))
+    seen.add(compute_image_tag(tmp_path))
     (tmp_path / "below").mkdir()
     (tmp_path / "b").rename(tmp_path / "below/b")
-    seen.add(image_tag(tmp_path))
+    seen.add(compute_image_tag(tmp_path))
     assert len(seen) == 5
 
 
 def test_caches_do_not_change_the_tag(tmp_path: Path) -> None:
-    before = image_tag(tmp_path)
+    before = compute_image_tag(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__/a.pyc").write_bytes(b"1")
-    assert image_tag(tmp_path) == before
+    assert compute_image_tag(tmp_path) == before
 
 
 def test_the_tag_is_short_and_the_repository_fixed() -> None:
-    repository, _, tag = image_tag().partition(":")
+    repository, _, tag = compute_image_tag().partition(":")
     assert repository == "sandpiper-sandbox"
     assert len(tag) == 12
 
@@ -49,7 +49,7 @@ def test_steps_are_said_and_the_rest_is_not() -> None:
         {"stream": "Get:1 …"},
         {"aux": {"ID": "sha256:1"}},
     ]
-    follow(lines, "building", said.append)
+    follow_progress(lines, "building", said.append)
     assert said == ["  Step 1/2 : FROM x"]
 
 
@@ -57,4 +57,4 @@ def test_a_failed_build_says_its_last_words() -> None:
     lines = [{"stream": f"line {n}\n"} for n in range(9)] + [{"error": "apt-get failed: 100"}]
     words = "^building: line 6 / line 7 / line 8 / apt-get failed: 100$"
     with pytest.raises(SandboxUnavailable, match=words):
-        follow(lines, "building")
+        follow_progress(lines, "building")

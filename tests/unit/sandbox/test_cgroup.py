@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cgroup import ControlGroup, make, wanted
+from sandbox.cgroup import ControlGroup, make_group, plan_limits
 from sandbox.spec import ContainerSpec
 
 SPEC = ContainerSpec(memory="1g", cpus=1.5, pids=100)
@@ -31,12 +31,12 @@ def test_a_tree_without_the_limits_gives_no_group_and_keeps_no_folder(
 ) -> None:
     mount, own = tree(tmp_path, version)
     before = sorted(tmp_path.rglob("*"))
-    assert make("sandpiper-1", SPEC, mount, own) is None
+    assert make_group("sandpiper-1", SPEC, mount, own) is None
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_no_tree_gives_no_group(tmp_path: Path) -> None:
-    assert make("sandpiper-1", SPEC, tmp_path / "none", tmp_path / "own") is None
+    assert make_group("sandpiper-1", SPEC, tmp_path / "none", tmp_path / "own") is None
 
 
 def test_one_tree_takes_all_limits_beside_our_own_group(tmp_path: Path) -> None:
@@ -47,19 +47,19 @@ def test_one_tree_takes_all_limits_beside_our_own_group(tmp_path: Path) -> None:
         "pids.max": "100",
         "cpu.max": "150000 100000",
     }
-    assert wanted(SPEC, mount, own) == {mount / "user.slice": limits}
+    assert plan_limits(SPEC, mount, own) == {mount / "user.slice": limits}
     own.write_text("0::/\n")
-    assert wanted(SPEC, mount, own) == {mount: limits}
+    assert plan_limits(SPEC, mount, own) == {mount: limits}
 
 
 def test_a_tree_for_each_controller_takes_its_own_limits(tmp_path: Path) -> None:
     mount, own = tree(tmp_path, 1)
-    asked = wanted(SPEC, mount, own)
+    asked = plan_limits(SPEC, mount, own)
     assert asked[mount / "memory"] == {"memory.limit_in_bytes": str(1 << 30)}
     assert asked[mount / "pids"] == {"pids.max": "100"}
     assert asked[mount / "cpu"]["cpu.cfs_quota_us"] == "150000"
     (mount / "memory/memory.memsw.limit_in_bytes").touch()
-    assert "memory.memsw.limit_in_bytes" in wanted(SPEC, mount, own)[mount / "memory"]
+    assert "memory.memsw.limit_in_bytes" in plan_limits(SPEC, mount, own)[mount / "memory"]
 
 
 def test_a_process_is_put_into_every_folder_and_the_folders_go(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_the_diff_and_the_preview_take_the_same_lines_for_new(one: str, other: s
 
 
 def _shape(line: str) -> bytes:
-    return log_text.shapes([line.encode()])[0]
+    return log_text.compute_shapes([line.encode()])[0]
 
 
 def _news(green: str, line: str) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.mirror import configured, first_mirror
+from sandbox.mirror import find_mirror, parse_first_mirror
 
 DEB822 = """\
 Types: deb
@@ -33,7 +33,7 @@ Components: main
     ],
 )
 def test_the_first_debian_mirror_of_a_list(text: str, mirror: str | None) -> None:
-    assert first_mirror(text, deb822=False) == mirror
+    assert parse_first_mirror(text, deb822=False) == mirror
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def test_the_first_debian_mirror_of_a_list(text: str, mirror: str | None) -> Non
     ],
 )
 def test_the_first_debian_mirror_of_stanzas(text: str, mirror: str | None) -> None:
-    assert first_mirror(text, deb822=True) == mirror
+    assert parse_first_mirror(text, deb822=True) == mirror
 
 
 def test_the_lists_of_a_machine_are_read_in_order(tmp_path: Path) -> None:
-    assert configured(tmp_path) is None
+    assert find_mirror(tmp_path) is None
     parts = tmp_path / "sources.list.d"
     parts.mkdir()
     (parts / "a.sources.save").write_text("Types: deb\nURIs: http://saved/debian\n")
     (parts / "b.sources").write_text(DEB822)
-    assert configured(tmp_path) == "http://mirror.example/debian"
+    assert find_mirror(tmp_path) == "http://mirror.example/debian"
     (tmp_path / "sources.list").write_text("deb http://first/debian bookworm main\n")
-    assert configured(tmp_path) == "http://first/debian"
+    assert find_mirror(tmp_path) == "http://first/debian"

@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from sandbox.image.preview import PREVIEW, cut_head, cut_tail, is_binary, most_shown, preview
+from sandbox.image.preview import PREVIEW, cut_head, cut_tail, is_binary, make_preview, most_shown
 
 MOST = most_shown(PREVIEW)
 
 
 def of(output: bytes) -> str:
     """The preview of a whole output, as the runner makes it."""
-    return preview(output[:MOST], output[-MOST:], len(output), output.count(b"\n"))
+    return make_preview(output[:MOST], output[-MOST:], len(output), output.count(b"\n"))
 
 
 @pytest.mark.parametrize("output", [b"", b"x", b"line\n", "ü✓🐦\n".encode(), b"x" * 5120])

@@ -5,7 +5,7 @@ from typing import Any, cast
 import requests
 from docker.errors import APIError
 
-from sandbox.docker import Container
+from sandbox.docker import DockerContainer
 from sandbox.spec import ContainerSpec
 
 
@@ -28,7 +28,7 @@ class Engine:
 
 def removed_by(engine: Engine) -> int:
     """After how many attempts a container was given up or gone."""
-    Container(cast(Any, engine), "c1", ContainerSpec()).remove()
+    DockerContainer(cast(Any, engine), "c1", ContainerSpec()).remove()
     assert engine.closed
     return engine.asked
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sandbox.base import OUT, SandboxError, SandboxLimit
-from sandbox.report import clip, exec_result, no_result, raise_refusal
+from sandbox.report import clip_text, make_empty_result, parse_result, raise_refusal
 from sandbox.wire import BadReport
 
 STREAM = {"preview": "p", "binary": False, "size": 1, "lines": 0, "kept": 0}
@@ -18,10 +18,10 @@ def report(**changes: Any) -> dict[str, Any]:
 
 def test_a_good_report_is_believed() -> None:
     spilled = {"preview": "…", "binary": True, "size": 9000, "lines": 7, "kept": 8000}
-    result = exec_result(report(exit_code=137, stderr=spilled), 3, 0.5)
+    result = parse_result(report(exit_code=137, stderr=spilled), 3, 0.5)
     assert (result.exit_code, result.timed_out, result.seconds) == (137, False, 0.5)
     assert (result.stdout.preview, result.stdout.path) == ("p", None)
-    assert (result.stderr.path, result.stderr.kept) == (f"{OUT}/3.err.txt", 8000)
+    assert (result.stderr.path, result.stderr.file_size) == (f"{OUT}/3.err.txt", 8000)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_a_good_report_is_believed() -> None:
 )
 def test_a_lying_report_is_refused(lie: dict[str, Any]) -> None:
     with pytest.raises(BadReport):
-        exec_result(report(**lie), 1, 0.1)
+        parse_result(report(**lie), 1, 0.1)
 
 
 def test_a_preview_is_clipped_again() -> None:
     lie = {**STREAM, "preview": "ü" * 60_000, "size": 120_000}
-    assert exec_result(report(stdout=lie), 1, 0.1).stdout.preview == "ü" * 2560
+    assert parse_result(report(stdout=lie), 1, 0.1).stdout.preview == "ü" * 2560
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_preview_is_clipped_again() -> None:
     [("abcdef", "abcd"), ("abcü", "abc"), ("abü", "abü"), ("\ud800x", "?x"), ("", "")],
 )
 def test_a_clipped_text_is_valid_utf_8(text: str, clipped: str) -> None:
-    assert clip(text, 4) == clipped
+    assert clip_text(text, 4) == clipped
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_no_refusal_raises_nothing() -> None:
 
 
 def test_a_command_without_a_report_timed_out_or_was_killed() -> None:
-    assert no_result(1.0, timed_out=True).exit_code is None
-    killed = no_result(1.0, timed_out=False)
+    assert make_empty_result(1.0, timed_out=True).exit_code is None
+    killed = make_empty_result(1.0, timed_out=False)
     assert (killed.exit_code, killed.timed_out) == (137, False)
     assert killed.stderr.size == len(killed.stderr.preview)

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from sandbox.base import SandboxUnavailable
-from sandbox.seccomp import ARCHES, CLONE, CLONE3, REFUSED, SOCKET, program
+from sandbox.seccomp import ARCHES, CLONE, CLONE3, REFUSED, SOCKET, build_filter
 
 ALLOW, EPERM, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
 READ, EXECVE = (0, 63), (59, 221)
@@ -37,7 +37,7 @@ def decide(filtered: bytes, arch: int, number: int, argument: int = 0) -> int:
 def machine(request: pytest.FixtureRequest) -> tuple[bytes, int, int]:
     """A filter, its architecture's mark, and the column of its numbers."""
     name = request.param
-    return program(name), ARCHES[name], list(ARCHES).index(name)
+    return build_filter(name), ARCHES[name], list(ARCHES).index(name)
 
 
 def test_ordinary_calls_pass(machine: tuple[bytes, int, int]) -> None:
@@ -81,4 +81,4 @@ def test_another_architecture_s_numbers_are_refused(machine: tuple[bytes, int, i
 
 def test_an_unknown_machine_is_refused() -> None:
     with pytest.raises(SandboxUnavailable, match="no system call filter is known for s390x"):
-        program("s390x")
+        build_filter("s390x")

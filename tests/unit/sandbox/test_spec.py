@@ -7,8 +7,8 @@ from docker import APIClient
 
 from sandbox.base import SandboxUnavailable
 from sandbox.docker import refuse_unlimited, refuse_warnings
-from sandbox.framed import inside_tmp
-from sandbox.spec import ContainerSpec, _host_config, parse_size
+from sandbox.framed import resolve_tmp_path
+from sandbox.spec import ContainerSpec, _make_host_config, parse_size
 
 MIB = 1 << 20
 
@@ -80,8 +80,10 @@ def test_an_engine_that_can_limit_is_taken() -> None:
 def test_shared_limits_ask_the_engine_for_none_of_its_own() -> None:
     api = APIClient(base_url="tcp://127.0.0.1:1", version="1.41")
     limits = {"Memory", "MemorySwap", "NanoCpus", "PidsLimit"}
-    assert limits <= {key for key, value in _host_config(api, ContainerSpec()).items() if value}
-    shared = _host_config(api, ContainerSpec(shared_limits=True))
+    assert limits <= {
+        key for key, value in _make_host_config(api, ContainerSpec()).items() if value
+    }
+    shared = _make_host_config(api, ContainerSpec(shared_limits=True))
     assert not limits & {key for key, value in shared.items() if value}
     assert shared["NetworkMode"] == "none"
     assert shared["CapDrop"] == ["ALL"]
@@ -107,4 +109,4 @@ def test_a_warning_of_the_engine_is_a_refusal() -> None:
     ],
 )
 def test_a_path_is_taken_without_detours(path: str, clean: str) -> None:
-    assert inside_tmp(path) == clean
+    assert resolve_tmp_path(path) == clean

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.stream import Session, pieces
+from sandbox.stream import Session, split_content
 from sandbox.wire import BadReport, Ended, EngineWire, Silent, SocketWire, StreamBroken
 
 Multiplex = Callable[[bytes], bytes]
@@ -56,16 +56,16 @@ def soon(seconds: float = 5) -> float:
 def test_a_report_is_read_however_it_is_cut(runner: socket.socket, session: Session) -> None:
     stream = report({"id": 1, "a": "ü" * 100})
     wire = b"".join(piece(1, stream[n : n + 1]) + piece(2, b"noise") for n in range(len(stream)))
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(1, b"") + wire)
-    assert session.report() == {"id": 1, "a": "ü" * 100}
+    assert session.read_report() == {"id": 1, "a": "ü" * 100}
 
 
 def test_data_comes_before_the_report(runner: socket.socket, session: Session) -> None:
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(1, frame(b"one") + frame(b"two") + report({"id": 1})))
-    assert list(session.data()) == [b"one", b"two"]
-    assert session.last() == {"id": 1}
+    assert list(session.read_data()) == [b"one", b"two"]
+    assert session.read_last_report() == {"id": 1}
 
 
 def test_a_plain_wire_carries_the_same_frames(
@@ -73,17 +73,17 @@ def test_a_plain_wire_carries_the_same_frames(
 ) -> None:
     session = Session(SocketWire(pair[1]))
     for number in (1, 2):
-        session.ask({}, soon())
+        session.send_request({}, soon())
         runner.sendall(frame(b"x" * 65536) + report({"id": number}))
-        assert list(session.data()) == [b"x" * 65536]
-        assert session.last() == {"id": number}
-        assert session.usable()
+        assert list(session.read_data()) == [b"x" * 65536]
+        assert session.read_last_report() == {"id": number}
+        assert session.is_usable()
 
 
 def test_what_is_sent_is_framed(runner: socket.socket, session: Session) -> None:
-    session.begin({"a": 1}, soon())
-    session.send(b"x" * 70_000)
-    session.end()
+    session.begin_request({"a": 1}, soon())
+    session.send_data(b"x" * 70_000)
+    session.end_data()
     session.wire.close()
     sent = b""
     while data := runner.recv(1 << 20):
@@ -93,35 +93,35 @@ def test_what_is_sent_is_framed(runner: socket.socket, session: Session) -> None
 
 
 def test_a_session_is_used_again_after_its_report(runner: socket.socket, session: Session) -> None:
-    assert session.usable()
+    assert session.is_usable()
     for number in (1, 2, 3):
-        session.ask({}, soon())
-        assert not session.usable()
+        session.send_request({}, soon())
+        assert not session.is_usable()
         runner.sendall(piece(1, report({"id": number})))
-        session.report()
-        assert session.usable()
+        session.read_report()
+        assert session.is_usable()
 
 
 @pytest.mark.parametrize("said", [piece(1, report({"id": 2})), piece(2, b"x"), b"\0", None])
 def test_a_session_that_speaks_unasked_or_ends_is_not_used_again(
     runner: socket.socket, session: Session, said: bytes | None
 ) -> None:
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(1, report({"id": 1})))
-    session.report()
+    session.read_report()
     runner.sendall(said) if said else runner.close()
-    assert not session.usable()
+    assert not session.is_usable()
 
 
 @pytest.mark.parametrize("number", [0, 2, None, "1", [1]])
 def test_a_report_for_another_call_is_a_lie(
     runner: socket.socket, session: Session, number: object
 ) -> None:
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(1, report({"id": number})))
     with pytest.raises(BadReport, match="another call"):
-        session.report()
-    assert not session.usable()
+        session.read_report()
+    assert not session.is_usable()
 
 
 @pytest.mark.parametrize(
@@ -143,47 +143,47 @@ def test_a_report_for_another_call_is_a_lie(
 def test_a_lie_is_a_broken_stream(
     runner: socket.socket, session: Session, stream: bytes, broken: type[StreamBroken]
 ) -> None:
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(1, stream))
     runner.shutdown(socket.SHUT_WR)
     with pytest.raises(broken):
-        session.report()
-    assert not session.usable()
+        session.read_report()
+    assert not session.is_usable()
 
 
 def test_a_stream_that_ends_says_what_stderr_said_last(
     runner: socket.socket, session: Session
 ) -> None:
-    session.ask({}, soon())
+    session.send_request({}, soon())
     runner.sendall(piece(2, b"x" * 5000 + b"no such file\n"))
     runner.shutdown(socket.SHUT_WR)
     with pytest.raises(Ended, match=r"x{1000}no such file$") as caught:
-        session.report()
+        session.read_report()
     assert len(str(caught.value)) < 2000
-    assert session.wire.exit_code() == 3
+    assert session.wire.get_exit_code() == 3
 
 
 def test_silence_ends_at_the_deadline(session: Session) -> None:
     began = time.monotonic()
-    session.ask({}, soon(0.1))
+    session.send_request({}, soon(0.1))
     with pytest.raises(Silent):
-        session.report()
+        session.read_report()
     assert 0.1 <= time.monotonic() - began < 2
 
 
 def test_a_trickle_ends_at_the_deadline(runner: socket.socket, session: Session) -> None:
-    session.ask({}, soon(0.1))
+    session.send_request({}, soon(0.1))
     runner.sendall(piece(1, frame(b"")) + struct.pack(">BxxxL", 1, 0xFFFFFFFF))
     with pytest.raises(Silent):
-        session.report()
+        session.read_report()
 
 
 def test_a_runner_that_does_not_read_is_silent(session: Session) -> None:
-    session.begin({}, soon(0.2))
+    session.begin_request({}, soon(0.2))
     with pytest.raises(Silent):
-        session.send(b"x" * (64 << 20))
+        session.send_data(b"x" * (64 << 20))
 
 
 def test_content_is_cut_into_frames() -> None:
     content = [b"", b"x" * 100_000, b"y"]
-    assert [len(part) for part in pieces(content)] == [65536, 34464, 1]
+    assert [len(part) for part in split_content(content)] == [65536, 34464, 1]

@@ -77,7 +77,7 @@ def test_the_model_may_shorten_the_time_limit_but_not_lengthen_it() -> None:
 
 def test_spilled_output_names_its_file_and_size() -> None:
     room = Room()
-    spilled = Output("head … tail", 10_000_000, 5000, "/tmp/_out/3.txt", kept=9_000_000)
+    spilled = Output("head … tail", 10_000_000, 5000, "/tmp/_out/3.txt", file_size=9_000_000)
     room.sandbox.answer = lambda _: ExecResult(0, spilled, EMPTY, 0.1)
     content, _ = room.run("sandbox_exec", {"command": "x"})
     assert content["stdout_file"] == "/tmp/_out/3.txt"

@@ -1,7 +1,7 @@
 """Strict loopback fakes of what sources read beside GitLab: Kubernetes with Tekton, Testing Farm.
 
 What no client of ours should ask (another method, path, parameter, or a token where none belongs)
-is answered 400 and kept in `unexpected`.
+is answered 400 and kept in `unexpected_requests`.
 """
 
 import json
@@ -26,7 +26,7 @@ class Loopback:
     def __init__(self, token: str = "") -> None:
         self.token = token
         self.asked: list[str] = []
-        self.unexpected: list[str] = []
+        self.unexpected_requests: list[str] = []
         self.faults: dict[str, Answer] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -56,7 +56,7 @@ class Loopback:
 
     def strange(self, what: str) -> Answer:
         """Refuse and remember."""
-        self.unexpected.append(what)
+        self.unexpected_requests.append(what)
         return 400, b"{}", JSON
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Answer:

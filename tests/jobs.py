@@ -17,7 +17,7 @@ from worker.core.failure.jobs import Survey
 from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
 from worker.core.ports.evidence import JobLog, Place
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied
-from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab.writer import GitLabForge
 from worker.jobs import dispatch
@@ -108,7 +108,7 @@ class Job:
 
     def __init__(self, sim: GitLabSim, folder: Path) -> None:
         self.sim = sim
-        self.scene: Scene = failing_merge_request(sim)
+        self.scene: Scene = make_failing_merge_request(sim)
         self.place = folder
         self.store = FolderStore(folder)
         self.clock = HandClock(START)
@@ -190,7 +190,7 @@ class Job:
 
     def own(self) -> list[Note]:
         """The bot's notes, oldest first."""
-        return [note for note in self.scene.mr.notes() if note.author is self.scene.bot]
+        return [note for note in self.scene.mr.list_notes() if note.author is self.scene.bot]
 
     def sessions(self) -> list[SessionKey]:
         """The stored sessions that have a turn."""

@@ -70,8 +70,8 @@ def post_note(world: World, label: str) -> Posted:
             tools=lambda: "",
         )
         dispatch.run(_trigger(built), parts)
-        assert sim.unexpected == []
-        (note,) = [each for each in built.scene.mr.notes() if each.author is built.scene.bot]
+        assert sim.unexpected_requests == []
+        (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
         return Posted(_headline(note.body), note.body)
 
 
@@ -85,7 +85,7 @@ def _parts(sim: GitLabSim, built: Built, folder: Path) -> Deps:
         "SANDPIPER_BROKER": "memory://",
         "SANDPIPER_STORE": f"file://{folder}/store",
     }
-    return wiring.deps(load(None, environment))
+    return wiring.build_deps(load(None, environment))
 
 
 def _trigger(built: Built) -> PipelineFailed:

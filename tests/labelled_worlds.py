@@ -33,7 +33,7 @@ from worker.demo.gitlab import (
     Pipeline,
     Project,
     Scene,
-    failing_merge_request,
+    make_failing_merge_request,
 )
 from worker.demo.gitlab.state import Commit, Job
 
@@ -127,7 +127,7 @@ class _Builder:
         self._jobs: dict[tuple[str, int], Job] = {}
 
     def build(self) -> Built:
-        scene = failing_merge_request(self._sim, log=b"", diffs=self._diffs())
+        scene = make_failing_merge_request(self._sim, log=b"", diffs=self._diffs())
         self._scene, self._mr = scene, scene.mr
         self._project: Project = scene.project
         self._forget(scene)
@@ -246,7 +246,7 @@ class _Builder:
         self, project: Project, ref: str, sha: str, source: str, status: str
     ) -> Pipeline:
         made = Pipeline(
-            id=self._sim.next_id("pipeline"), iid=len(self._sim.pipelines) + 1,
+            id=self._sim.make_id("pipeline"), iid=len(self._sim.pipelines) + 1,
             project=project, ref=ref, sha=sha, source=source, status=status,
             user=self._mr.author, created_at=_moment(0),
         )  # fmt: skip

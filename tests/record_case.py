@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import yaml
 
-from worker.demo.case import FOLDER, Case, Job, load
+from worker.demo.case import FOLDER, Case, Job, load_case
 
 BUILDS = Path("/builds")
 START = datetime(2026, 11, 19, 8, 39, 41, tzinfo=UTC)
@@ -174,7 +174,7 @@ def _upload(trace: Trace, reports: dict[str, Any], job: Job) -> None:
 
 def main() -> None:
     """Record every job that ran."""
-    case = load()
+    case = load_case()
     config = yaml.safe_load(case.head_files[".gitlab-ci.yml"])
     if BUILDS.exists():
         sys.exit(f"{BUILDS} exists already: this is not a machine to record on")

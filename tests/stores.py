@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import boto3
 
-from worker.sessions.bucket import connect
+from worker.sessions.bucket import connect_bucket
 from worker.sessions.s3 import S3Store
 
 # One request at a time: moto checks a write's condition and writes in two steps, so that its usual
@@ -41,7 +41,7 @@ class S3Server:
         self.endpoint = endpoint
         # One for all: each session of boto3 reads its service descriptions from disk again.
         self.session = boto3.Session("testing", "testing", region_name="us-east-1")
-        self.client = connect(
+        self.client = connect_bucket(
             self.session, endpoint, None, attempts=2, connect_timeout=5, read_timeout=30
         )
 

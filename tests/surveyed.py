@@ -54,7 +54,7 @@ class At(Job):
     def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
         wanted = {
             "kit": self.kit,
-            "known": self.store.known,
+            "known": self.store.known_failures,
             "hosts": frozenset({self.sim.url.removeprefix("http://")}),
         }
         return super().deps(**{**wanted, **changes})
@@ -72,7 +72,7 @@ class At(Job):
         return pipeline
 
     def of(self, mr: MergeRequest) -> list[str]:
-        return [note.body for note in mr.notes() if note.author is self.scene.bot]
+        return [note.body for note in mr.list_notes() if note.author is self.scene.bot]
 
     def first(self) -> str:
         """What the model was told first, in its newest request."""
@@ -83,7 +83,8 @@ class At(Job):
     def entries(self) -> list[known.Known]:
         project = self.scene.project.id
         found = [
-            (self.store.known.read(project, key), key) for key in self.store.known.keys(project)
+            (self.store.known_failures.read(project, key), key)
+            for key in self.store.known_failures.keys(project)
         ]
         read = [known.load(data or b"", key) for data, key in found]
         return [each for each in read if each]

@@ -20,7 +20,7 @@ ERROR: Job failed: exit code 1
 def branch_pipeline(sim: GitLabSim, mr: MergeRequest, sha: str, ref: str = "") -> Pipeline:
     """A pipeline of a branch (by default the target branch) of the merge request's project."""
     pipeline = Pipeline(
-        id=sim.next_id("pipeline"),
+        id=sim.make_id("pipeline"),
         iid=len(sim.pipelines) + 1,
         project=mr.project,
         ref=ref or mr.target_branch,
@@ -28,7 +28,7 @@ def branch_pipeline(sim: GitLabSim, mr: MergeRequest, sha: str, ref: str = "") -
         source="push",
         status="failed",
         user=mr.author,
-        created_at=sim.now(),
+        created_at=sim.advance_clock(),
     )
     sim.pipelines[pipeline.id] = pipeline
     return pipeline

@@ -129,6 +129,6 @@ def __getattr__(name: str) -> Sandpiper:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from worker import wiring
 
-    settings = wiring.start(None)
-    watched = wiring.telemetry(settings)
-    return build_app(settings, lambda: wiring.deps(settings, watched=watched), watched.watch)
+    settings = wiring.load_settings(None)
+    watched = wiring.build_telemetry(settings)
+    return build_app(settings, lambda: wiring.build_deps(settings, watched=watched), watched.watch)

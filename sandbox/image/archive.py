@@ -142,7 +142,7 @@ class Reader:
 
     def __init__(self, file: IO[bytes], caps: Caps) -> None:
         self.file, self.caps = file, caps
-        self.remaining = self.pad = 0
+        self.bytes_left = self.pad = 0
         self.total = caps.raw_cap + caps.members_cap * 4 * tar.BLOCK + SLACK
 
     def read_some(self, size: int) -> bytes:
@@ -165,9 +165,9 @@ class Reader:
 
     def read_content(self) -> Iterator[bytes]:
         """Yield the rest of the current member's content."""
-        while self.remaining:
-            data = self.read_required(min(self.remaining, CHUNK))
-            self.remaining -= len(data)
+        while self.bytes_left:
+            data = self.read_required(min(self.bytes_left, CHUNK))
+            self.bytes_left -= len(data)
             yield data
 
     def read_header(self) -> tar.Member | None:
@@ -180,7 +180,7 @@ class Reader:
         if raw == tar.END:
             return None
         member = tar.parse_header(raw.ljust(tar.BLOCK))
-        self.remaining, self.pad = member.size, tar.padding(member.size)
+        self.bytes_left, self.pad = member.size, tar.padding(member.size)
         return member
 
     def read_members(self) -> Iterator[tar.Member]:

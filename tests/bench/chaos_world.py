@@ -59,7 +59,10 @@ class GitLab:
             return {}
         if "fail" in asked:
             return self._fail(asked["fail"])
-        return {"notes": [self._told(mr) for mr in self._opened], "strange": self._sim.unexpected}
+        return {
+            "notes": [self._told(mr) for mr in self._opened],
+            "strange": self._sim.unexpected_requests,
+        }
 
     def _fail(self, number: int) -> Json:
         mr = self._sim.open_merge_request(
@@ -83,7 +86,7 @@ class GitLab:
 
     def _delivered(self, pipeline: Any) -> bool:
         try:
-            answer = self._sim.send(self._sim.pipeline_event(pipeline))
+            answer = self._sim.deliver(self._sim.make_pipeline_event(pipeline))
         except httpx.HTTPError:
             return False
         return answer.status_code == httpx.codes.ACCEPTED
@@ -91,7 +94,7 @@ class GitLab:
     def _told(self, mr: MergeRequest) -> list[Json]:
         """The bot's notes on it: whose they are, and whether they are final."""
         found = []
-        for note in mr.notes():
+        for note in mr.list_notes():
             if note.author is self._bot:
                 marker = find_marker(note.body)
                 final = "will replace this note" not in note.body
@@ -123,7 +126,7 @@ class Model:
         """How often it was asked, and how often for what it had been asked before."""
         total = sum(self._asked.values())
         repeated = total - len(self._asked)
-        return {"asked": total, "repeated": repeated, "strange": sim.unexpected}
+        return {"asked": total, "repeated": repeated, "strange": sim.unexpected_requests}
 
 
 def _concluded(asked: Asked) -> Say:

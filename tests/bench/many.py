@@ -99,7 +99,7 @@ def _fail(told: Product, number: int) -> MergeRequest:
     )
     pipeline = told.gitlab.run_pipeline(mr)
     told.gitlab.add_job(pipeline, "test", trace=b"it failed\n")
-    told.gitlab.send(told.gitlab.pipeline_event(pipeline))
+    told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline))
     return mr
 
 
@@ -108,7 +108,7 @@ def _containers(requests: Sequence[MergeRequest]) -> list[int]:
     usage: list[int] = []
     with closing(docker.from_env()) as client:
         for mr in requests:
-            marker = find_marker(mr.notes()[0].body)
+            marker = find_marker(mr.list_notes()[0].body)
             label = f"sandpiper.session={marker.session_id if marker else None}"
             for each in client.api.containers(filters={"label": label}):
                 told = client.api.stats(each["Id"], stream=False, one_shot=True)

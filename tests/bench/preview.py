@@ -17,7 +17,7 @@ from pathlib import Path
 from worker.core.conversation.context import Subject
 from worker.core.logs import trace
 from worker.core.text.redact import Redactor
-from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 
@@ -113,7 +113,7 @@ def _speed() -> None:
 def _stream() -> None:
     """A large log from a GitLab: fetched, cleaned, redacted, kept and previewed in one pass."""
     with GitLabSim() as sim:
-        scene = failing_merge_request(sim)
+        scene = make_failing_merge_request(sim)
         piece = "".join(_line(number) for number in range(14_000)).encode()
         scene.job.trace = piece * (STREAM_MB * 1_000_000 // len(piece)) + b"widget.c:7: error: no\n"
         client = ReadClient(sim.url, scene.read_token)

@@ -18,7 +18,7 @@ from functools import partial
 
 from tests.bench.sessions import ENDLESS, THINKING, WORKING, Sent, Session, calling, empty_at
 from worker.core.conversation.limits import Limits
-from worker.demo.anthropic.cache import Billed, PrefixCache
+from worker.demo.anthropic.cache import InputTokens, PrefixCache
 from worker.demo.script import Answer, Asked, Call, Script
 
 READ, WRITE = 0.1, 1.25
@@ -43,7 +43,7 @@ class Measured:
         return sum(request.transcript[-1].tokens for request in self.sent) / self.least
 
 
-def bill(sent: Iterable[Sent], *, runs: bool) -> list[Billed]:
+def bill(sent: Iterable[Sent], *, runs: bool) -> list[InputTokens]:
     """What each request is billed, in the order they were sent."""
     time = 0.0
     cache = PrefixCache(now=lambda: time)
@@ -54,9 +54,9 @@ def bill(sent: Iterable[Sent], *, runs: bool) -> list[Billed]:
     return billed
 
 
-def price(billed: Billed) -> float:
+def price(billed: InputTokens) -> float:
     """In plain input tokens."""
-    return billed.uncached + READ * billed.read + WRITE * billed.written
+    return billed.uncached_tokens + READ * billed.read_tokens + WRITE * billed.written_tokens
 
 
 def least(sent: Iterable[Sent]) -> float:

@@ -178,8 +178,8 @@ def _placeholders() -> list[float]:
             pipeline = told.gitlab.run_pipeline(mr)
             told.gitlab.add_job(pipeline, "test")
             began = time.perf_counter()
-            told.gitlab.send(told.gitlab.pipeline_event(pipeline))
-            _until(mr.notes)
+            told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline))
+            _until(mr.list_notes)
             times.append(time.perf_counter() - began)
             _until(partial(_stored, told, number + 1))
     return times

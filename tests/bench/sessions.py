@@ -18,9 +18,9 @@ from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, Us
 from worker.core.events import unwatched
 from worker.core.ports import Ran
 from worker.demo.anthropic import binding, checks
-from worker.demo.anthropic.answers import message
-from worker.demo.anthropic.cache import Billed, Position, positions_of
-from worker.demo.anthropic.reading import read
+from worker.demo.anthropic.answers import make_message
+from worker.demo.anthropic.cache import InputTokens, Position, list_positions
+from worker.demo.anthropic.reading import read_request
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
 from worker.turns.loop import Parts, drive
@@ -67,17 +67,19 @@ class Wire(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """One exchange."""
         raw = request.read()
-        body = checks.parse(raw)
+        body = checks.parse_body(raw)
         checks.check_body(body)
-        binding.check(body)
-        runs = list(positions_of(body))
-        blocks = list(positions_of(body, runs_are_one=False))
-        said = list(positions_of({**body, "tool_choice": {"type": "auto"}}))
+        binding.check_thinking(body)
+        runs = list(list_positions(body))
+        blocks = list(list_positions(body, runs_are_one=False))
+        said = list(list_positions({**body, "tool_choice": {"type": "auto"}}))
         raw = raw if self.keep else b""
         self.sent.append(Sent(self.clock.now(), raw, runs, blocks, said))
-        answer = self.script(read(body))
+        answer = self.script(read_request(body))
         self.clock.sleep(THINKING)
-        return httpx.Response(200, json=message(answer, body, Billed(runs[-1].tokens, 0, 0)))
+        return httpx.Response(
+            200, json=make_message(answer, body, InputTokens(runs[-1].tokens, 0, 0))
+        )
 
 
 @dataclass

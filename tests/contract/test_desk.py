@@ -8,7 +8,14 @@ import pytest
 
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import Access, GitLabSim, Pipeline, Project, Scene, failing_merge_request
+from worker.demo.gitlab import (
+    Access,
+    GitLabSim,
+    Pipeline,
+    Project,
+    Scene,
+    make_failing_merge_request,
+)
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabDesk
@@ -18,14 +25,14 @@ from worker.sources.host.gitlab_reader import GitLabDesk
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
         assert {seen.token for seen in running.requests} <= {"read"}
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 def desk_of(

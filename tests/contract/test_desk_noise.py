@@ -10,7 +10,7 @@ import pytest
 from tests.contract.test_desk import failed, fork_of
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, make_failing_merge_request
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabDesk
@@ -23,14 +23,14 @@ TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
         assert {seen.token for seen in running.requests} <= {"read"}
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 def desk_of(

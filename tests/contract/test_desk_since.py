@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker.core.conversation.context import Subject
-from worker.demo.gitlab import GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabDesk
 
@@ -14,12 +14,12 @@ from worker.sources.host.gitlab_reader import GitLabDesk
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

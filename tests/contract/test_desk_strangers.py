@@ -15,7 +15,7 @@ from worker.demo.gitlab import (
     Project,
     Scene,
     User,
-    failing_merge_request,
+    make_failing_merge_request,
 )
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.attack("strangers")
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bou
     assert known.refusal(scene.project.id) == ""
     now = FRESH
     assert known.refusal(scene.project.id)
-    with sim.trouble(404):
+    with sim.fail_all(404):
         for number in range(MOST + 10):
             known.refusal(10_000 + number)
     assert len(known._answers) == MOST

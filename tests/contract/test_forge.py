@@ -9,7 +9,7 @@ import pytest
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Forge
 from worker.core.session_id import Marker
-from worker.demo.gitlab import Access, GitLabSim, Note, Scene, failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryForge
 from worker.forge.gitlab.writer import PER_PAGE, GitLabForge
@@ -32,12 +32,12 @@ class Made:
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def made(request: pytest.FixtureRequest, sim: GitLabSim, scene: Scene, gitlab: G
 
 
 def note_of(scene: Scene, ref: NoteRef) -> Note:
-    return next(note for note in scene.mr.notes() if note.id == ref.note_id)
+    return next(note for note in scene.mr.list_notes() if note.id == ref.note_id)
 
 
 def written(scene: Scene) -> list[str]:
-    return [note.body for note in scene.mr.notes() if note.author is scene.bot]
+    return [note.body for note in scene.mr.list_notes() if note.author is scene.bot]
 
 
 def test_the_bot_is_always_the_same_user(made: Made) -> None:
@@ -292,7 +292,7 @@ def test_a_text_of_only_quick_actions_is_an_error_not_a_note(
         gitlab.post(subject, "/close\n/merge", "")
     assert not caught.value.transient
     assert [action.command for action in sim.quick_actions] == ["close", "merge"]
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 def test_a_body_that_is_too_long_is_refused_with_gitlabs_reason(
@@ -306,7 +306,7 @@ def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subj
     forge = GitLabForge(sim.url, scene.read_token)
     with pytest.raises(ForgeError, match=r"GITLAB_WRITE_TOKEN has not the scope it needs \(api\)"):
         forge.post(subject, BODY, "")
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 def test_a_wrong_token_is_named_as_the_cause(sim: GitLabSim, subject: Subject) -> None:

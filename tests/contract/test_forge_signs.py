@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from worker.core.ports.gitlab import Forge
-from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryForge
 from worker.forge.gitlab.writer import GitLabForge
@@ -15,12 +15,12 @@ from worker.forge.gitlab.writer import GitLabForge
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Position
 from worker.core.session_id import SUGGESTIONS, Marker
-from worker.demo.gitlab import GitLabSim, Note, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryForge
 from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabForge
@@ -23,12 +23,12 @@ FIX = f"{Marker(SESSION, SUGGESTIONS[0]).text()}\n\n ```suggestion:-0+0\n     re
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def added(scene: Scene) -> Position:
 
 
 def note_of(scene: Scene, ref: NoteRef) -> Note:
-    return next(note for note in scene.mr.notes() if note.id == ref.note_id)
+    return next(note for note in scene.mr.list_notes() if note.id == ref.note_id)
 
 
 def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(
@@ -93,7 +93,7 @@ def test_a_lost_answer_to_a_new_thread_yields_exactly_one(
 ) -> None:
     sim.fail_next("POST", "/discussions$", **fault)  # type: ignore[arg-type]
     ref = forge.post(subject, BODY, "", thread=True)
-    assert [note.id for note in scene.mr.notes()] == [ref.note_id]
+    assert [note.id for note in scene.mr.list_notes()] == [ref.note_id]
 
 
 def test_own_notes_are_those_with_our_marker_newest_first(
@@ -152,7 +152,7 @@ def test_a_line_that_the_diff_does_not_show_is_refused(
     with pytest.raises(ForgeError, match="must be a valid line code") as caught:
         forge.post(subject, FIX, "", at=replace(added, **change))  # type: ignore[arg-type]
     assert (caught.value.status, caught.value.transient) == (400, False)
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 def test_a_hurried_edit_is_tried_once_and_given_seconds(

@@ -18,19 +18,19 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def test_an_entry_is_made_changed_and_removed(place: Place) -> None:
-    assert place.store.known.read(7, ERROR) is None
-    place.store.known.change(7, ERROR, lambda old: b"one" if old is None else b"?")
-    assert place.store.known.read(7, ERROR) == b"one"
-    place.store.known.change(7, ERROR, lambda old: (old or b"") + b" two")
-    assert place.store.known.read(7, ERROR) == b"one two"
+    assert place.store.known_failures.read(7, ERROR) is None
+    place.store.known_failures.change(7, ERROR, lambda old: b"one" if old is None else b"?")
+    assert place.store.known_failures.read(7, ERROR) == b"one"
+    place.store.known_failures.change(7, ERROR, lambda old: (old or b"") + b" two")
+    assert place.store.known_failures.read(7, ERROR) == b"one two"
     assert place.names() == [NAME]
-    place.store.known.change(7, ERROR, lambda old: None)
-    assert place.store.known.read(7, ERROR) is None
-    place.store.known.change(7, ERROR, lambda old: None)
+    place.store.known_failures.change(7, ERROR, lambda old: None)
+    assert place.store.known_failures.read(7, ERROR) is None
+    place.store.known_failures.change(7, ERROR, lambda old: None)
 
 
 def test_of_changes_at_once_none_is_lost(place: Place) -> None:
-    stores = [place.store.known for _ in range(WORKERS // 4)]
+    stores = [place.store.known_failures for _ in range(WORKERS // 4)]
 
     def count(old: bytes | None) -> bytes:
         return json.dumps(json.loads(old or b"0") + 1).encode()
@@ -43,24 +43,24 @@ def test_of_changes_at_once_none_is_lost(place: Place) -> None:
                 done += 1
 
     many(often)
-    assert json.loads(place.store.known.read(7, ERROR) or b"0") == 2 * WORKERS
+    assert json.loads(place.store.known_failures.read(7, ERROR) or b"0") == 2 * WORKERS
 
 
 def test_entries_are_listed_by_project(place: Place) -> None:
     for project, key in ((7, ERROR), (7, "f" * 16), (77, "a" * 16)):
-        place.store.known.change(project, key, lambda old: b"x")
+        place.store.known_failures.change(project, key, lambda old: b"x")
     place.put("known/7/not-a-key.txt", b"x")
-    assert sorted(place.store.known.keys(7)) == [ERROR, "f" * 16]
-    assert place.store.known.keys(8) == ()
+    assert sorted(place.store.known_failures.keys(7)) == [ERROR, "f" * 16]
+    assert place.store.known_failures.keys(8) == ()
     assert list(place.store.sessions()) == []
 
 
 def test_what_is_no_key_or_too_large_is_refused(place: Place) -> None:
     for project, key in ((7, "../../etc"), (7, ""), (0, ERROR), (-1, ERROR), (7, "G" * 16)):
         with pytest.raises(StoreError):
-            place.store.known.read(project, key)
+            place.store.known_failures.read(project, key)
     with pytest.raises(StoreError, match="larger than"):
-        place.store.known.change(7, ERROR, lambda old: bytes(65 * 1024))
+        place.store.known_failures.change(7, ERROR, lambda old: bytes(65 * 1024))
     place.put(NAME, bytes(70 * 1024))
     with pytest.raises(StoreError):
-        place.store.known.read(7, ERROR)
+        place.store.known_failures.read(7, ERROR)

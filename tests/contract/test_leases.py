@@ -15,7 +15,7 @@ from worker.errors import HandedOver, LeaseLost, StoreError, TurnTaken
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import Folder
 from worker.sessions.store import Store
-from worker.sessions.table import guarded
+from worker.sessions.table import guard_store
 
 LEASE, BEAT = 30.0, 8.0
 graves: list[object] = []
@@ -36,7 +36,7 @@ class Careless(Folder):
 def careless(root: Path, redis_url: str) -> Place:
     """A careless store with its claims in Redis."""
     below = folder_place(root)
-    return replace(below, open=lambda: guarded(Store(Careless(root, 10.0)), redis_url))
+    return replace(below, open=lambda: guard_store(Store(Careless(root, 10.0)), redis_url))
 
 
 @pytest.fixture(params=[*PLACES, "careless"])

@@ -19,7 +19,7 @@ from worker.maintenance import retention
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
-from worker.sessions.table import guarded
+from worker.sessions.table import guard_store
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps
 from worker.turns.results import Finished
@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 class Kept:
@@ -56,7 +56,7 @@ class Kept:
     def deps(self) -> Deps:
         store, clock = self.store, self.at.clock
         budget = Budget(store.records, clock, 100.0)
-        return self.at.deps(known=store.known, recent=store.recent, budget=budget)
+        return self.at.deps(known=store.known_failures, recent=store.recent_turns, budget=budget)
 
     def lived(self) -> None:
         """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""
@@ -75,7 +75,7 @@ class Kept:
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
         found = known.found(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
         entry = known.dump(known.seen(None, KEY, seen, found))
-        self.store.known.change(self.project, KEY, lambda stored: entry)
+        self.store.known_failures.change(self.project, KEY, lambda stored: entry)
         with self.leases.register_work() as (owner, _):
             parked = Replied(self.project, self.iid, "thread", 99)
             begun = self.journal.take_trigger(parked, owner)
@@ -108,7 +108,7 @@ def test_the_time_of_the_last_write_is_known(place: Place) -> None:
 
 
 def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str) -> None:
-    records = guarded(FolderStore(tmp_path), redis_url).records
+    records = guard_store(FolderStore(tmp_path), redis_url).records
     for name in ("slots/7.json", "index/ab"):
         assert records.modified(name) is None
         assert records.create(name, b"{}")

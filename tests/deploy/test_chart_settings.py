@@ -54,7 +54,7 @@ def test_a_worker_has_its_tokens_and_its_key(tmp_path: Path) -> None:
     read = loaded(BASE, "worker", tmp_path)
     assert read.gitlab.read_token == "GITLAB_READ_TOKEN_FILE"
     assert read.gitlab.write_token == "GITLAB_WRITE_TOKEN_FILE"
-    assert read.models.provider("anthropic").key == "ANTHROPIC_API_KEY_FILE"
+    assert read.models.get_provider("anthropic").key == "ANTHROPIC_API_KEY_FILE"
 
 
 def test_limits_are_shared_only_where_the_engine_has_none_to_give(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_the_chart_takes_the_settings_there_are() -> None:
 
 
 def test_every_setting_at_its_default_is_taken(tmp_path: Path) -> None:
-    config = yaml.safe_load(reference.example())
+    config = yaml.safe_load(reference.format_example())
     own = {name: config.pop(name) for name in config_schema.OWN}
     read = loaded({**BASE, "config": config}, "worker", tmp_path).model_dump()
     told = Settings.model_validate(config).model_dump()

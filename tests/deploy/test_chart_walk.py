@@ -61,7 +61,7 @@ def test_a_stranger_gets_from_the_values_to_the_page(tmp_path: Path, redis_url: 
     made = manifests()
     (config,) = (each for each in of_kind(made, "ConfigMap") if "sandpiper.yaml" in each["data"])
     (tmp_path / "mounted.yaml").write_text(config["data"]["sandpiper.yaml"])
-    with product(tmp_path, story.script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url) as told:
         here = {
             "SANDPIPER_CONFIG": str(tmp_path / "mounted.yaml"),
             "SANDPIPER_BROKER": redis_url,

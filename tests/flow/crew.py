@@ -111,7 +111,7 @@ def another(made: Product, number: int, trace: bytes = b"it failed\n") -> Pipeli
 
 def own(made: Product, mr: MergeRequest | None = None) -> list[Note]:
     """The bot's notes on a merge request."""
-    return [note for note in (mr or made.scene.mr).notes() if note.author is made.scene.bot]
+    return [note for note in (mr or made.scene.mr).list_notes() if note.author is made.scene.bot]
 
 
 def folder_store(made: Product) -> Store:
@@ -138,5 +138,5 @@ def assert_nothing_left(made: Product, store: Store) -> None:
     ]
     assert left == []
     assert not any(containers(key.session_id) for key in store.sessions())
-    assert made.gitlab.unexpected == []
-    assert made.model.unexpected == []
+    assert made.gitlab.unexpected_requests == []
+    assert made.model.unexpected_requests == []

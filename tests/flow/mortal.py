@@ -118,16 +118,16 @@ def parts(made: Deps, death: Death) -> Deps:
 
 
 def main(point: str, once: str, command: str, *options: str) -> None:
-    settings = wiring.start(None)
+    settings = wiring.load_settings(None)
     death = Death(point, Path(once))
 
     def make() -> Deps:
-        return parts(wiring.deps(settings), death)
+        return parts(wiring.build_deps(settings), death)
 
     if command == "serve":
-        serve.run(settings, make, "127.0.0.1", int(options[0]), 2)
+        serve.run_receiver(settings, make, "127.0.0.1", int(options[0]), 2)
     else:
-        worker.run(settings, make, 2)
+        worker.run_worker(settings, make, 2)
 
 
 if __name__ == "__main__":

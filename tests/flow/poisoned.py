@@ -30,13 +30,13 @@ class Forge:
 
 def main() -> None:
     """Work until SIGTERM."""
-    settings = wiring.start(None)
+    settings = wiring.load_settings(None)
 
     def make() -> Deps:
-        made = wiring.deps(settings)
+        made = wiring.build_deps(settings)
         return replace(made, forge=Forge(made.forge))
 
-    worker.run(settings, make, 2)
+    worker.run_worker(settings, make, 2)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class ModelSim(Protocol):
     requests: list[dict[str, Any]]
     raw: list[bytes]
     answers: list[dict[str, Any]]
-    unexpected: list[str]
+    unexpected_requests: list[str]
 
     def fail_next(self, status: int, *, times: int = 1) -> None:
         """Answer the next requests with this status."""
@@ -96,11 +96,11 @@ class Product:
 
     def pipeline_failed(self) -> httpx.Response:
         """GitLab's webhook for the failed pipeline."""
-        return self.gitlab.send(self.gitlab.pipeline_event(self.scene.pipeline))
+        return self.gitlab.deliver(self.gitlab.make_pipeline_event(self.scene.pipeline))
 
     def notes(self) -> list[Note]:
         """The bot's notes on the merge request, oldest first."""
-        return [note for note in self.scene.mr.notes() if note.author is self.scene.bot]
+        return [note for note in self.scene.mr.list_notes() if note.author is self.scene.bot]
 
     def objects(self, name: str) -> list[Path]:
         """The folder store's objects of this name, in the order of their turns."""
@@ -141,7 +141,7 @@ def product(
     Ends with a look at every quote in the bot's notes: each stands where it says (law 5).
     """
     with GitLabSim() as gitlab, simulator(script, key=key) as model:
-        scene = stage.build(gitlab, case.load())
+        scene = stage.build_stage(gitlab, case.load_case())
         made = Product(gitlab, model, scene, folder)
         made.env = _environment(made, broker)
         yield made

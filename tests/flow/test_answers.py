@@ -37,7 +37,7 @@ def test_a_model_whose_answers_were_cut_hears_of_it_and_its_whole_answer_is_the_
         assert done.returncode == 0, done.stderr
         (note,) = made.notes()
         assert "Two writers raced." in note.body
-        assert made.model.unexpected == []
+        assert made.model.unexpected_requests == []
         assert len(made.model.requests) == 3
     assert "was cut at its length limit" in notices[0]
     assert "in pieces" in notices[0]

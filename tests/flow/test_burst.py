@@ -86,7 +86,7 @@ class Crew:
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert running.quick_actions == []
 
 
@@ -104,7 +104,7 @@ class Burst:
         self.failing = [self._opened(f"red-{number}") for number in range(FAILING)]
         self.green = [self._opened(f"green-{number}") for number in range(GREEN)]
         self.door = TestClient(
-            http.build(SECRET, self.crew.put, (), lambda: 0.0, lambda: None),
+            http.build_app(SECRET, self.crew.put, (), lambda: 0.0, lambda: None),
             raise_server_exceptions=True,
         )
 
@@ -133,9 +133,9 @@ class Burst:
             pipeline = self.sim.run_pipeline(mr, status=status)
             self.sim.add_job(pipeline, "test", status=status)
             for state in ("created", "pending", "running"):
-                events += [self.sim.pipeline_event(pipeline, state) for _ in range(8)]
-            events += [self.sim.pipeline_event(pipeline) for _ in range(10)]
-            events += [self.sim.pipeline_event(pipeline)] * 5
+                events += [self.sim.make_pipeline_event(pipeline, state) for _ in range(8)]
+            events += [self.sim.make_pipeline_event(pipeline) for _ in range(10)]
+            events += [self.sim.make_pipeline_event(pipeline)] * 5
         return events
 
     def comments(self) -> list[Event]:
@@ -149,8 +149,8 @@ class Burst:
             said += [self._said(mr, "And you?", thread, stranger=True), self._said(mr, "LGTM")]
             said += self.own(mr)
             for note in said:
-                events += [self.sim.note_event(note) for _ in range(5)]
-                events += [self.sim.note_event(note, "update")] * 2
+                events += [self.sim.make_note_event(note) for _ in range(5)]
+                events += [self.sim.make_note_event(note, "update")] * 2
         return events
 
     def _said(
@@ -163,7 +163,7 @@ class Burst:
 
     def own(self, mr: MergeRequest) -> list[Note]:
         """The bot's notes."""
-        return [note for note in mr.notes() if note.author is self.at.scene.bot]
+        return [note for note in mr.list_notes() if note.author is self.at.scene.bot]
 
 
 def test_a_thousand_mixed_events_end_in_exactly_the_expected_notes(
@@ -184,6 +184,6 @@ def test_a_thousand_mixed_events_end_in_exactly_the_expected_notes(
         _, *answers = burst.own(mr)
         assert len(answers) == 4
         assert len({find_marker(note.body) for note in answers}) == 4
-        assert not any(note.awards for note in mr.notes())
+        assert not any(note.awards for note in mr.list_notes())
     assert len(burst.at.sessions()) == FAILING
     assert {burst.at.stored(key).turn for key in burst.at.sessions()} == {2}

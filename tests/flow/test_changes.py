@@ -54,9 +54,9 @@ def played(folder: Path, *steps: Answer) -> Iterator[Product]:
         done = made.run("analyze", f"{made.scene.mr.project.path}!{made.scene.mr.iid}")
         assert done.returncode == 0, done.stderr
         yield made
-        assert made.gitlab.unexpected == []
+        assert made.gitlab.unexpected_requests == []
         assert made.gitlab.quick_actions == []
-        assert made.model.unexpected == []
+        assert made.model.unexpected_requests == []
 
 
 def on_the_diff(made: Product) -> list[Note]:
@@ -192,7 +192,7 @@ def test_a_reply_names_the_lines_of_its_changes_and_puts_nothing_on_the_diff(
 
     steps = Scripted([finding(f"Use `touches` as below.\n\n{FIX}", QUOTE)], [reply])
     with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
-        made.gitlab.send(made.gitlab.pipeline_event(made.scene.pipeline))
+        made.gitlab.deliver(made.gitlab.make_pipeline_event(made.scene.pipeline))
         serve.until(lambda: made.objects("context.json"), "the first turn was not stored")
         first = next(note for note in made.notes() if note.type != "DiffNote")
         made.gitlab.comment(made.scene.mr, made.scene.author, "Other ways?", first.discussion_id)
@@ -223,7 +223,7 @@ def test_a_first_look_after_a_rules_note_is_repaired_and_its_change_is_on_the_di
     with product(tmp_path, steps, "memory://") as made, made.serve() as serve:
         pipeline = made.gitlab.run_pipeline(made.scene.mr)
         made.gitlab.add_job(pipeline, "build", status="failed", trace=PULL)
-        made.gitlab.send(made.gitlab.pipeline_event(pipeline))
+        made.gitlab.deliver(made.gitlab.make_pipeline_event(pipeline))
         serve.until(lambda: made.objects("context.json"), "the rule's note was not stored")
         assert made.model.requests == []
         (rules,) = made.notes()

@@ -35,7 +35,7 @@ def test_fix_makes_a_new_installation_right_and_the_doctor_says_so(told: Product
         assert f"made in northsound/ferrytimes, to {told.url[:20]}" in " ".join(
             first.stdout.split()
         ).replace("- ", "-")
-        (hook,) = told.gitlab.webhooks.of[told.scene.mr.project.id]
+        (hook,) = told.gitlab.webhooks.by_project[told.scene.mr.project.id]
         assert (hook.token, hook.url) == (SECRET, f"{told.url}/webhooks/gitlab")
         again = told.run("doctor", "--url", told.url, "--fix", "--json")
         assert again.returncode == 0, again.stdout
@@ -53,7 +53,7 @@ def test_fix_makes_a_new_installation_right_and_the_doctor_says_so(told: Product
     assert [line for line in shown.splitlines() if line != line.rstrip()] == []
     for secret in (KEY, SECRET, told.scene.read_token, told.scene.write_token):
         assert secret not in shown + again.stdout + first.stderr + again.stderr
-    assert told.gitlab.unexpected == []
+    assert told.gitlab.unexpected_requests == []
 
 
 def answers(told: Product) -> bool:

@@ -13,10 +13,10 @@ import pytest
 from tests.flow import quotes
 from tests.flow.product import Product, product
 from worker.core.conversation import context_json, prompts
-from worker.demo.gitlab import failing_merge_request
+from worker.demo.gitlab import make_failing_merge_request
 from worker.demo.gitlab.world import World
 from worker.demo.script import Answer, Asked, Call, Say, Script
-from worker.demo.story import failed_job
+from worker.demo.story import find_failed_job
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -51,7 +51,9 @@ class Model:
         self.asked.append(asked)
         if not asked.results:
             return Call([("gitlab_list_pipeline_jobs", {})])
-        return Say(self.answers[min(asked.turn, len(self.answers) - 1)](failed_job(asked)["id"]))
+        return Say(
+            self.answers[min(asked.turn, len(self.answers) - 1)](find_failed_job(asked)["id"])
+        )
 
 
 def finding(*evidence: str) -> Callable[[int], str]:
@@ -64,8 +66,8 @@ def finding(*evidence: str) -> Callable[[int], str]:
 def told(folder: Path, script: Script) -> Iterator[Product]:
     with product(folder, script, "memory://") as made:
         yield made
-        assert made.gitlab.unexpected == []
-        assert made.model.unexpected == []
+        assert made.gitlab.unexpected_requests == []
+        assert made.model.unexpected_requests == []
 
 
 def analysed(made: Product) -> str:
@@ -172,7 +174,7 @@ def test_without_evidence_the_note_says_what_is_missing_and_how_to_keep_it(tmp_p
         if not asked.results:
             return Call([("gitlab_list_pipeline_jobs", {})])
         if len(asked.results) == 1:
-            job = failed_job(asked)["id"]
+            job = find_failed_job(asked)["id"]
             return Call([("gitlab_get_artifact", {"job_id": job, "path": "out/report.txt"})])
         return Say(answer)
 
@@ -217,7 +219,7 @@ def test_quotes_in_a_reply_are_proven_or_struck_out(tmp_path: Path) -> None:
 )
 def test_the_look_at_all_posted_quotes_finds_false_ones(quote: str, holds: bool) -> None:
     world = World()
-    job = failing_merge_request(world).job
+    job = make_failing_merge_request(world).job
     body = "- " + quote.replace("J", str(job.id), 1).replace("URL", job.web_url)
     if holds:
         assert len(quotes.check(world, body)) == 1

@@ -33,7 +33,7 @@ def fail(told: Product, project: Project, number: int) -> MergeRequest:
     )
     pipeline = told.gitlab.run_pipeline(mr)
     told.gitlab.add_job(pipeline, "test", trace=b"it failed\n")
-    assert told.gitlab.send(told.gitlab.pipeline_event(pipeline)).status_code == 202
+    assert told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline)).status_code == 202
     return mr
 
 
@@ -45,7 +45,7 @@ def another_project(told: Product) -> Project:
 
 
 def explained(mrs: list[MergeRequest]) -> int:
-    return sum("could not" in note.body for mr in mrs for note in mr.notes())
+    return sum("could not" in note.body for mr in mrs for note in mr.list_notes())
 
 
 @pytest.mark.usefixtures("sandbox_image")
@@ -62,4 +62,4 @@ def test_two_hundred_failures_of_one_project_do_not_starve_anothers_one(
                 before = explained(storm)
                 worker.until(lambda: explained(storm) > before, "the storm was forgotten")
         assert before <= HANDFUL
-        assert told.gitlab.unexpected == []
+        assert told.gitlab.unexpected_requests == []

@@ -162,7 +162,7 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
         assert model.count == 1
         assert list(at.store.records.names("journal/")) == []
         assert list(at.store.records.names("workers/")) == []
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
 
 
 def _never(trigger: Trigger, seconds: float) -> None:

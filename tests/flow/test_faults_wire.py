@@ -40,7 +40,7 @@ TROUBLES: dict[str, dict[str, Any]] = {
 def troubled(gitlab: GitLabSim, kind: str) -> None:
     """GitLab is in trouble from now on, for a while."""
     stack = ExitStack()
-    stack.enter_context(gitlab.trouble(**TROUBLES[kind]))
+    stack.enter_context(gitlab.fail_all(**TROUBLES[kind]))
     threading.Timer(FOR_A_WHILE, stack.close).start()
 
 

@@ -33,7 +33,7 @@ class Corrected:
     a reply that looks at the files that are there, and comes to another verdict."""
 
     def __init__(self) -> None:
-        self.story = story.script()
+        self.story = story.make_script()
         self.asked: list[str] = []
         self.final = Say("")
 
@@ -58,10 +58,10 @@ class Corrected:
             self.asked.append(str(asked.body["messages"][-1]))
             command = f"ls /tmp/data; grep -nE '^E  +AssertionError' {story.LOG}"
             return Call([("sandbox_exec", {"command": command})])
-        found = asked.last("sandbox_exec").content
+        found = asked.get_last_result("sandbox_exec").content
         line = re.search(r"(\d+):(E  +AssertionError.*?)\\n", found)
         assert line is not None, found
-        job = story.failed_job(asked)["id"]
+        job = story.find_failed_job(asked)["id"]
         return Say(
             "You are right, it was the runner.\n\n## Verdict\ninfrastructure\n\n## Failed\n"
             "unit-tests\n\n## Cause\nThe clock of the runner is late.\n\n## Evidence\n"
@@ -80,9 +80,9 @@ def told(tmp_path: Path, script: Corrected) -> Iterator[Product]:
         job = next(job for job in made.scene.pipeline.jobs if job.name == "unit-tests")
         job.trace = (job.trace or b"") + f"pushed with {TOKEN}\n".encode()
         yield made
-        assert made.gitlab.unexpected == []
+        assert made.gitlab.unexpected_requests == []
         assert made.gitlab.quick_actions == []
-        assert made.model.unexpected == []
+        assert made.model.unexpected_requests == []
 
 
 def visible(note: Note) -> str:

@@ -102,7 +102,7 @@ class Model:
         return Say(self._numbered(asked, FINDING))
 
     def _numbered(self, asked: Asked, text: str) -> str:
-        found = json.loads(asked.last("sandbox_exec").content)["stdout"]
+        found = json.loads(asked.get_last_result("sandbox_exec").content)["stdout"]
         line = int(found.partition(":")[0])
         return text.replace("LINE", str(line)).replace("NEXT", str(line + 1))
 
@@ -124,7 +124,7 @@ def told(folder: Path) -> Iterator[tuple[Product, Model]]:
             fill(made, cluster, farm, files)
             yield made, model
             for each in (made.gitlab, made.model, cluster, farm, files):
-                assert each.unexpected == []
+                assert each.unexpected_requests == []
 
 
 def configure(made: Product, cluster: Cluster, farm: TestingFarm, files: TestingFarm) -> None:

@@ -24,7 +24,7 @@ class Watched:
     """The bundled story; with a fix in its end, and something to be done on the way."""
 
     def __init__(self) -> None:
-        self.story = story.script()
+        self.story = story.make_script()
         self.before_fetching: Callable[[], None] = lambda: None
 
     def __call__(self, asked: Asked) -> Answer:
@@ -46,9 +46,9 @@ def script() -> Watched:
 def told(tmp_path: Path, script: Watched) -> Iterator[Product]:
     with product(tmp_path, script, "memory://") as made:
         yield made
-        assert made.gitlab.unexpected == []
+        assert made.gitlab.unexpected_requests == []
         assert made.gitlab.quick_actions == []
-        assert made.model.unexpected == []
+        assert made.model.unexpected_requests == []
 
 
 def analyses(told: Product) -> list[Note]:
@@ -64,9 +64,9 @@ def ran_again(told: Product, status: str) -> Pipeline:
     """A new commit and its pipeline, with the same jobs if it failed; GitLab tells of it."""
     told.gitlab.push(told.scene.mr, {"CHANGELOG.md": status.encode()})
     pipeline = told.gitlab.run_pipeline(told.scene.mr, status=status)
-    for job in case.load().pipeline.jobs if status == "failed" else ():
+    for job in case.load_case().pipeline.jobs if status == "failed" else ():
         told.gitlab.add_job(pipeline, job.name, stage=job.stage, status=job.status, trace=job.trace)
-    told.gitlab.send(told.gitlab.pipeline_event(pipeline))
+    told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline))
     return pipeline
 
 
@@ -129,6 +129,6 @@ def test_a_thread_by_option_is_resolved_when_a_retry_passes(told: Product) -> No
         thread = told.scene.mr.discussions[note.discussion_id]
         assert (note.type, thread.resolved) == ("DiscussionNote", False)
         told.scene.pipeline.status = "success"
-        told.gitlab.send(told.gitlab.pipeline_event(told.scene.pipeline))
+        told.gitlab.deliver(told.gitlab.make_pipeline_event(told.scene.pipeline))
         serve.until(lambda: thread.resolved, "the thread was not resolved")
     assert headline(note).startswith("**Passed when run again: [pipeline ")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("sandbox_image")
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
-    with product(tmp_path, story.script(), "memory://") as made:
+    with product(tmp_path, story.make_script(), "memory://") as made:
         yield made
 
 
@@ -43,7 +43,7 @@ def test_a_failed_pipeline_gets_a_note_and_a_reply_an_answer(told: Product) -> N
 
         told.gitlab.comment(told.scene.mr, told.scene.author, story.QUESTION, note.discussion_id)
         serve.until(lambda: len(told.objects("context.json")) == 2, "the reply was not stored")
-        told.gitlab.settle()
+        told.gitlab.wait_for_deliveries()
 
     first, answer = told.notes()
     assert first.body == note.body
@@ -55,8 +55,8 @@ def test_a_failed_pipeline_gets_a_note_and_a_reply_an_answer(told: Product) -> N
 
     _assert_stored(told, marker.session_id)
     assert containers(marker.session_id) == []
-    assert told.gitlab.unexpected == []
-    assert told.model.unexpected == []
+    assert told.gitlab.unexpected_requests == []
+    assert told.model.unexpected_requests == []
     assert told.gitlab.quick_actions == []
     _assert_tokens_kept_apart(told)
     _assert_no_secret_is_written(told)
@@ -88,7 +88,7 @@ def _assert_tokens_kept_apart(told: Product) -> None:
 def _assert_no_secret_is_written(told: Product) -> None:
     secrets = [KEY, SECRET, told.scene.read_token, told.scene.write_token]
     written = [path.read_bytes() for path in told.folder.rglob("*") if path.is_file()]
-    written += [note.body.encode() for note in told.scene.mr.notes()]
+    written += [note.body.encode() for note in told.scene.mr.list_notes()]
     written += told.model.raw
     for secret in secrets:
         assert not any(secret.encode() in data for data in written)
@@ -105,8 +105,8 @@ def test_the_cache_is_read_from_the_second_request_on(told: Product) -> None:
 
 def test_the_same_webhook_twenty_times_gives_one_session_and_one_note(told: Product) -> None:
     with told.serve() as serve:
-        event = told.gitlab.pipeline_event(told.scene.pipeline)
-        answers = {told.gitlab.send(event).text for _ in range(20)}
+        event = told.gitlab.make_pipeline_event(told.scene.pipeline)
+        answers = {told.gitlab.deliver(event).text for _ in range(20)}
         assert len(answers) == 1
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
         serve.until(lambda: not told.unfinished(), "the trigger has not ended")
@@ -122,7 +122,7 @@ def test_the_same_webhook_twenty_times_gives_one_session_and_one_note(told: Prod
 def test_redis_a_worker_process_and_s3_do_the_same(
     tmp_path: Path, s3_server: S3Server, redis_url: str
 ) -> None:
-    with product(tmp_path, story.script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url) as told:
         name, bucket = s3_server.bucket(), s3_server.client
         told.env |= CREDENTIALS | {
             "SANDPIPER_STORE": f"s3://{name}/sp",
@@ -136,9 +136,9 @@ def test_redis_a_worker_process_and_s3_do_the_same(
             return [key for key in keys if key.endswith(suffix)]
 
         with told.process("worker", "--concurrency", "4") as worker, told.serve():
-            event = told.gitlab.pipeline_event(told.scene.pipeline)
+            event = told.gitlab.make_pipeline_event(told.scene.pipeline)
             for _ in range(20):
-                assert told.gitlab.send(event).status_code == 202
+                assert told.gitlab.deliver(event).status_code == 202
             worker.until(lambda: stored("/context.json"), "the analysis was not stored")
             (note,) = told.notes()
             assert "caused by this change" in note.body.lower()
@@ -165,7 +165,7 @@ def test_strangers_and_the_bot_itself_start_nothing(told: Product) -> None:
         human = told.gitlab.comment(told.scene.mr, told.scene.author, "a thread", thread=True)
         assert human is not None
         told.gitlab.comment(told.scene.mr, told.scene.author, "in it", human.discussion_id)
-        told.gitlab.settle()
+        told.gitlab.wait_for_deliveries()
         serve.until(
             lambda: "below the access level" in serve.log.read_text(), "the stranger was not seen"
         )
@@ -208,7 +208,7 @@ def test_hostile_words_of_the_model_are_harmless_and_false_quotes_are_dropped(
     tmp_path: Path,
 ) -> None:
     def conclude(asked: Asked) -> Say:
-        job = story.failed_job(asked)["id"]
+        job = story.find_failed_job(asked)["id"]
         return Say(
             "## Verdict\nflaky\n\n## Failed\nunit-tests\n\n## Cause\nAsk @all and ![x](https://evil.example/?q=1)\n"
             "/close\n\n## Evidence\n"

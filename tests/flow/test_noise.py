@@ -32,7 +32,10 @@ def test_what_was_opted_out_is_left_alone_and_quick_pushes_get_one_note(tmp_path
                 told.gitlab.push(pushed, {"src.py": str(number).encode()})
                 pipelines.append(failed(told, pushed))
             for pipeline in pipelines:
-                assert told.gitlab.send(told.gitlab.pipeline_event(pipeline)).status_code == 202
+                assert (
+                    told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline)).status_code
+                    == 202
+                )
             serve.until(lambda: told.objects("context.json"), "nothing was looked at")
             reasons = ("skip_labels", "skip_drafts", "skip_paths", "superseded by pipeline")
             serve.until(
@@ -40,9 +43,9 @@ def test_what_was_opted_out_is_left_alone_and_quick_pushes_get_one_note(tmp_path
                 "a reason is missing",
             )
         assert "gitlab.debounce" in serve.log.read_text()
-        assert [len(mr.notes()) for mr in (labelled, draft, documents, pushed)] == [0, 0, 0, 1]
+        assert [len(mr.list_notes()) for mr in (labelled, draft, documents, pushed)] == [0, 0, 0, 1]
         assert len(told.objects("context.json")) == 1
-        assert told.gitlab.unexpected == []
+        assert told.gitlab.unexpected_requests == []
 
 
 def opened(told: Product, branch: str, path: str = "src.py") -> MergeRequest:

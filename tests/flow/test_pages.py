@@ -25,12 +25,12 @@ TOKEN = "the-operators-token-0123"
 
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
-    with product(tmp_path, story.script(), "memory://") as made:
+    with product(tmp_path, story.make_script(), "memory://") as made:
         (tmp_path / "sandpiper.yaml").write_text(f"pages: {{url: '{PUBLIC}/'}}\n")
         made.env["SANDPIPER_OPERATOR_TOKEN"] = TOKEN
         yield made
-        assert made.gitlab.unexpected == []
-        assert made.model.unexpected == []
+        assert made.gitlab.unexpected_requests == []
+        assert made.model.unexpected_requests == []
 
 
 class _Text(HTMLParser):

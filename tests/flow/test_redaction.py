@@ -90,8 +90,8 @@ def told(tmp_path: Path) -> Iterator[Product]:
         (tmp_path / "sandpiper.yaml").write_text("pages: {url: 'https://sandpiper.example/p/'}\n")
         plant_tokens(made)
         yield made
-        assert made.gitlab.unexpected == []
-        assert made.model.unexpected == []
+        assert made.gitlab.unexpected_requests == []
+        assert made.model.unexpected_requests == []
 
 
 def plant_tokens(made: Product) -> None:
@@ -101,13 +101,20 @@ def plant_tokens(made: Product) -> None:
     sim.push(mr, files, "Deploy")
     mr.title, mr.description, mr.labels = f"Fix\t{NAMES[0]}", TEXT, NAMES
     mr.commits += [
-        Commit(mr.sha, f"use\t{token}", made.scene.author, sim.now(), TEXT) for token in NAMES
+        Commit(mr.sha, f"use\t{token}", made.scene.author, sim.advance_clock(), TEXT)
+        for token in NAMES
     ]
     mr.diffs.append(DiffFile(f"src/{NAMES[0]}.txt", "@@ -0,0 +1 @@\n+" + "\n+".join(NAMES)))
     sim.comment(mr, made.scene.author, TEXT)
     project = mr.source_project
     project.statuses[mr.sha] = [
-        Status(f"ci/{token}", "failed", sim.now(), f"see\n{token}\n", f"https://ci.example/{token}")
+        Status(
+            f"ci/{token}",
+            "failed",
+            sim.advance_clock(),
+            f"see\n{token}\n",
+            f"https://ci.example/{token}",
+        )
         for token in NAMES
     ]
     plant_jobs(made)

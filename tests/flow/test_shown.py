@@ -67,11 +67,11 @@ def failed(
     with product(folder, model, "memory://") as told:
         made = pipeline(told)
         with told.serve() as serve:
-            told.gitlab.send(told.gitlab.pipeline_event(made))
+            told.gitlab.deliver(told.gitlab.make_pipeline_event(made))
             serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
             yield told
-        assert told.gitlab.unexpected == []
-        assert told.model.unexpected == []
+        assert told.gitlab.unexpected_requests == []
+        assert told.model.unexpected_requests == []
 
 
 def tables(told: Product) -> Pipeline:
@@ -100,7 +100,7 @@ def test_a_reply_is_shown_a_file_where_the_failure_of_before_points(
 def answer_a_question(told: Product, pipeline: Pipeline) -> None:
     """Both turns of the product on the pipeline's failure."""
     with told.serve() as serve:
-        told.gitlab.send(told.gitlab.pipeline_event(pipeline))
+        told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline))
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
         (note,) = told.notes()
         told.gitlab.comment(told.scene.mr, told.scene.author, "Is it mine?", note.discussion_id)

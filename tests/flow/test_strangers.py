@@ -34,7 +34,7 @@ def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
     with product(tmp_path, Scripted([fooled]), "memory://") as made:
         yield made
-        assert made.gitlab.unexpected == []
+        assert made.gitlab.unexpected_requests == []
         assert made.gitlab.quick_actions == []
 
 
@@ -58,7 +58,7 @@ def from_fork(told: Product, author: User, branch: str) -> MergeRequest:
 
 def ask_by_token(told: Product, pipeline: Pipeline) -> None:
     """One of the pipeline's own jobs asks."""
-    headers = {"authorization": f"Bearer {told.gitlab.id_token(pipeline)}"}
+    headers = {"authorization": f"Bearer {told.gitlab.make_id_token(pipeline)}"}
     assert httpx.post(f"{told.url}/triggers/ci", headers=headers, timeout=10).status_code == 202
 
 
@@ -86,13 +86,13 @@ def test_a_strangers_own_project_starts_nothing(
     with told.serve() as serve:
         ask_by_token(told, pipeline)
         skipped(serve, "the bot is no member there", 1)
-        assert told.gitlab.send(told.gitlab.pipeline_event(pipeline)).status_code == 202
+        assert told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline)).status_code == 202
         if public:
             told.gitlab.comment(mr, stranger, "/sandpiper analyze")
             skipped(serve, "the bot is no member there", 2)
         serve.until(lambda: not told.unfinished(), "a trigger has not ended")
     assert told.model.requests == []
-    assert [note for note in mr.notes() if note.author is told.scene.bot] == []
+    assert [note for note in mr.list_notes() if note.author is told.scene.bot] == []
 
 
 @pytest.mark.attack("strangers")
@@ -100,7 +100,7 @@ def test_a_strangers_fork_waits_for_a_member(told: Product, stranger: User) -> N
     mr = from_fork(told, stranger, "free")
     pipeline = failed(told, mr)
     with told.serve() as serve:
-        assert told.gitlab.send(told.gitlab.pipeline_event(pipeline)).status_code == 202
+        assert told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline)).status_code == 202
         skipped(serve, "gitlab.fork_min_access", 1)
         told.gitlab.comment(mr, stranger, "/sandpiper analyze")
         skipped(serve, "below the access level", 1)

@@ -60,8 +60,8 @@ def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
     with product(tmp_path, Scripted([flaky], [answer]), "memory://") as made:
         yield made
-        assert made.gitlab.unexpected == []
-        assert made.model.unexpected == []
+        assert made.gitlab.unexpected_requests == []
+        assert made.model.unexpected_requests == []
         assert made.gitlab.quick_actions == []
 
 
@@ -69,9 +69,9 @@ def fail(told: Product, serve: Process, pipeline: Pipeline) -> str:
     """The note that the failed pipeline's webhook brings."""
     assert pipeline.mr is not None
     stored = len(told.objects("context.json"))
-    assert told.gitlab.send(told.gitlab.pipeline_event(pipeline)).status_code == 202
+    assert told.gitlab.deliver(told.gitlab.make_pipeline_event(pipeline)).status_code == 202
     serve.until(lambda: len(told.objects("context.json")) > stored, "nothing was stored")
-    notes = [note for note in pipeline.mr.notes() if note.author is told.scene.bot]
+    notes = [note for note in pipeline.mr.list_notes() if note.author is told.scene.bot]
     return notes[-1].body
 
 

@@ -84,8 +84,8 @@ def assert_told_once(made: Product, repeated: int = 0) -> None:
     assert len(notes) == len({note.merge_request.iid for note in notes}) == len(stored)
     assert all("The command ran 1 times." in note.body for note in notes)
     assert len(made.model.requests) == 3 * len(stored) + repeated
-    assert made.gitlab.unexpected == []
-    assert made.model.unexpected == []
+    assert made.gitlab.unexpected_requests == []
+    assert made.model.unexpected_requests == []
     assert not any(containers(path.parent.parent.name) for path in stored)
     left = {path.name for path in (made.folder / "store").rglob("*") if path.is_file()}
     assert not left & {"claim.json", "checkpoint.json"}
@@ -155,8 +155,8 @@ def test_a_frozen_worker_that_thaws_finds_its_run_ended_by_another_and_says_noth
         assert body(note) == said
         assert len(made.model.requests) == asked + 3
         assert not any(containers(path.parent.parent.name) for path in made.objects("context.json"))
-        assert made.gitlab.unexpected == []
-        assert made.model.unexpected == []
+        assert made.gitlab.unexpected_requests == []
+        assert made.model.unexpected_requests == []
 
 
 def body(note: Note) -> str:

@@ -62,17 +62,17 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def test_one_process_tells_of_a_run_its_votes_and_its_spans(tmp_path: Path) -> None:
-    with collector() as (url, came), product(tmp_path, story.script(), "memory://") as told:
+    with collector() as (url, came), product(tmp_path, story.make_script(), "memory://") as told:
         (tmp_path / "sandpiper.yaml").write_text("log: {format: json}\n")
         told.env["OTEL_EXPORTER_OTLP_ENDPOINT"] = url
         with told.serve() as serve:
             told.pipeline_failed()
             serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
             (note,) = told.notes()
-            told.gitlab.react(note, told.scene.author, "thumbsup")
-            told.gitlab.react(note, told.scene.bot, "eyes")
+            told.gitlab.add_reaction(note, told.scene.author, "thumbsup")
+            told.gitlab.add_reaction(note, told.scene.bot, "eyes")
             serve.until(lambda: told.objects("feedback.json"), "the vote was not kept")
-            told.gitlab.settle()
+            told.gitlab.wait_for_deliveries()
 
             def counted() -> bool:
                 ours = {"kind": "reaction", "outcome": "counted"}
@@ -127,7 +127,7 @@ def _assert_logged(log: Path) -> None:
 def test_a_worker_has_a_port_of_its_own_and_the_receiver_its_part(
     tmp_path: Path, redis_url: str
 ) -> None:
-    with product(tmp_path, story.script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url) as told:
         told.model.fail_next(529)
         port = free_port()
         with (

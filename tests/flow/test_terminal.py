@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("sandbox_image")
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
-    with product(tmp_path, story.script(), "memory://") as made:
+    with product(tmp_path, story.make_script(), "memory://") as made:
         yield made
 
 
@@ -60,7 +60,7 @@ def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None
     stored = json.loads(told.run("sessions", "show", result["session"], "--json").stdout)
     assert stored["messages"][0]["role"] == "user"
     assert containers(result["session"]) == []
-    assert told.gitlab.unexpected == []
+    assert told.gitlab.unexpected_requests == []
     # A dry run never stands in for a posted one.
     assert told.run("analyze", mr(told)).returncode == 0
     assert len(told.notes()) == 1

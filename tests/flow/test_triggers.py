@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("sandbox_image")
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
-    with product(tmp_path, story.script(), "memory://") as made:
+    with product(tmp_path, story.make_script(), "memory://") as made:
         yield made
-        assert made.gitlab.unexpected == []
+        assert made.gitlab.unexpected_requests == []
         assert made.gitlab.quick_actions == []
 
 
@@ -32,9 +32,9 @@ def ask_by_token(told: Product, token: str) -> httpx.Response:
 def test_a_ci_job_asks_while_its_pipeline_still_runs(told: Product) -> None:
     told.scene.pipeline.status = "running"
     with told.serve() as serve:
-        wrong = ask_by_token(told, told.gitlab.id_token(told.scene.pipeline, "another"))
+        wrong = ask_by_token(told, told.gitlab.make_id_token(told.scene.pipeline, "another"))
         assert wrong.status_code == 401
-        answer = ask_by_token(told, told.gitlab.id_token(told.scene.pipeline))
+        answer = ask_by_token(told, told.gitlab.make_id_token(told.scene.pipeline))
         assert answer.status_code == 202
         serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
         serve.until(lambda: not told.unfinished(), "the trigger has not ended")
@@ -126,7 +126,7 @@ def test_a_sweep_makes_a_lost_webhook_good_and_may_come_again(told: Product) -> 
 
 
 def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: str) -> None:
-    with product(tmp_path, story.script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url) as told:
         done = told.run("sweep", "--hours", "1000000")
         assert done.returncode == 0, done.stderr
         assert "begun" in done.stdout
@@ -139,7 +139,7 @@ def test_a_sweep_hands_on_to_the_workers_of_a_broker(tmp_path: Path, redis_url: 
 def test_a_sweep_may_leave_sandboxes_to_the_workers_own_engines(
     tmp_path: Path, redis_url: str
 ) -> None:
-    with product(tmp_path, story.script(), redis_url) as told:
+    with product(tmp_path, story.make_script(), redis_url) as told:
         told.env["DOCKER_HOST"] = "tcp://127.0.0.1:1"
         assert told.run("sweep").returncode == 1
         done = told.run("sweep", "--hours", "1000000", "--keep-sandboxes")

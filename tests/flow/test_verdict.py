@@ -14,14 +14,14 @@ pytestmark = pytest.mark.usefixtures("sandbox_image")
 
 def _note(folder: Path, prepare: Callable[[Product], None]) -> tuple[str, str]:
     """The note on the bundled case's merge request in a prepared world, and the first request."""
-    with product(folder, story.script(), "memory://") as told:
+    with product(folder, story.make_script(), "memory://") as told:
         prepare(told)
         with told.serve() as serve:
             told.pipeline_failed()
             serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
         (note,) = told.notes()
-        assert told.gitlab.unexpected == []
-        assert told.model.unexpected == []
+        assert told.gitlab.unexpected_requests == []
+        assert told.model.unexpected_requests == []
         return note.body, told.model.raw[0].decode()
 
 

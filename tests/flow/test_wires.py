@@ -41,7 +41,7 @@ WIRES = [
 
 def told_over(wire: Wire, folder: Path) -> AbstractContextManager[Product]:
     key = "" if wire.vertex else KEY  # Google's tokens are made while the test runs
-    return product(folder, story.script(), "memory://", wire.simulator, key)
+    return product(folder, story.make_script(), "memory://", wire.simulator, key)
 
 
 def point(told: Product, wire: Wire, tokens: TokenServer) -> None:
@@ -79,21 +79,21 @@ def test_the_story_is_the_same_over_every_wire(wire: Wire, tmp_path: Path) -> No
             )
             serve.until(lambda: len(told.objects("context.json")) == 2, "no second turn")
         assert "1581 passed and 2 failed" in told.notes()[1].body
-        assert told.model.unexpected == []
-        assert told.gitlab.unexpected == []
+        assert told.model.unexpected_requests == []
+        assert told.gitlab.unexpected_requests == []
 
 
 def test_a_session_begun_under_one_provider_is_asked_further_under_another(
     tmp_path: Path,
 ) -> None:
-    with product(tmp_path, story.script(), "memory://") as told:
+    with product(tmp_path, story.make_script(), "memory://") as told:
         begun = told.run("analyze", "northsound/ferrytimes!1", "--dry-run")
         assert begun.returncode == 0, begun.stderr
         session = told.objects("context.json")[0].parent.parent.name
-        with GeminiSim(story.script(), key=KEY) as gemini:
+        with GeminiSim(story.make_script(), key=KEY) as gemini:
             told.env |= {"GEMINI_BASE_URL": gemini.url, "GEMINI_API_KEY": KEY}
             asked = told.run("reply", session, story.QUESTION, "--model", "gemini/gemini-4-argon")
             assert asked.returncode == 0, asked.stderr
             assert "[Window(start=1380, end=1500)]" in asked.stdout
             assert "`gemini-4-argon`" in asked.stdout
-            assert gemini.unexpected == []
+            assert gemini.unexpected_requests == []

@@ -26,7 +26,7 @@ DAY = 86_400.0
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as sim:
         yield Job(sim, tmp_path)
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
 
 
 def budget(at: Job, cap: float, total: float = 0.0) -> Budget:

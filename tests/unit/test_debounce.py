@@ -22,7 +22,7 @@ REST = 30.0
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     with pytest.raises(results.Early) as early:
         at.failed(debounce=REST)
     assert early.value.seconds == pytest.approx(25)
-    assert at.scene.mr.notes() == []
+    assert at.scene.mr.list_notes() == []
     at.clock.sleep(early.value.seconds)
     assert isinstance(at.failed(debounce=REST), Finished)
 

@@ -94,7 +94,7 @@ def test_every_setting_is_one_there_is(document: str) -> None:
         key = code.partition(":")[0]
         file = key.rpartition(".")[2] in ("py", "md", "yaml", "json", "gz")
         if key.startswith(sections) and _KEY.fullmatch(key) and not file:
-            assert key in reference.every_key() or _of_the_chart(document, key), key
+            assert key in reference.list_keys() or _of_the_chart(document, key), key
 
 
 def _of_the_chart(document: str, key: str) -> bool:

@@ -20,7 +20,7 @@ from worker.turns.results import Skipped
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def votes(at: Job) -> tuple[int, int]:
 def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
     before = at.store.read_context(at.key(), 0)
-    up = sim.react(note, at.scene.developer, "thumbsup")
+    up = sim.add_reaction(note, at.scene.developer, "thumbsup")
     assert isinstance(reacted(at, note), Counted)
     assert votes(at) == (1, 0)
-    sim.react(note, sim.add_user("another"), "thumbsdown_tone2")
+    sim.add_reaction(note, sim.add_user("another"), "thumbsdown_tone2")
     reacted(at, note)
     assert votes(at) == (1, 1)
-    sim.take_back(note, at.scene.developer, up)
+    sim.remove_reaction(note, at.scene.developer, up)
     reacted(at, note)
     assert votes(at) == (0, 1)
     assert at.events == [Voted(("up",), ()), Voted(("down",), ()), Voted((), ("up",))]
@@ -61,14 +61,14 @@ def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitL
 def test_one_person_has_one_vote_the_newest(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
     for emoji in ("thumbsup", "thumbsup_tone1", "thumbsdown", "tada"):
-        sim.react(note, at.scene.developer, emoji)
+        sim.add_reaction(note, at.scene.developer, emoji)
     reacted(at, note)
     assert votes(at) == (0, 1)
 
 
 def test_the_same_event_again_changes_nothing(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
-    sim.react(note, at.scene.developer, "thumbsup")
+    sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
     stored = at.store.feedback(at.key(), 0)
     at.clock.time += 60
@@ -80,14 +80,14 @@ def test_the_same_event_again_changes_nothing(at: Job, sim: GitLabSim) -> None:
 def test_the_bot_does_not_vote(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
     for emoji in ("eyes", "thumbsup"):
-        sim.react(note, at.scene.bot, emoji)
+        sim.add_reaction(note, at.scene.bot, emoji)
     reacted(at, note)
     assert at.store.feedback(at.key(), 0) is None
 
 
 def test_nobody_is_named_in_what_is_stored(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
-    sim.react(note, at.scene.developer, "thumbsup")
+    sim.add_reaction(note, at.scene.developer, "thumbsup")
     reacted(at, note)
     feedback = aftermath.load_feedback(at.store.feedback(at.key(), 0))
     assert at.scene.developer.username not in str(feedback)
@@ -98,7 +98,7 @@ def test_nobody_is_named_in_what_is_stored(at: Job, sim: GitLabSim) -> None:
 def test_a_marker_in_somebody_elses_note_is_not_believed(at: Job, sim: GitLabSim) -> None:
     (ours,) = at.own()
     forged = at.comment(ours.body)
-    sim.react(forged, at.scene.developer, "thumbsup")
+    sim.add_reaction(forged, at.scene.developer, "thumbsup")
     assert isinstance(reacted(at, forged), Skipped)
     assert at.store.feedback(at.key(), 0) is None
 
@@ -113,7 +113,7 @@ def test_a_note_that_is_gone_is_skipped(at: Job, sim: GitLabSim) -> None:
 
 def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: GitLabSim) -> None:
     (note,) = at.own()
-    sim.react(note, at.scene.developer, "thumbsup")
+    sim.add_reaction(note, at.scene.developer, "thumbsup")
     store = at.store
     raced: list[int] = []
     change = store.change_feedback
@@ -126,7 +126,7 @@ def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: Gi
             def late(stored: bytes | None) -> bytes | None:
                 content = made(stored)  # type: ignore[operator]
                 if not raced:
-                    raced.append(sim.react(note, sim.add_user("late"), "thumbsdown"))
+                    raced.append(sim.add_reaction(note, sim.add_user("late"), "thumbsdown"))
                     reacted(at, note, 2)
                 return content  # type: ignore[no-any-return]
 

@@ -35,7 +35,7 @@ def found(verdict: str, cause: str, quote: str = "it ran twice", lead: str = "")
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert running.quick_actions == []
 
 

@@ -26,7 +26,7 @@ DOWN = ModelError("the model is down")
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as running:
         yield Job(running, tmp_path)
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 class Engine:

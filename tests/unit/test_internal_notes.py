@@ -22,7 +22,7 @@ pytestmark = pytest.mark.attack("binding")
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture

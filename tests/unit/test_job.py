@@ -19,7 +19,7 @@ from worker.turns.session import CHECK_SECONDS
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture

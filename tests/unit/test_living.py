@@ -26,7 +26,7 @@ THREAD = NoteOptions(thread=True)
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert running.quick_actions == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from worker import log
 from worker.core.text.redact import Redactor
 from worker.settings import Settings, load
-from worker.tools.parallel import in_order
+from worker.tools.parallel import run_in_parallel
 
 SECRETS = {
     "GITLAB_READ_TOKEN": "read-token-0123456789",
@@ -35,7 +35,7 @@ class Lines:
         self.stream = io.StringIO()
 
     def use(self, form: Literal["text", "json"], settings: Settings, **options: Any) -> None:
-        log.configure(Redactor(settings.secrets()).text, form=form, **options)
+        log.configure(Redactor(settings.list_secrets()).text, form=form, **options)
         (handler,) = logging.getLogger().handlers
         assert isinstance(handler, logging.StreamHandler)
         handler.setStream(self.stream)
@@ -89,7 +89,7 @@ def test_no_known_secret_is_written(
     lines: Lines, settings: Settings, form: Literal["text", "json"]
 ) -> None:
     lines.use(form, settings)
-    assert set(settings.secrets()) == set(SECRETS.values())
+    assert set(settings.list_secrets()) == set(SECRETS.values())
     for secret in SECRETS.values():
         told("%s", f"it is {secret}!")
         with log.bound(session=secret):
@@ -156,5 +156,5 @@ def test_tools_that_run_side_by_side_are_about_the_same_session(
 ) -> None:
     lines.use("json", settings)
     with log.bound(session="0123"):
-        list(in_order([partial(told, "one"), partial(told, "two")]))
+        list(run_in_parallel([partial(told, "one"), partial(told, "two")]))
     assert [each["session"] for each in lines.objects()] == ["0123", "0123"]

@@ -25,7 +25,7 @@ def told(tmp_path: Path) -> Iterator[Job]:
         at.answers(FINDING, *[says("Because of the race.")] * 4)
         assert isinstance(at.failed(), Finished)
         yield at
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
 
 
 def opening(told: Job) -> str:

@@ -66,10 +66,10 @@ def test_the_newest_living_entry_is_read_by_the_next_request(seed: int, runs: bo
         if OFF in request.raw:
             continue
         if request.at - written_at < LIFETIME:
-            assert billed.read >= entry
-        entry, written_at = billed.read + billed.written, request.at
+            assert billed.read_tokens >= entry
+        entry, written_at = billed.read_tokens + billed.written_tokens, request.at
         # All that will be sent again is written; what is not is a notice.
-        assert billed.uncached < 100
+        assert billed.uncached_tokens < 100
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -110,7 +110,7 @@ def test_the_least_is_out_of_reach_by_the_write_of_the_last_tail_only() -> None:
     last = bill(measured.sent, runs=True)[-1]
     billed = sum(map(prompt_cache.price, bill(measured.sent, runs=True)))
 
-    assert billed - measured.least == pytest.approx(0.25 * last.written)
+    assert billed - measured.least == pytest.approx(0.25 * last.written_tokens)
 
 
 def test_a_resumed_run_reads_the_whole_saved_prefix_at_its_first_request() -> None:
@@ -120,7 +120,7 @@ def test_a_resumed_run_reads_the_whole_saved_prefix_at_its_first_request() -> No
     made.run()
     for runs in (True, False):
         *_, last, resumed = bill(made.sent[:7], runs=runs)
-        assert resumed.read == last.total
+        assert resumed.read_tokens == last.total
 
 
 def test_a_reply_after_the_lifetime_pays_once_and_marks_no_dead_entry() -> None:
@@ -131,7 +131,7 @@ def test_a_reply_after_the_lifetime_pays_once_and_marks_no_dead_entry() -> None:
 
     assert made.sent[3].raw.count(MARK) == 3
     assert made.sent[4].raw.count(MARK) == 2
-    assert bill(made.sent, runs=True)[4].read == 0
+    assert bill(made.sent, runs=True)[4].read_tokens == 0
 
 
 def test_the_sessions_of_a_workflow_read_each_other_s_tools_and_system_prompt() -> None:
@@ -140,4 +140,4 @@ def test_the_sessions_of_a_workflow_read_each_other_s_tools_and_system_prompt() 
     second.run()
     opening = bill([*first.sent, *second.sent], runs=True)[2]
 
-    assert opening.read > 0.9 * opening.total
+    assert opening.read_tokens > 0.9 * opening.total

@@ -32,7 +32,7 @@ def test_kinds_and_counts_are_logged_once_noted_and_stored(
     assert isinstance(ended, Finished)
     told = "2 GitLab tokens, 1 private key"
     assert sum(told in record.message for record in caplog.records) == 1
-    (note,) = at.scene.mr.notes()
+    (note,) = at.scene.mr.list_notes()
     assert f" · {told} masked in {LOG} · " in note.body
     assert at.stored(ended.key).redacted == (("gitlab-token", 2, LOG), ("private-key", 1, LOG))
 
@@ -43,7 +43,7 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
     at.answers(FINDING)
     kit = EchoKit(redacted={("private-key", "file deploy.sh"): 1, ("gitlab-token", LOG): 2})
     at.failed(kit=lambda subject, workflow: kit)
-    visible, _, folded = at.scene.mr.notes()[0].body.partition("<details>")
+    visible, _, folded = at.scene.mr.list_notes()[0].body.partition("<details>")
     folded, _, small = folded.partition("<sub>")
     assert " · 3 values masked · " in small
     assert "- 1 private key masked in file `deploy.sh`\n" in folded.replace(
@@ -56,7 +56,7 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
 def test_where_nothing_was_redacted_nothing_is_said(at: Job) -> None:
     at.answers(FINDING)
     at.failed()
-    (note,) = at.scene.mr.notes()
+    (note,) = at.scene.mr.list_notes()
     assert "masked" not in note.body
 
 

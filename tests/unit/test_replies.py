@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert running.quick_actions == []
 
 

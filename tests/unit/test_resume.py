@@ -61,7 +61,7 @@ class Engine:
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as running:
         yield Job(running, tmp_path)
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @dataclass

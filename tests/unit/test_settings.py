@@ -48,7 +48,7 @@ workflows: ./workflows
     )
     assert loaded.gitlab.url == "https://gitlab.example.com"
     assert loaded.gitlab.projects == ("group/*",)
-    assert loaded.models.provider("anthropic-vertex").project == "my-project"
+    assert loaded.models.get_provider("anthropic-vertex").project == "my-project"
 
 
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     assert loaded.gitlab.url == "http://127.0.0.1:1"
     assert (loaded.broker, loaded.store) == ("redis://x", "file:///elsewhere")
     assert loaded.models.default == "anthropic/other"
-    assert loaded.models.provider("anthropic").base_url == "http://127.0.0.1:2"
+    assert loaded.models.get_provider("anthropic").base_url == "http://127.0.0.1:2"
     assert loaded.s3_endpoint == "http://127.0.0.1:3"
 
 
@@ -86,14 +86,14 @@ models:
     gemini-vertex: {project: file-project}
 """
     models = load(write(tmp_path, text), env).models
-    assert models.provider("gemini").base_url == "http://127.0.0.1:4"
-    assert models.provider("gemini").key == "gemini-key"
-    assert models.provider("openai").base_url == "http://127.0.0.1:5"
-    assert models.provider("openai-compatible").base_url == "http://llm:8000/v1"
-    assert models.provider("openai-compatible").key == "openai-key"
-    assert models.provider("gemini-vertex").project == "file-project"
-    assert models.provider("gemini-vertex").location == "eu"
-    assert models.provider("anthropic-vertex").project == "env-project"
+    assert models.get_provider("gemini").base_url == "http://127.0.0.1:4"
+    assert models.get_provider("gemini").key == "gemini-key"
+    assert models.get_provider("openai").base_url == "http://127.0.0.1:5"
+    assert models.get_provider("openai-compatible").base_url == "http://llm:8000/v1"
+    assert models.get_provider("openai-compatible").key == "openai-key"
+    assert models.get_provider("gemini-vertex").project == "file-project"
+    assert models.get_provider("gemini-vertex").location == "eu"
+    assert models.get_provider("anthropic-vertex").project == "env-project"
 
 
 def test_a_model_of_ones_own_can_be_described(tmp_path: Path) -> None:
@@ -124,16 +124,16 @@ def test_a_secret_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-ant-secret\n", encoding="utf-8")
     env = {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "key")}
     loaded = load(write(tmp_path, ""), env)
-    assert loaded.models.provider("anthropic").key == "sk-ant-secret"
-    assert loaded.secrets() == ("sk-ant-secret",)
+    assert loaded.models.get_provider("anthropic").key == "sk-ant-secret"
+    assert loaded.list_secrets() == ("sk-ant-secret",)
     with pytest.raises(ConfigError, match=r"ANTHROPIC_API_KEY_FILE: .*cannot be read"):
         load(write(tmp_path, ""), {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "none")})
 
 
 def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, "broker: redis://:hush%2Fhush@redis:6379/0"), {})
-    assert loaded.secrets() == ("hush%2Fhush", "hush/hush")
-    assert load(write(tmp_path, "broker: redis://redis:6379/0"), {}).secrets() == ()
+    assert loaded.list_secrets() == ("hush%2Fhush", "hush/hush")
+    assert load(write(tmp_path, "broker: redis://redis:6379/0"), {}).list_secrets() == ()
 
 
 def test_settings_never_show_a_secret(tmp_path: Path) -> None:

@@ -12,18 +12,18 @@ from worker.settings import Settings, load, reference
 from worker.settings.base import Part
 from worker.settings.environment import DEFAULTS, OVERRIDES, SECRETS, Place
 
-ROWS = tuple(reference.rows())
+ROWS = tuple(reference.list_rows())
 PAGE = "worker/settings/README.md"
 
 
 def test_the_reference_is_up_to_date() -> None:
-    current = Path(PAGE).read_text("utf-8") == reference.markdown()
+    current = Path(PAGE).read_text("utf-8") == reference.format_reference()
     assert current, "run python -m worker.settings.reference"
 
 
 def test_every_field_says_what_it_does() -> None:
     assert [row.key for row in ROWS if not row.text.endswith(".")] == []
-    assert all(text[0].isupper() for _, text in reference.secrets())
+    assert all(text[0].isupper() for _, text in reference.list_secrets())
 
 
 def test_the_printed_file_is_one_that_sandpiper_takes_and_changes_nothing(tmp_path: Path) -> None:
@@ -34,16 +34,16 @@ def test_the_printed_file_is_one_that_sandpiper_takes_and_changes_nothing(tmp_pa
 
 
 def test_every_field_is_in_the_printed_file() -> None:
-    tree = yaml.safe_load(reference.example())
+    tree = yaml.safe_load(reference.format_example())
     missing = [row.key for row in ROWS if not _inside_entry(row.place) and not _in(tree, row.place)]
     assert missing == []
     for name in ("models.providers.NAME.base_url", "models.catalogue.NAME.tiers[].above"):
-        assert name in reference.every_key()
-        assert f"# {name.rpartition('.')[2]}:" in " ".join(reference.example().split())
+        assert name in reference.list_keys()
+        assert f"# {name.rpartition('.')[2]}:" in " ".join(reference.format_example().split())
 
 
 def test_a_printed_entry_is_one_that_sandpiper_takes(tmp_path: Path) -> None:
-    entry = reference.example().split("  providers: {}\n")[1].split("  # What is")[0]
+    entry = reference.format_example().split("  providers: {}\n")[1].split("  # What is")[0]
     lines = [line.removeprefix("# ") for line in entry.splitlines()]
     file = tmp_path / "sandpiper.yaml"
     file.write_text("models:\n  providers:\n" + "\n".join(lines), encoding="utf-8")
@@ -52,13 +52,13 @@ def test_a_printed_entry_is_one_that_sandpiper_takes(tmp_path: Path) -> None:
 
 def test_the_reference_is_printed_too() -> None:
     done = CliRunner().invoke(cli, ["settings", "--markdown"])
-    assert done.output == reference.markdown()
+    assert done.output == reference.format_reference()
 
 
 def test_every_secret_has_a_variable_and_is_redacted() -> None:
     variables = {names[0] for names in SECRETS.values()}
     loaded = load(None, {name: f"the-secret-of-{name}" for name in variables})
-    assert set(loaded.secrets()) == {f"the-secret-of-{name}" for name in variables}
+    assert set(loaded.list_secrets()) == {f"the-secret-of-{name}" for name in variables}
     fixed = {place for place in SECRETS if place[0] != "models"}
     assert set(_secret_places(Settings)) == fixed
 
@@ -66,7 +66,7 @@ def test_every_secret_has_a_variable_and_is_redacted() -> None:
 @pytest.mark.parametrize("place", {*OVERRIDES.values(), *DEFAULTS})
 def test_every_variable_is_of_a_field(place: Place) -> None:
     place = (*place[:2], "NAME", *place[3:]) if place[:2] == ("models", "providers") else place
-    assert ".".join(place) in reference.every_key() or place == ("s3_endpoint",)
+    assert ".".join(place) in reference.list_keys() or place == ("s3_endpoint",)
 
 
 def _in(tree: object, place: Place) -> bool:

@@ -31,7 +31,7 @@ CHANGE = Finding(verdict=Verdict.CHANGE, cause="It returns 4.", to_do=FIX)
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert running.quick_actions == []
 
 

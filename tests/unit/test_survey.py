@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
@@ -315,8 +315,8 @@ def test_an_unknown_cause_is_a_sighting_and_no_finding(at: At) -> None:
 
 def test_a_store_that_fails_costs_only_what_is_known(at: At) -> None:
     flaked(at, "a")
-    (key,) = at.store.known.keys(at.scene.project.id)
-    at.store.known.change(at.scene.project.id, key, lambda old: b"{")
+    (key,) = at.store.known_failures.keys(at.scene.project.id)
+    at.store.known_failures.change(at.scene.project.id, key, lambda old: b"{")
     flaked(at, "b")
     (entry,) = at.entries()
     assert entry.count == 1

@@ -27,7 +27,7 @@ LOOK = ToolCall("c1", "sandbox_exec", '{"command": "grep -n ERROR log"}')
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ class Simulator(Protocol):
     requests: list[dict[str, Any]]
     raw: list[bytes]
     answers: list[dict[str, Any]]
-    unexpected: list[str]
+    unexpected_requests: list[str]
 
     @property
     def url(self) -> str: ...

@@ -36,14 +36,14 @@ def test_a_session_whose_thinking_was_refused_once_goes_on_without_it() -> None:
             return drive(replace(start, spent=Spent(clock.now()), outcome=None), Limits(), parts)
 
         first = run(context(tools=(LOOK,)))
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
         # As of another account: what was signed is bound to another prefix.
         moved = (User("another event"), *first.messages[1:], User("And now?"))
         again = run(replace(first, messages=moved, turn_start=len(moved) - 1))
 
     assert again.outcome
     assert (again.outcome.status, again.outcome.text) == (Status.DONE, "It is b.")
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
     assert len(sim.requests) == 4 + 1 + 4
     wires = [bool(each.wire) for each in again.messages if isinstance(each, Assistant)]
     assert wires == [False] * 4 + [True] * 4

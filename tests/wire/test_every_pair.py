@@ -101,7 +101,7 @@ class Run:
 
     last: Message
     first_body: bytes
-    unexpected: list[str]
+    unexpected_requests: list[str]
     asked: Asked
 
 
@@ -125,7 +125,7 @@ class House:
         with closing(WIRES[wire].model(sim)) as model:
             session = Session(model, [User(f"event of {wire}")])
             session.run()
-            assert sim.unexpected == []
+            assert sim.unexpected_requests == []
             odd = context(*session.messages, User("Why?"), *oddities())
             return context_json.dump(close_calls(replace(odd, model=model.name), "the worker died"))
 
@@ -133,11 +133,13 @@ class House:
         """The session of `first` taken up under `second` with a reply, and run to its answer."""
         stored = context_json.load(self.saved(first)).messages
         sim = self._sim(second)
-        sent, refused = len(sim.raw), len(sim.unexpected)
+        sent, refused = len(sim.raw), len(sim.unexpected_requests)
         with closing(WIRES[second].model(sim)) as model:
             session = Session(model, [*stored, User(REPLY)])
             session.run()
-        return Run(session.messages[-1], sim.raw[sent], sim.unexpected[refused:], self._seen[-1])
+        return Run(
+            session.messages[-1], sim.raw[sent], sim.unexpected_requests[refused:], self._seen[-1]
+        )
 
     def _sim(self, wire: str) -> Simulator:
         if wire not in self._sims:
@@ -196,7 +198,7 @@ def test_a_session_of_the_first_wire_goes_on_under_the_second(
     before = context_json.load(house.saved(first))
     run = house.resumed(first, second)
 
-    assert run.unexpected == []
+    assert run.unexpected_requests == []
     assert (run.asked.first, run.asked.human) == (f"event of {first}", REPLY)
     assert told(run.asked.results) == told(list(results(before.messages)))
     assert isinstance(run.last, Assistant)

@@ -53,4 +53,4 @@ def test_the_body_is_compact_utf8_json_without_duplicate_keys(codec: str, case: 
 
 @pytest.mark.parametrize("case", list(conversations("")))
 def test_the_strict_simulator_takes_every_anthropic_body(case: str) -> None:
-    checks.check_body(checks.parse(body("anthropic", case)))
+    checks.check_body(checks.parse_body(body("anthropic", case)))

@@ -124,7 +124,7 @@ def test_the_anthropic_client_reads_its_simulator(step: Step) -> None:
     with AnthropicSim(Scripted([step]), key=KEY) as sim:
         with Anthropic(api_key=KEY, base_url=sim.url, max_retries=0) as client:
             answer = client.messages.create(**body_of("anthropic"))
-        assert (sim.unexpected, len(sim.answers)) == ([], 1)
+        assert (sim.unexpected_requests, len(sim.answers)) == ([], 1)
         whole = Message.model_validate(sim.answers[0])
 
     assert answer == whole
@@ -140,7 +140,7 @@ def test_the_openai_client_reads_the_chat_simulator(step: Step, codec: str) -> N
     with ChatSim(Scripted([step]), own=codec == "openai-chat", key=KEY) as sim:
         with OpenAI(api_key=KEY, base_url=sim.url, max_retries=0) as client:
             answer = client.chat.completions.create(**body_of(codec))
-        assert (sim.unexpected, len(sim.answers)) == ([], 1)
+        assert (sim.unexpected_requests, len(sim.answers)) == ([], 1)
         whole = ChatCompletion.model_validate(sim.answers[0])
 
     assert answer == whole
@@ -155,7 +155,7 @@ def test_the_openai_client_reads_the_responses_simulator(step: Step) -> None:
     with ResponsesSim(Scripted([step]), key=KEY) as sim:
         with OpenAI(api_key=KEY, base_url=sim.url, max_retries=0) as client:
             answer = client.responses.create(**body_of("openai"))
-        assert (sim.unexpected, len(sim.answers)) == ([], 1)
+        assert (sim.unexpected_requests, len(sim.answers)) == ([], 1)
         whole = Response.model_validate(sim.answers[0])
 
     assert answer == whole

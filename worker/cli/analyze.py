@@ -37,16 +37,16 @@ def command(
     as_json: bool,
 ) -> None:
     """Analyse MR: a URL, or group/project!iid."""
-    settings = wiring.start(config, model=model, quiet=True)
+    settings = wiring.load_settings(config, model=model, quiet=True)
     wiring.require_worker(settings)
     project, iid = parse_mr(mr, settings.gitlab.url)
-    deps = wiring.dry(settings) if dry_run else wiring.deps(settings)
+    deps = wiring.build_dry_deps(settings) if dry_run else wiring.build_deps(settings)
     subject = deps.desk.find(project, iid, pipeline)
     if isinstance(subject, str):
         raise SandpiperError(subject)
-    watch = live.watcher(Console(stderr=True))
+    watch = live.make_watcher(Console(stderr=True))
     ended = analyse(subject, deps.playbook.get(workflow), deps, watch)
-    show(ended, as_json=as_json)
+    print_ended(ended, as_json=as_json)
 
 
 def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
@@ -61,7 +61,7 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
     raise ConfigError(f"MR: {text!r} is not a merge request's URL")
 
 
-def show(ended: Ended, *, as_json: bool) -> None:
+def print_ended(ended: Ended, *, as_json: bool) -> None:
     """Print how a turn ended and leave with its exit status."""
     if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)

@@ -43,21 +43,23 @@ def command(config: str | None, model: str | None) -> None:
     console = Console(highlight=False)
     with ExitStack() as stack:
         gitlab = stack.enter_context(GitLabSim())
-        scene = stage.build(gitlab, case.load())
-        chosen = _settings(gitlab, scene, stack, config, model)
-        wiring.use(chosen, quiet=True)
+        scene = stage.build_stage(gitlab, case.load_case())
+        chosen = _make_settings(gitlab, scene, stack, config, model)
+        wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
         ended: Ended = queue.Queue()
-        url = stack.enter_context(_served(chosen, _telling(console, ended)))
+        url = stack.enter_context(_serve(chosen, _make_watcher(console, ended)))
         gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
         _introduce(console, scene, model)
-        statuses = _tell(console, gitlab, scene, ended)
-    if gitlab.unexpected:
-        raise SandpiperError(f"GitLab was asked what it does not know: {gitlab.unexpected[0]}")
-    raise SystemExit(_exit_status(statuses))
+        statuses = _tell_story(console, gitlab, scene, ended)
+    if gitlab.unexpected_requests:
+        raise SandpiperError(
+            f"GitLab was asked what it does not know: {gitlab.unexpected_requests[0]}"
+        )
+    raise SystemExit(_get_exit_status(statuses))
 
 
-def _settings(
+def _make_settings(
     gitlab: GitLabSim,
     scene: stage.Stage,
     stack: ExitStack,
@@ -67,7 +69,7 @@ def _settings(
     """The operator's sandbox, limits and keys; everything else is the demo's own."""
     base = settings.load(config)
     if model is None:
-        simulator = stack.enter_context(AnthropicSim(story.script()))
+        simulator = stack.enter_context(AnthropicSim(story.make_script()))
         provider = ProviderSettings(base_url=simulator.url, key="demo-key-of-no-worth")
         models = ModelSettings(default=SCRIPTED, providers={"anthropic": provider})
     else:
@@ -84,16 +86,16 @@ def _settings(
 
 
 @contextmanager
-def _served(chosen: Settings, watch: Watcher) -> Iterator[str]:
+def _serve(chosen: Settings, watch: Watcher) -> Iterator[str]:
     """The receiver on a free port and the embedded worker; yields the receiver's URL."""
-    celery = app.build_app(chosen, lambda: wiring.deps(chosen), watch)
-    door = wiring.door(chosen, app.acceptor(celery))
+    celery = app.build_app(chosen, lambda: wiring.build_deps(chosen), watch)
+    door = wiring.build_receiver(chosen, app.acceptor(celery))
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     with process.run_embedded_worker(celery, concurrency=1):
         thread.start()
-        _await(lambda: server.started, "the receiver did not start")
+        _wait_until(lambda: server.started, "the receiver did not start")
         host, port = server.servers[0].sockets[0].getsockname()
         try:
             yield f"http://{host}:{port}"
@@ -102,19 +104,21 @@ def _served(chosen: Settings, watch: Watcher) -> Iterator[str]:
             thread.join(10)
 
 
-def _tell(console: Console, gitlab: GitLabSim, scene: stage.Stage, ended: Ended) -> set[Status]:
-    _heading(console, "GitLab sends the webhook: the pipeline failed")
-    answer = gitlab.send(gitlab.pipeline_event(scene.pipeline))
+def _tell_story(
+    console: Console, gitlab: GitLabSim, scene: stage.Stage, ended: Ended
+) -> set[Status]:
+    _print_heading(console, "GitLab sends the webhook: the pipeline failed")
+    answer = gitlab.deliver(gitlab.make_pipeline_event(scene.pipeline))
     console.print(f"[cyan]•[/] the receiver answers {answer.status_code} {escape(answer.text)}")
-    analysis = _next(ended)
-    _show(console, "The note on the merge request", analysis)
-    _heading(console, f"{scene.author.name} replies in its thread")
+    analysis = _wait_for_turn(ended)
+    _print_turn(console, "The note on the merge request", analysis)
+    _print_heading(console, f"{scene.author.name} replies in its thread")
     console.print(Panel(story.QUESTION, width=100))
-    root = next(note for note in scene.mr.notes() if note.author is scene.bot)
+    root = next(note for note in scene.mr.list_notes() if note.author is scene.bot)
     gitlab.comment(scene.mr, scene.author, story.QUESTION, root.discussion_id)
-    reply = _next(ended)
-    _show(console, "The answer in the same thread", reply)
-    _heading(console, "What is stored")
+    reply = _wait_for_turn(ended)
+    _print_turn(console, "The answer in the same thread", reply)
+    _print_heading(console, "What is stored")
     for turn in (analysis, reply):
         for name in ("context.json", "sandbox.tar.gz"):
             console.print(f"  {turn.location}/{name}", soft_wrap=True)
@@ -123,7 +127,7 @@ def _tell(console: Console, gitlab: GitLabSim, scene: stage.Stage, ended: Ended)
 
 def _introduce(console: Console, scene: stage.Stage, model: str | None) -> None:
     mr, log = scene.mr, max(len(job.trace or b"") for job in scene.pipeline.jobs)
-    _heading(console, "Sandpiper, the whole story")
+    _print_heading(console, "Sandpiper, the whole story")
     console.print(
         f"Merge request {mr.project.path}!{mr.iid}: {escape(mr.title)}\n"
         f"Its pipeline {scene.pipeline.id} failed; the log of the failed job has {log:,} bytes.\n"
@@ -138,8 +142,8 @@ def _introduce(console: Console, scene: stage.Stage, model: str | None) -> None:
         )
 
 
-def _telling(console: Console, ended: Ended) -> Watcher:
-    show = live.watcher(console)
+def _make_watcher(console: Console, ended: Ended) -> Watcher:
+    show = live.make_watcher(console)
 
     def watch(event: Event) -> None:
         show(event)
@@ -149,31 +153,31 @@ def _telling(console: Console, ended: Ended) -> Watcher:
     return watch
 
 
-def _next(ended: Ended) -> TurnEnded:
+def _wait_for_turn(ended: Ended) -> TurnEnded:
     try:
         return ended.get(timeout=PATIENCE)
     except queue.Empty:
         raise SandpiperError("the worker has not finished in time; see the lines above") from None
 
 
-def _show(console: Console, title: str, ended: TurnEnded) -> None:
+def _print_turn(console: Console, title: str, ended: TurnEnded) -> None:
     text = ended.body.partition("\n")[2]  # without the marker
-    console.print(Panel(Markdown(_terminal(text)), title=title, width=100))
+    console.print(Panel(Markdown(_strip_html(text)), title=title, width=100))
 
 
-def _terminal(note: str) -> str:
+def _strip_html(note: str) -> str:
     """A note for a terminal, which knows no HTML."""
     for tag in ("<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"):
         note = note.replace(tag, "")
     return note
 
 
-def _heading(console: Console, text: str) -> None:
+def _print_heading(console: Console, text: str) -> None:
     console.print()
     console.rule(f"[bold]{escape(text)}[/]", align="left")
 
 
-def _await(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> None:
+def _wait_until(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
@@ -181,7 +185,7 @@ def _await(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> 
         time.sleep(0.01)
 
 
-def _exit_status(statuses: set[Status]) -> int:
+def _get_exit_status(statuses: set[Status]) -> int:
     if Status.FAILED in statuses:
         return FAILED
     return PARTIAL if Status.PARTIAL in statuses else DONE

@@ -24,14 +24,14 @@ from worker.doctor.base import (
     LIMIT,
     Candidate,
     Check,
+    Installation,
+    Lazy,
     Line,
-    Once,
-    Patient,
     Status,
-    failed,
-    unchecked,
+    report_failed,
+    report_unchecked,
 )
-from worker.doctor.examine import Report, examine
+from worker.doctor.examine import Report, run_checks
 from worker.doctor.projects import FIXING
 from worker.doctor.table import CHECKS
 from worker.errors import ConfigError
@@ -80,73 +80,73 @@ def command(
     """
     out = {*skip, *(["model"] if no_model else [])}
     checks = [each for each in CHECKS if each.name not in out and (not only or each.name in only)]
-    report = _report(config, _address(url), fix, checks)
+    report = _run_checks(config, _check_url(url), fix, checks)
     _print(report, as_json)
     sys.stdout.flush()
-    if report.hung:
+    if report.has_hung:
         os._exit(1)  # a thread that does not come back would keep the process
     sys.exit(0 if report.ok else 1)
 
 
-def _address(url: str) -> str:
+def _check_url(url: str) -> str:
     if url and urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError("--url: expected https://host")
     return url.rstrip("/")
 
 
-def _report(config: str | None, url: str, fix: bool, checks: Sequence[Check]) -> Report:
+def _run_checks(config: str | None, url: str, fix: bool, checks: Sequence[Check]) -> Report:
     try:
-        file = settings_module.file_of(config)
-        settings = wiring.start(config, quiet=True)
+        file = settings_module.find_file(config)
+        settings = wiring.load_settings(config, quiet=True)
     except ConfigError as error:
         check = CHECKS[0]
-        lines = [failed("settings", told) for told in str(error).splitlines()]
-        lines.append(unchecked("all else", "there are no settings to check it by"))
-        return Report([(check, line) for line in lines], hung=False)
+        lines = [report_failed("settings", told) for told in str(error).splitlines()]
+        lines.append(report_unchecked("all else", "there are no settings to check it by"))
+        return Report([(check, line) for line in lines], has_hung=False)
     url = url or settings.pages.url.rstrip("/")
     if fix and not (url and settings.gitlab.webhook_secret):
         raise click.UsageError(
             "--fix needs --url, the address at which GitLab reaches us, and GITLAB_WEBHOOK_SECRET"
         )
-    seen = patient(settings, file, url, fix)
+    seen = make_installation(settings, file, url, fix)
     limit = LIMIT + FIXING if fix else LIMIT
-    return examine(seen, checks, Redactor(settings.secrets()).text, limit)
+    return run_checks(seen, checks, Redactor(settings.list_secrets()).text, limit)
 
 
-def patient(
+def make_installation(
     settings: Settings,
     file: Path | None = None,
     url: str = "",
     fix: bool = False,
     now: Callable[[], float] = time.time,
-) -> Patient:
+) -> Installation:
     """The product's own parts, to be looked at."""
-    celery = Once(lambda: app.build_app(settings, partial(_no_job, settings)))
-    return Patient(
+    celery = Lazy(lambda: app.build_app(settings, partial(_make_no_deps, settings)))
+    return Installation(
         settings=settings,
         file=file,
         url=url,
         fix=fix,
-        gitlab=_accounts(settings, now),
-        store=lambda: wiring.store(settings),
-        driver=lambda: wiring.driver(settings),
+        gitlab=_make_accounts(settings, now),
+        store=lambda: wiring.open_session_store(settings),
+        driver=lambda: wiring.build_driver(settings),
         engine=describe_engine,
-        shortfalls=lambda: _shortfalls(settings),
-        models=lambda: _candidates(settings),
+        missing_limits=lambda: _list_missing_limits(settings),
+        models=lambda: _list_candidates(settings),
         broker=lambda: process.broker_check(celery())(),
         workers=lambda: process.list_workers(celery()),
-        tools=lambda: wiring.tool_names(settings),
+        tools=lambda: wiring.list_tool_names(settings),
         now=now,
         monotonic=time.monotonic,
     )
 
 
-def _no_job(settings: Settings) -> Deps:
+def _make_no_deps(settings: Settings) -> Deps:
     """The doctor runs no job; a part that asks for one is given the product's."""
-    return wiring.deps(settings)
+    return wiring.build_deps(settings)
 
 
-def _accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:
+def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:
     chosen = settings.gitlab
     read = gitlab.Client(chosen.url, chosen.read_token, "read")
     write = gitlab.Client(chosen.url, chosen.write_token, "write")
@@ -155,28 +155,28 @@ def _accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accounts:
         read=read,
         write=write,
         setup=gitlab.Client(chosen.url, chosen.setup_token, "setup") if own else write,
-        reached=Once(lambda: gitlab.reach(read, now)),
-        reader=Once(lambda: gitlab.account(read)),
-        writer=Once(lambda: gitlab.account(write)),
-        projects=Once(lambda: gitlab.member_projects(read)),
+        connection=Lazy(lambda: gitlab.check_connection(read, now)),
+        reader=Lazy(lambda: gitlab.get_account(read)),
+        writer=Lazy(lambda: gitlab.get_account(write)),
+        projects=Lazy(lambda: gitlab.list_member_projects(read)),
     )
 
 
-def _candidates(settings: Settings) -> list[Candidate]:
-    known = wiring.catalogue(settings)
+def _list_candidates(settings: Settings) -> list[Candidate]:
+    known = wiring.build_catalogue(settings)
     return [
         Candidate(
             name=model.name,
-            listed=known.has(model.name),
-            priced=bool(known.info(model.name).rates),
+            is_listed=known.has(model.name),
+            has_price=bool(known.info(model.name).rates),
             open=partial(closing, model),
         )
-        for model in wiring.models(settings)
+        for model in wiring.build_models(settings)
     ]
 
 
-def _shortfalls(settings: Settings) -> Sequence[str]:
-    chosen = wiring.driver(settings)
+def _list_missing_limits(settings: Settings) -> Sequence[str]:
+    chosen = wiring.build_driver(settings)
     return chosen.list_missing_limits() if isinstance(chosen, BubblewrapDriver) else ()
 
 
@@ -185,7 +185,7 @@ def _shortfalls(settings: Settings) -> Sequence[str]:
 
 def _print(report: Report, as_json: bool) -> None:
     if as_json:
-        rows = [_row(check, line) for check, line in report.lines]
+        rows = [_make_row(check, line) for check, line in report.lines]
         click.echo(json.dumps({"ok": report.ok, "lines": rows}, indent=2, ensure_ascii=False))
         return
     console = Console(highlight=False, emoji=False)
@@ -194,30 +194,30 @@ def _print(report: Report, as_json: bool) -> None:
         if check.group != group:
             group = check.group
             console.print(Text(group, style="bold"))
-        _show(console, line)
-    console.print(_summary(report))
+        _print_line(console, line)
+    console.print(_format_summary(report))
 
 
-def _row(check: Check, line: Line) -> dict[str, str]:
+def _make_row(check: Check, line: Line) -> dict[str, str]:
     return {
         "group": check.group,
         "check": check.name,
         "name": line.name,
         "status": line.status.value,
-        "found": line.found,
+        "found": line.finding,
         "advice": line.advice,
     }
 
 
-def _show(console: Console, line: Line) -> None:
+def _print_line(console: Console, line: Line) -> None:
     mark, style = _MARKS[line.status]
     lead = Text.assemble("  ", (mark, style), " ", f"{line.name:<{_COLUMN}}")
-    _hang(console, lead, line.found)
+    _print_hanging(console, lead, line.finding)
     if line.advice:
-        _hang(console, Text.assemble(" " * (_COLUMN + 4), ("→ ", style)), line.advice)
+        _print_hanging(console, Text.assemble(" " * (_COLUMN + 4), ("→ ", style)), line.advice)
 
 
-def _hang(console: Console, lead: Text, told: str) -> None:
+def _print_hanging(console: Console, lead: Text, told: str) -> None:
     """The text behind `lead`, its further lines below its first one."""
     room = max(20, console.width - lead.cell_len)
     for part in Text(told).wrap(console, room, overflow="fold"):
@@ -226,7 +226,7 @@ def _hang(console: Console, lead: Text, told: str) -> None:
         lead = Text(" " * lead.cell_len)
 
 
-def _summary(report: Report) -> Text:
+def _format_summary(report: Report) -> Text:
     count = {status: sum(line.status is status for _, line in report.lines) for status in _MARKS}
     words = {
         Status.GOOD: "well",

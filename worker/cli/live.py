@@ -21,17 +21,17 @@ from worker.core.events import (
 _WIDTH = 76
 
 
-def watcher(console: Console) -> Watcher:
+def make_watcher(console: Console) -> Watcher:
     """A watcher that prints to `console`."""
 
     def watch(event: Event) -> None:
         if isinstance(event, RunEvent):
-            console.print(line(event), highlight=False, soft_wrap=True)
+            console.print(format_event(event), highlight=False, soft_wrap=True)
 
     return watch
 
 
-def line(event: RunEvent) -> Text:
+def format_event(event: RunEvent) -> Text:
     """One event, styled. What the model or a tool wrote is plain text, never markup."""
     match event:
         case Stage(text):
@@ -41,9 +41,9 @@ def line(event: RunEvent) -> Text:
             begun = (f"iteration {iteration}", "bold")
             return Text.assemble(begun, f" of at most {of}", (warned, "yellow"))
         case Answered():
-            return Text(_answered(event), "dim")
+            return Text(_describe_answer(event), "dim")
         case ToolRan():
-            return _ran(event)
+            return _format_tool(event)
         case TurnEnded(turn=turn, outcome=outcome, location=location):
             # Why a run failed is the command's last line, which follows.
             said = outcome.reason and outcome.status is not Status.FAILED
@@ -53,7 +53,7 @@ def line(event: RunEvent) -> Text:
             )
 
 
-def _answered(event: Answered) -> str:
+def _describe_answer(event: Answered) -> str:
     usage = event.usage
     cost = "cost unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
     return (
@@ -63,28 +63,28 @@ def _answered(event: Answered) -> str:
     )
 
 
-def _ran(event: ToolRan) -> Text:
+def _format_tool(event: ToolRan) -> Text:
     sizes = f"{event.size:,} bytes, {event.shown:,} shown to the model, {event.seconds:.2f} s"
     return Text.assemble(
         ("  " + event.call.name, "green"),
-        f" {_gist(event.call)} ",
+        f" {_summarise_call(event.call)} ",
         ("failed " if event.is_error else "", "red"),
         (sizes, "dim"),
     )
 
 
-def _gist(call: ToolCall) -> str:
+def _summarise_call(call: ToolCall) -> str:
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:
         return ""
     if not isinstance(arguments, dict):
         return ""
-    text = " ".join(_short(value) for value in arguments.values())
+    text = " ".join(_shorten(value) for value in arguments.values())
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     flat = " ".join(text.split())
     return "".join(char if char.isprintable() else "\ufffd" for char in flat)

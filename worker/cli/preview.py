@@ -33,13 +33,13 @@ def command(log: Path, green: Path | None, limit: int) -> None:
     LOG is a trace as GitLab stores it, plain or gzipped. With the log of the last run of the same
     job that passed, what is new in LOG counts for more. Secrets are not taken out here.
     """
-    with _readable():
-        passed = _pieces(green) if green else None
-        shown = trace.preview_of(_pieces(log), limit, passed)
+    with _translate_errors():
+        passed = _read_pieces(green) if green else None
+        shown = trace.preview_of(_read_pieces(log), limit, passed)
     click.echo(shown.encode())
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _read_pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as plain:
         packed = plain.read(2) == _GZIP
         plain.seek(0)
@@ -49,7 +49,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError) as error:

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from worker import wiring
 from worker.cli import live
-from worker.cli.analyze import show
+from worker.cli.analyze import print_ended
 from worker.errors import SandpiperError
 from worker.turns.session import answer
 
@@ -21,10 +21,10 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
 
     The answer is printed and stored as the session's next turn; nothing is posted.
     """
-    settings = wiring.start(config, model=model, quiet=True)
+    settings = wiring.load_settings(config, model=model, quiet=True)
     wiring.require_worker(settings)
-    deps = wiring.dry(settings)
+    deps = wiring.build_dry_deps(settings)
     key = deps.store.find(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    show(answer(key, text, deps, live.watcher(Console(stderr=True))), as_json=as_json)
+    print_ended(answer(key, text, deps, live.make_watcher(Console(stderr=True))), as_json=as_json)

@@ -26,12 +26,19 @@ Python's own 5 ms each of them would cost more than the work."""
 @click.pass_obj
 def command(config: str | None, host: str, port: int, concurrency: int) -> None:
     """Receive GitLab's webhooks at POST /webhooks/gitlab."""
-    settings = wiring.start(config)
-    watched = wiring.telemetry(settings)
-    run(settings, lambda: wiring.deps(settings, watched=watched), host, port, concurrency, watched)
+    settings = wiring.load_settings(config)
+    watched = wiring.build_telemetry(settings)
+    run_receiver(
+        settings,
+        lambda: wiring.build_deps(settings, watched=watched),
+        host,
+        port,
+        concurrency,
+        watched,
+    )
 
 
-def run(
+def run_receiver(
     settings: Settings,
     parts: Callable[[], Deps],
     host: str,
@@ -41,16 +48,18 @@ def run(
 ) -> None:
     """Serve until SIGTERM or SIGINT. Raises ConfigError; `parts` as for `app.build_app`."""
     sys.setswitchinterval(TURN)
-    watched = watched or wiring.telemetry(settings)
+    watched = watched or wiring.build_telemetry(settings)
     wiring.require_secret(settings)
     embedded = settings.broker.startswith("memory://")
     if embedded:
         wiring.require_worker(settings)
-    kept = None if embedded else wiring.journal(settings, watched)
+    kept = None if embedded else wiring.open_journal(settings, watched)
     celery = app.build_app(settings, parts, watched.watch, (lambda: kept) if kept else None)
-    door = wiring.door(settings, app.acceptor(celery), process.broker_check(celery), watched)
-    server = wiring.server(door, host, port)
-    ending = _signalled(lambda: process.exit_now(celery))
+    door = wiring.build_receiver(
+        settings, app.acceptor(celery), process.broker_check(celery), watched
+    )
+    server = wiring.build_server(door, host, port)
+    ending = _watch_signals(lambda: process.exit_now(celery))
     grace = settings.worker.grace
     working = process.run_embedded_worker(
         celery, concurrency, grace, lambda: process.exit_now(celery)
@@ -60,7 +69,7 @@ def run(
             server.run()
 
 
-def _signalled(again: Callable[[], None]) -> threading.Event:
+def _watch_signals(again: Callable[[], None]) -> threading.Event:
     """Set at the first signal to end; a second one calls `again`.
 
     uvicorn handles signals while it serves, and then raises those it got once more: by now the door

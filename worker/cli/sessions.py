@@ -40,11 +40,11 @@ def command() -> None:
 @click.pass_obj
 def list_(config: str | None, limit: int, project: str, everything: bool, as_json: bool) -> None:
     """Stored sessions, one line each, the newest first."""
-    store = wiring.store(wiring.start(config, quiet=True))
-    keys = find_sessions(store, store.recent, project, everything=everything)
+    store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
+    keys = find_sessions(store, store.recent_turns, project, everything=everything)
     rows = read_rows(store, keys, "" if turn_row.project_id(project) else project)
     for row in rows if everything else islice(rows, limit):
-        _show(row, as_json)
+        _print_row(row, as_json)
     if next(rows, None):
         click.echo("sandpiper: there are more: --limit N, or --all", err=True)
 
@@ -55,19 +55,19 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
 @click.pass_obj
 def show(config: str | None, session: str, as_json: bool) -> None:
     """The conversation of SESSION (its id, or a unique beginning of it)."""
-    store = wiring.store(wiring.start(config, quiet=True))
-    key, latest = _latest(store, session)
+    store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
+    key, latest = _find_latest(store, session)
     if as_json:
         click.echo(store.read_context(key, latest))
         return
     context = _load(store, key, latest)
-    _show(_row(key, context), as_json=False)
+    _print_row(_make_row(key, context), as_json=False)
     click.echo(f"stored: {store.location(key, latest)}")
-    for line in _aftermath(store, key, latest):
+    for line in _describe_aftermath(store, key, latest):
         click.echo(line)
     click.echo()
     for message in context.messages:
-        click.echo(_line(message))
+        click.echo(_format_message(message))
 
 
 def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:
@@ -82,10 +82,10 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
         except StoreError as error:
             if error.transient:
                 raise
-            yield _damaged(key, error)
+            yield _make_damaged_row(key, error)
             continue
         if context and turn_row.is_of(path, context.subject.project):
-            yield _row(key, context)
+            yield _make_row(key, context)
 
 
 def find_sessions(
@@ -97,7 +97,7 @@ def find_sessions(
     `everything`.
     """
     number, seen = turn_row.project_id(project), set[SessionKey]()
-    listed = _listed(turns, number, "" if number else project)
+    listed = _list_by_turns(turns, number, "" if number else project)
     others = store.sessions(number) if everything or number or not project else ()
     for key in chain(listed, others):
         if key not in seen:
@@ -105,7 +105,7 @@ def find_sessions(
             yield key
 
 
-def _listed(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
+def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
     for _, data in turns.newest(_SEARCHED, project_id=number):
         with suppress(turn_row.RowError):
             row = turn_row.load(data)
@@ -121,7 +121,7 @@ def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
         raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
 
-def _latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
+def _find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
     key = store.find(session)
     latest = store.latest(key) if key else None
     if key is None or latest is None:
@@ -129,7 +129,7 @@ def _latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
     return key, latest
 
 
-def _aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
+def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
     """What came after each turn's note."""
     for turn in range(latest + 1):
         after = aftermath.load_after(store.after(key, turn))
@@ -138,7 +138,7 @@ def _aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[st
             yield f"turn {turn}: {line}"
 
 
-def _row(key: SessionKey, context: Context) -> Row:
+def _make_row(key: SessionKey, context: Context) -> Row:
     subject = context.subject
     return {
         "session": key.session_id,
@@ -151,13 +151,13 @@ def _row(key: SessionKey, context: Context) -> Row:
     }
 
 
-def _damaged(key: SessionKey, error: StoreError) -> Row:
+def _make_damaged_row(key: SessionKey, error: StoreError) -> Row:
     known = {"session": key.session_id, "mr": f"{key.project_id}!{key.mr_iid}"}
     nothing = dict.fromkeys(("pipeline", "turns", "model", "cost_usd"))
     return {**known, **nothing, "status": "damaged", "reason": str(error)}
 
 
-def _show(row: Row, as_json: bool) -> None:
+def _print_row(row: Row, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(row))
         return
@@ -171,7 +171,7 @@ def _show(row: Row, as_json: bool) -> None:
     click.echo("  ".join(one_line(str(part), 500) for part in parts))
 
 
-def _line(message: Message) -> str:
+def _format_message(message: Message) -> str:
     match message:
         case User(text):
             # What a human has asked stands at the end.

@@ -35,14 +35,14 @@ def command(
     Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
     the workers, or looked at here and now where the broker is memory://.
     """
-    settings = wiring.start(config)
+    settings = wiring.load_settings(config)
     if parked or retry:
-        _parked(settings, retry)
+        _show_parked(settings, retry)
         return
     here = settings.broker.startswith("memory://") and not dry_run
     if here:
         wiring.require_worker(settings)
-    deps = wiring.deps(settings)
+    deps = wiring.build_deps(settings)
     queue = app.acceptor(app.build_app(settings, lambda: deps))
 
     def begin(found: Trigger) -> None:
@@ -63,12 +63,12 @@ def command(
         for line in old(deps, settings.retention.days):
             click.echo(line)
     if not dry_run and not keep_sandboxes:
-        for session in wiring.reap(settings):
+        for session in wiring.remove_stale_sandboxes(settings):
             click.echo(f"sandbox of session {session}: removed")
 
 
-def _parked(settings: Settings, retry: str) -> None:
-    deps = wiring.deps(settings)
+def _show_parked(settings: Settings, retry: str) -> None:
+    deps = wiring.build_deps(settings)
     if not retry:
         for line in missed_pipelines.list_parked(deps.journal):
             click.echo(line)

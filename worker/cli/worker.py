@@ -23,14 +23,14 @@ from worker.turns.parts import Deps
 @click.pass_obj
 def command(config: str | None, concurrency: int, metrics_port: int | None) -> None:
     """Run jobs from the broker, until SIGTERM."""
-    settings = wiring.start(config)
-    watched = wiring.telemetry(settings)
+    settings = wiring.load_settings(config)
+    watched = wiring.build_telemetry(settings)
     port = settings.metrics.port if metrics_port is None else metrics_port
-    parts = partial(wiring.deps, settings, watched=watched)
-    run(settings, parts, concurrency, watched, port if settings.metrics.enabled else 0)
+    parts = partial(wiring.build_deps, settings, watched=watched)
+    run_worker(settings, parts, concurrency, watched, port if settings.metrics.enabled else 0)
 
 
-def run(
+def run_worker(
     settings: Settings,
     parts: Callable[[], Deps],
     concurrency: int,
@@ -47,7 +47,7 @@ def run(
             "or amqp://… ($SANDPIPER_BROKER)"
         )
     wiring.require_worker(settings)
-    watched = watched or wiring.telemetry(settings)
+    watched = watched or wiring.build_telemetry(settings)
     made = app.build_app(settings, parts, watched.watch)
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:

@@ -85,12 +85,12 @@ class Job:
     @property
     def started_at(self) -> datetime | None:
         """When the log's first line was written."""
-        return _stamp(self.trace.splitlines()[0]) if self.trace else None
+        return _parse_timestamp(self.trace.splitlines()[0]) if self.trace else None
 
     @property
     def finished_at(self) -> datetime | None:
         """When the log's last line was written."""
-        return _stamp(self.trace.splitlines()[-1]) if self.trace else None
+        return _parse_timestamp(self.trace.splitlines()[-1]) if self.trace else None
 
     @property
     def duration(self) -> float | None:
@@ -139,21 +139,21 @@ class Case:
     def changes(self) -> tuple[Change, ...]:
         """What the merge request changes, by path."""
         return tuple(
-            _change(path, self.base_files.get(path), self.head_files.get(path))
+            _make_change(path, self.base_files.get(path), self.head_files.get(path))
             for path in sorted({*self.base_files, *self.head_files})
             if self.base_files.get(path) != self.head_files.get(path)
         )
 
-    def job(self, name: str) -> Job:
+    def get_job(self, name: str) -> Job:
         """The job called `name`. Raises KeyError."""
         return {job.name: job for job in self.pipeline.jobs}[name]
 
 
-def load(folder: Path = FOLDER) -> Case:
+def load_case(folder: Path = FOLDER) -> Case:
     """Read the case from `folder`."""
     data = json.loads((folder / "case.json").read_text("utf-8"))
     people = {key: Person(username=key, **entry) for key, entry in data["people"].items()}
-    base_files = _tree(folder / "base")
+    base_files = _read_tree(folder / "base")
     project = data["project"]
     return Case(
         project_id=project["id"],
@@ -161,19 +161,19 @@ def load(folder: Path = FOLDER) -> Case:
         project_name=project["name"],
         default_branch=project["default_branch"],
         people=tuple(people.values()),
-        base=Commit(**_read(data["base"], people)),
-        commits=tuple(Commit(**_read(entry, people)) for entry in data["commits"]),
+        base=Commit(**_parse_entry(data["base"], people)),
+        commits=tuple(Commit(**_parse_entry(entry, people)) for entry in data["commits"]),
         base_files=base_files,
-        head_files={**base_files, **_tree(folder / "head")},
-        merge_request=MergeRequest(**_read(data["merge_request"], people)),
+        head_files={**base_files, **_read_tree(folder / "head")},
+        merge_request=MergeRequest(**_parse_entry(data["merge_request"], people)),
         pipeline=Pipeline(
-            **_read(data["pipeline"], people),
-            jobs=tuple(_job(folder, entry) for entry in data["jobs"]),
+            **_parse_entry(data["pipeline"], people),
+            jobs=tuple(_load_job(folder, entry) for entry in data["jobs"]),
         ),
     )
 
 
-def _read(entry: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]:
+def _parse_entry(entry: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]:
     """`entry` with its author as a Person and its times as datetimes."""
     return {
         key: people[value]
@@ -185,12 +185,12 @@ def _read(entry: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]
     }
 
 
-def _job(folder: Path, entry: dict[str, Any]) -> Job:
+def _load_job(folder: Path, entry: dict[str, Any]) -> Job:
     log = folder / f"{entry['name']}.log.gz"
     return Job(**entry, trace=gzip.decompress(log.read_bytes()) if log.exists() else b"")
 
 
-def _tree(folder: Path) -> dict[str, bytes]:
+def _read_tree(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -198,19 +198,21 @@ def _tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _change(path: str, before: bytes | None, after: bytes | None) -> Change:
-    lines = unified_diff(_lines(before), _lines(after))
-    return Change(path, _hunks(lines), new_file=before is None, deleted_file=after is None)
+def _make_change(path: str, before: bytes | None, after: bytes | None) -> Change:
+    lines = unified_diff(_split_lines(before), _split_lines(after))
+    return Change(
+        path, _remove_file_lines(lines), new_file=before is None, deleted_file=after is None
+    )
 
 
-def _lines(content: bytes | None) -> list[str]:
+def _split_lines(content: bytes | None) -> list[str]:
     return (content or b"").decode().splitlines(keepends=True)
 
 
-def _hunks(lines: Iterable[str]) -> str:
+def _remove_file_lines(lines: Iterable[str]) -> str:
     return "".join(list(lines)[2:])
 
 
-def _stamp(line: bytes) -> datetime:
+def _parse_timestamp(line: bytes) -> datetime:
     """The runner's timestamp at the start of a line (wire-gitlab 7)."""
     return datetime.strptime(line[:27].decode(), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)

@@ -34,7 +34,7 @@ class Loopback:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.bind(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._server = uvicorn.Server(self._config())
+        self._server = uvicorn.Server(self._make_config())
         self._thread = threading.Thread(
             target=_serve, args=(self._server, listener), name=self._name, daemon=True
         )
@@ -48,7 +48,7 @@ class Loopback:
             self._server.should_exit = True
             self._thread.join(timeout=_STOP)
 
-    def _config(self) -> uvicorn.Config:
+    def _make_config(self) -> uvicorn.Config:
         return uvicorn.Config(
             Starlette(routes=[Route("/{path:path}", self._endpoint, methods=_METHODS)]),
             log_config=None,
@@ -94,7 +94,7 @@ class Faults:
         """`fault` spoils the next `times` answers that no other fault does."""
         self._waiting.extend([fault] * times)
 
-    def next(self) -> Response | None:
+    def take_next(self) -> Response | None:
         """The spoiled answer to the request at hand, or None."""
         if not self._waiting:
             return None

@@ -35,7 +35,7 @@ class ModelApi:
         self.requests: list[Json] = []
         self.raw: list[bytes] = []
         self.answers: list[Json] = []
-        self.unexpected: list[str] = []
+        self.unexpected_requests: list[str] = []
         self._error = error
         self._think = think
         self._faults = Faults()
@@ -72,15 +72,15 @@ class ModelApi:
     ) -> None:
         self._server.stop()
 
-    async def _thought(self) -> Response | None:
+    async def _think_and_fail(self) -> Response | None:
         """Think; then the spoiled answer if the request at hand gets one."""
         if self._think:
             await asyncio.sleep(self._think)
-        return self._faults.next()
+        return self._faults.take_next()
 
     def _watch_frame(self, conversation: str, frame: Mapping[str, str | bytes]) -> None:
         """Changed tools or instructions throw the cached prefix away: never within a session."""
         before = self._frames.get(conversation, frame)
         changed = [name for name in frame if frame[name] != before.get(name)]
-        self.unexpected += [f"{name} changed within the conversation" for name in changed]
+        self.unexpected_requests += [f"{name} changed within the conversation" for name in changed]
         self._frames[conversation] = frame

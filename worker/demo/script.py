@@ -38,7 +38,7 @@ class Asked:
     tools_allowed: bool
     body: Mapping[str, Any]
 
-    def last(self, name: str) -> Result:
+    def get_last_result(self, name: str) -> Result:
         """The newest result of a tool. Raises LookupError if there is none."""
         for result in reversed(self.results):
             if result.name == name:
@@ -115,20 +115,20 @@ class Scripted:
     def __call__(self, asked: Asked) -> Answer:
         """The answer. Raises ScriptEnded."""
         steps = self._turns[min(asked.turn, len(self._turns) - 1)]
-        step = self._step(steps, asked) if asked.tools_allowed else steps[-1]
+        step = self._choose_step(steps, asked) if asked.tools_allowed else steps[-1]
         return step(asked) if callable(step) else step
 
-    def _step(self, steps: Sequence[Step], asked: Asked) -> Step:
+    def _choose_step(self, steps: Sequence[Step], asked: Asked) -> Step:
         spoken = [at for at, step in enumerate(steps) if not isinstance(step, Empty)]
         ends = [*spoken, len(steps)]
         if asked.answers < len(ends):
             before = spoken[asked.answers - 1] + 1 if asked.answers else 0
-            at = min(before + self._times(asked), ends[asked.answers])
+            at = min(before + self._count_repeats(asked), ends[asked.answers])
             if at < len(steps):
                 return steps[at]
         raise ScriptEnded(f"turn {asked.turn} has no step {asked.answers + 1}")
 
-    def _times(self, asked: Asked) -> int:
+    def _count_repeats(self, asked: Asked) -> int:
         """How often this place of this conversation was asked for before."""
         place = (asked.first, asked.turn, asked.answers)
         with self._lock:
@@ -136,7 +136,7 @@ class Scripted:
             return self._asked[place] - 1
 
 
-def by_conversation(choose: Callable[[str], Script]) -> Script:
+def make_script_by_conversation(choose: Callable[[str], Script]) -> Script:
     """A script that differs from session to session: `choose` sees the opening text."""
     chosen: dict[str, Script] = {}
     lock = threading.Lock()

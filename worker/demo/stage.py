@@ -19,24 +19,26 @@ class Stage:
     write_token: str
 
 
-def build(world: World, told: case.Case) -> Stage:
+def build_stage(world: World, bundled: case.Case) -> Stage:
     """Put the case into `world`: its project, merge request, failed pipeline and job logs."""
-    author = world.add_user(told.merge_request.author.username, told.merge_request.author.name)
+    author = world.add_user(
+        bundled.merge_request.author.username, bundled.merge_request.author.name
+    )
     bot = world.add_user("project_501_bot_4c2e", "Sandpiper", bot=True)
-    project = world.add_project(told.project_path, dict(told.base_files))
+    project = world.add_project(bundled.project_path, dict(bundled.base_files))
     world.add_member(project, author, Access.DEVELOPER)
     world.add_member(project, bot, Access.DEVELOPER)
     mr = world.open_merge_request(
         project,
         author,
-        title=told.merge_request.title,
-        branch=told.merge_request.source_branch,
-        files={change.path: told.head_files[change.path] for change in told.changes},
-        diffs=[DiffFile(change.path, change.diff) for change in told.changes],
-        description=told.merge_request.description,
+        title=bundled.merge_request.title,
+        branch=bundled.merge_request.source_branch,
+        files={change.path: bundled.head_files[change.path] for change in bundled.changes},
+        diffs=[DiffFile(change.path, change.diff) for change in bundled.changes],
+        description=bundled.merge_request.description,
     )
     pipeline = world.run_pipeline(mr)
-    for job in told.pipeline.jobs:
+    for job in bundled.pipeline.jobs:
         world.add_job(
             pipeline,
             job.name,

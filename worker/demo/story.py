@@ -31,7 +31,7 @@ PY
 grep -c ' PASSED' {LOG}; grep -cE ' FAILED +\\[' {LOG}"""
 
 
-def script() -> Script:
+def make_script() -> Script:
     """The analysis, then the answer to `QUESTION`."""
     return Scripted([_orient, _collect, _look, _conclude], [_check, _answer])
 
@@ -41,11 +41,11 @@ def _orient(asked: Asked) -> Call:
 
 
 def _collect(asked: Asked) -> Call:
-    job = failed_job(asked)
+    job = find_failed_job(asked)
     requests = [
-        _request("gitlab_get_job_log", {"job_id": job["id"]}, LOG),
-        _request("gitlab_get_mr_diff", {}, "/tmp/data/diff.json"),
-        _request("gitlab_get_file", {"path": "ferrytimes/windows.py"}, "/tmp/data/windows.py"),
+        _make_request("gitlab_get_job_log", {"job_id": job["id"]}, LOG),
+        _make_request("gitlab_get_mr_diff", {}, "/tmp/data/diff.json"),
+        _make_request("gitlab_get_file", {"path": "ferrytimes/windows.py"}, "/tmp/data/windows.py"),
     ]
     text = f"The job {job['name']} failed. I fetch its log, the diff and the file it changes."
     return Call([("fetch_batch_to_sandbox", {"requests": requests})], text)
@@ -61,8 +61,8 @@ def _look(asked: Asked) -> Call:
 
 
 def _conclude(asked: Asked) -> Say:
-    job = failed_job(asked)
-    found = json.loads(_newest(asked, "sandbox_exec", 2))["stdout"]
+    job = find_failed_job(asked)
+    found = json.loads(_find_newest(asked, "sandbox_exec", 2))["stdout"]
     quotes = re.findall(r"^(\d+):(.+)$", found, re.MULTILINE)[:2]
     evidence = "\n".join(f"- job {job['id']} line {line}: {text}" for line, text in quotes)
     return Say(
@@ -96,7 +96,7 @@ def _check(asked: Asked) -> Call:
 
 
 def _answer(asked: Asked) -> Say:
-    lines = json.loads(asked.last("sandbox_exec").content)["stdout"].splitlines()
+    lines = json.loads(asked.get_last_result("sandbox_exec").content)["stdout"].splitlines()
     joined, apart, passed, failed = lines[:4]
     return Say(
         f"""\
@@ -110,29 +110,29 @@ The log has {passed} passed and {failed} failed cases; those are 23:50 boats of 
     )
 
 
-def _request(source: str, arguments: dict[str, Any], path: str) -> dict[str, Any]:
+def _make_request(source: str, arguments: dict[str, Any], path: str) -> dict[str, Any]:
     return {"source": source, "arguments": arguments, "path": path}
 
 
-def failed_job(asked: Asked) -> dict[str, Any]:
+def find_failed_job(asked: Asked) -> dict[str, Any]:
     """The first job that failed the pipeline, wherever the listing has it."""
-    listing = json.loads(asked.last("gitlab_list_pipeline_jobs").content)
+    listing = json.loads(asked.get_last_result("gitlab_list_pipeline_jobs").content)
     return next(
         job
-        for job in _objects(listing)
+        for job in _list_objects(listing)
         if job.get("status") == "failed" and not job.get("allow_failure")
     )
 
 
-def _objects(node: Any) -> Iterator[dict[str, Any]]:
+def _list_objects(node: Any) -> Iterator[dict[str, Any]]:
     if isinstance(node, dict):
         if "id" in node and "name" in node:
             yield node
         node = list(node.values())
     if isinstance(node, list):
         for child in node:
-            yield from _objects(child)
+            yield from _list_objects(child)
 
 
-def _newest(asked: Asked, name: str, back: int) -> str:
+def _find_newest(asked: Asked, name: str, back: int) -> str:
     return [result for result in asked.results if result.name == name][-back].content

@@ -37,7 +37,7 @@ class Line:
 
     name: str
     status: Status
-    found: str
+    finding: str
     advice: str = ""
 
 
@@ -45,27 +45,27 @@ class Unchecked(SandpiperError):
     """What a check needs is not there, so that it has nothing to say; the message is why."""
 
 
-def good(name: str, found: str) -> Line:
+def report_good(name: str, found: str) -> Line:
     """All is well."""
     return Line(name, Status.GOOD, found)
 
 
-def warning(name: str, found: str, advice: str) -> Line:
+def report_warning(name: str, found: str, advice: str) -> Line:
     """It works, but not for long, or not as it should."""
     return Line(name, Status.WARNING, found, advice)
 
 
-def failed(name: str, found: str, advice: str = "") -> Line:
+def report_failed(name: str, found: str, advice: str = "") -> Line:
     """It does not work. `found` may hold the advice already, as messages of errors do."""
     return Line(name, Status.FAILED, found, advice)
 
 
-def unchecked(name: str, why: str, advice: str = "") -> Line:
+def report_unchecked(name: str, why: str, advice: str = "") -> Line:
     """It could not be looked at."""
     return Line(name, Status.UNCHECKED, why, advice)
 
 
-class Once(Generic[T]):
+class Lazy(Generic[T]):
     """A value that is had once, when it is first asked for, whoever asks; so is its error."""
 
     def __init__(self, have: Callable[[], T]) -> None:
@@ -105,13 +105,13 @@ class Candidate:
     """A configured model. `listed` and `priced` are what the catalogue knows of it."""
 
     name: str
-    listed: bool
-    priced: bool
+    is_listed: bool
+    has_price: bool
     open: Callable[[], AbstractContextManager[Model]]
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Installation:
     """Everything that is looked at.
 
     `url` is where GitLab reaches us, "" if unknown; `file` is the configuration file, if any.
@@ -127,7 +127,7 @@ class Patient:
     store: Callable[[], ProbedStore]
     driver: Callable[[], Driver]
     engine: Callable[[], Engine]
-    shortfalls: Callable[[], Sequence[str]]
+    missing_limits: Callable[[], Sequence[str]]
     models: Callable[[], Sequence[Candidate]]
     broker: Callable[[], str | None]
     workers: Callable[[], Sequence[str]]
@@ -142,4 +142,4 @@ class Check:
 
     name: str
     group: str
-    run: Callable[[Patient], Iterable[Line]]
+    run: Callable[[Installation], Iterable[Line]]

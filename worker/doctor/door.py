@@ -10,61 +10,74 @@ from collections.abc import Iterator
 
 import httpx
 
-from worker.doctor.base import Line, Patient, Unchecked, failed, good, warning
+from worker.doctor.base import (
+    Installation,
+    Line,
+    Unchecked,
+    report_failed,
+    report_good,
+    report_warning,
+)
 from worker.doctor.webhooks import PATH, SIGNING
 
 TIMEOUT = httpx.Timeout(6.0, connect=3.0)
 
 
-def door(patient: Patient) -> Iterator[Line]:
+def check_receiver(installation: Installation) -> Iterator[Line]:
     """It answers, is ready, and checks signatures."""
-    if not patient.url:
+    if not installation.url:
         raise Unchecked("give --url, the address at which GitLab reaches `sandpiper serve`")
     try:
-        with httpx.Client(base_url=patient.url, timeout=TIMEOUT) as client:
-            yield from _lines(client, patient)
+        with httpx.Client(base_url=installation.url, timeout=TIMEOUT) as client:
+            yield from _ask_receiver(client, installation)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        told = f"{patient.url} does not answer from here ({type(error).__name__})"
+        told = f"{installation.url} does not answer from here ({type(error).__name__})"
         advice = "start `sandpiper serve`, and see that --url is its address; GitLab may reach it"
-        yield warning("receiver", told, advice)
+        yield report_warning("receiver", told, advice)
 
 
-def _lines(client: httpx.Client, patient: Patient) -> Iterator[Line]:
+def _ask_receiver(client: httpx.Client, installation: Installation) -> Iterator[Line]:
     if client.get("/healthz").status_code != httpx.codes.OK:
         advice = "see that --url leads to `sandpiper serve`"
-        yield failed("receiver", f"{patient.url} is something else than Sandpiper", advice)
+        yield report_failed(
+            "receiver", f"{installation.url} is something else than Sandpiper", advice
+        )
         return
     ready = client.get("/readyz")
     if ready.status_code != httpx.codes.OK:
-        yield failed("receiver", "it is not ready", f"it says: {ready.text[:200]}")
-    yield _signature(client, patient)
+        yield report_failed("receiver", "it is not ready", f"it says: {ready.text[:200]}")
+    yield _check_signature(client, installation)
 
 
-def _signature(client: httpx.Client, patient: Patient) -> Line:
-    secret = patient.settings.gitlab.webhook_secret
+def _check_signature(client: httpx.Client, installation: Installation) -> Line:
+    secret = installation.settings.gitlab.webhook_secret
     if not secret:
         raise Unchecked("there is no webhook secret")
-    ours = _send(client, secret, patient.now())
-    forged = _send(client, _other(secret), patient.now())
+    ours = _send(client, secret, installation.now())
+    forged = _send(client, _make_wrong_secret(secret), installation.now())
     if forged != httpx.codes.UNAUTHORIZED:
         advice = "see that nothing stands before it that answers in its place"
-        return failed("signature", f"a forged event was answered with {forged}, not 401", advice)
+        return report_failed(
+            "signature", f"a forged event was answered with {forged}, not 401", advice
+        )
     if ours == httpx.codes.OK:
-        return good("signature", "a signed event is taken, a forged one refused")
+        return report_good("signature", "a signed event is taken, a forged one refused")
     if ours == httpx.codes.UNAUTHORIZED:
         advice = "start it again with the GITLAB_WEBHOOK_SECRET that stands here"
-        return failed("signature", "the receiver runs with another secret", advice)
-    return failed("signature", f"a signed event was answered with {ours}", "see what it logs")
+        return report_failed("signature", "the receiver runs with another secret", advice)
+    return report_failed(
+        "signature", f"a signed event was answered with {ours}", "see what it logs"
+    )
 
 
 def _send(client: httpx.Client, secret: str, now: float) -> int:
     """An event that the receiver checks and then ignores: the push of nothing."""
     body = json.dumps({"object_kind": "push", "event_name": "push"}).encode()
-    sent = client.post(PATH, content=body, headers=_headers(secret, body, now))
+    sent = client.post(PATH, content=body, headers=_make_headers(secret, body, now))
     return sent.status_code
 
 
-def _headers(secret: str, body: bytes, now: float) -> dict[str, str]:
+def _make_headers(secret: str, body: bytes, now: float) -> dict[str, str]:
     """As GitLab makes them (wire-gitlab 1.1 and 1.2)."""
     key, stamp = f"doctor-{secrets.token_hex(8)}", str(int(now))
     headers = {
@@ -74,7 +87,7 @@ def _headers(secret: str, body: bytes, now: float) -> dict[str, str]:
     }
     if not secret.startswith(SIGNING):
         return {**headers, "X-Gitlab-Token": secret}
-    mac = hmac.new(_key(secret), f"{key}.{stamp}.".encode() + body, hashlib.sha256).digest()
+    mac = hmac.new(_decode_key(secret), f"{key}.{stamp}.".encode() + body, hashlib.sha256).digest()
     return {
         **headers,
         "webhook-id": key,
@@ -83,14 +96,14 @@ def _headers(secret: str, body: bytes, now: float) -> dict[str, str]:
     }
 
 
-def _key(secret: str) -> bytes:
+def _decode_key(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix(SIGNING), validate=True)
     except binascii.Error as error:
         raise Unchecked("the webhook secret begins with whsec_ and is not base64") from error
 
 
-def _other(secret: str) -> str:
+def _make_wrong_secret(secret: str) -> str:
     """A secret of the same form."""
     made = secrets.token_bytes(32)
     signing = secret.startswith(SIGNING)

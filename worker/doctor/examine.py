@@ -5,7 +5,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from sandbox.base import SandboxError
-from worker.doctor.base import LIMIT, Check, Line, Patient, Status, Unchecked, failed, unchecked
+from worker.doctor.base import (
+    LIMIT,
+    Check,
+    Installation,
+    Line,
+    Status,
+    Unchecked,
+    report_failed,
+    report_unchecked,
+)
 from worker.errors import SandpiperError
 
 
@@ -14,7 +23,7 @@ class Report:
     """What was found. `hung` says that a check still runs: its thread would keep the process."""
 
     lines: Sequence[tuple[Check, Line]]
-    hung: bool
+    has_hung: bool
 
     @property
     def ok(self) -> bool:
@@ -22,8 +31,8 @@ class Report:
         return all(line.status is not Status.FAILED for _, line in self.lines)
 
 
-def examine(
-    patient: Patient,
+def run_checks(
+    installation: Installation,
     checks: Sequence[Check],
     redact: Callable[[str], str],
     limit: float = LIMIT,
@@ -33,40 +42,42 @@ def examine(
     Every text passes through `redact`, and is one line of printable characters.
     """
     pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
-    running = [(check, pool.submit(_run, check, patient)) for check in checks]
+    running = [(check, pool.submit(_run, check, installation)) for check in checks]
     hanging = wait([future for _, future in running], limit).not_done
     pool.shutdown(wait=False, cancel_futures=True)
     lines = [
-        (check, _clean(line, redact))
+        (check, _clean_line(line, redact))
         for check, future in running
-        for line in _result(check, future, limit)
+        for line in _wait_for_lines(check, future, limit)
     ]
     return Report(lines, bool(hanging))
 
 
-def _run(check: Check, patient: Patient) -> list[Line]:
+def _run(check: Check, installation: Installation) -> list[Line]:
     try:
-        return list(check.run(patient))
+        return list(check.run(installation))
     except Unchecked as error:
-        return [unchecked(check.name, str(error))]
+        return [report_unchecked(check.name, str(error))]
     except (SandpiperError, SandboxError, OSError) as error:
-        return [failed(check.name, str(error))]
+        return [report_failed(check.name, str(error))]
 
 
-def _result(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
+def _wait_for_lines(check: Check, future: "Future[list[Line]]", limit: float) -> Iterator[Line]:
     if not future.done():
         advice = "see whether what it asks is up, and reachable from here"
-        yield failed(check.name, f"no answer within {limit:g} s", advice)
+        yield report_failed(check.name, f"no answer within {limit:g} s", advice)
     elif error := future.exception():
-        yield failed(check.name, f"the check itself failed: {type(error).__name__}: {error}")
+        yield report_failed(check.name, f"the check itself failed: {type(error).__name__}: {error}")
     else:
         yield from future.result()
 
 
-def _clean(line: Line, redact: Callable[[str], str]) -> Line:
-    return Line(line.name, line.status, _text(line.found, redact), _text(line.advice, redact))
+def _clean_line(line: Line, redact: Callable[[str], str]) -> Line:
+    return Line(
+        line.name, line.status, _clean_text(line.finding, redact), _clean_text(line.advice, redact)
+    )
 
 
-def _text(text: str, redact: Callable[[str], str]) -> str:
+def _clean_text(text: str, redact: Callable[[str], str]) -> str:
     flat = " ".join(redact(text[:4000]).split())
     return "".join(char if char.isprintable() else "�" for char in flat)[:1000]

@@ -31,7 +31,7 @@ class Refusal(SandpiperError):
     def __init__(self, message: str, status: int = 0, said: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.said = said
+        self.reason = said
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Client:
         self.role = role
         self.token = token
 
-    def ask(
+    def request(
         self,
         verb: str,
         path: str,
@@ -74,36 +74,36 @@ class Client:
             )
             with response:
                 date, more = response.headers.get("Date"), response.headers.get("X-Next-Page", "")
-                return Answer(decoded(response, _CAP), _epoch(date), bool(more.strip()))
+                return Answer(decoded(response, _CAP), _parse_date(date), bool(more.strip()))
         except FOREIGN as error:
             failure = explain(error, what, self.role)
             status = getattr(error, "response_code", None) or 0
             said = str(getattr(error, "error_message", ""))[:_MAX_TEXT]
             raise Refusal(failure.text, status, said) from error
 
-    def all(self, path: str, what: str, query: Mapping[str, str | int]) -> Iterator[Json]:
+    def list_all(self, path: str, what: str, query: Mapping[str, str | int]) -> Iterator[Json]:
         """The objects of a list, of at most 1,000. Raises Refusal."""
         for page in range(1, _PAGES + 1):
             asked = {**query, "page": page, "per_page": _PER_PAGE}
-            answer = self.ask("get", path, what, asked)
-            yield from objects(answer.value)
+            answer = self.request("get", path, what, asked)
+            yield from list_objects(answer.value)
             if not answer.more:
                 return
 
 
-def objects(value: object) -> Iterator[Json]:
+def list_objects(value: object) -> Iterator[Json]:
     """The objects of a JSON list."""
     return (each for each in (value if isinstance(value, list) else []) if isinstance(each, dict))
 
 
-def _epoch(date: str | None) -> float | None:
+def _parse_date(date: str | None) -> float | None:
     try:
         return parsedate_to_datetime(date).timestamp() if date else None
     except ValueError:
         return None
 
 
-def encoded(path: str) -> str:
+def encode_path(path: str) -> str:
     """A project's or group's path as one segment of a URL."""
     return quote(path, safe="")
 
@@ -132,7 +132,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class Connection:
     """GitLab answers. `version` is "" where it tells none; `ahead` is its clock less ours."""
 
     version: str
@@ -149,44 +149,44 @@ class Accounts:
     read: Client
     write: Client
     setup: Client
-    reached: Callable[[], Reached]
+    connection: Callable[[], Connection]
     reader: Callable[[], Account]
     writer: Callable[[], Account]
     projects: Callable[[], Sequence[Project]]
 
 
-def reach(client: Client, now: Callable[[], float]) -> Reached:
+def check_connection(client: Client, now: Callable[[], float]) -> Connection:
     """Whether GitLab answers at all; a refused token is an answer. Raises Refusal."""
     before = now()
     try:
-        answer = client.ask("get", "/version", "GitLab's version")
+        answer = client.request("get", "/version", "GitLab's version")
     except Refusal as error:
         if error.status in (401, 403):
-            return Reached("", None)
+            return Connection("", None)
         raise
     ahead = None if answer.date is None else answer.date - (before + now()) / 2
     version = answer.value.get("version") if isinstance(answer.value, dict) else None
     if not isinstance(version, str):
         raise Refusal("GitLab's version: the answer is not GitLab's: is gitlab.url right?")
-    return Reached(version[:40], ahead)
+    return Connection(version[:40], ahead)
 
 
-def account(client: Client) -> Account:
+def get_account(client: Client) -> Account:
     """What the token is. Raises Refusal."""
-    user = client.ask("get", "/user", f"the {client.role} token's user").value
+    user = client.request("get", "/user", f"the {client.role} token's user").value
     if not isinstance(user, dict) or not isinstance(user.get("id"), int):
         raise Refusal(f"the {client.role} token's user: the answer is not GitLab's")
     return Account(
         user_id=user["id"],
         username=str(user.get("username", ""))[:_MAX_TEXT],
         bot=user.get("bot") is True,
-        **_token(client),
+        **_get_token(client),
     )
 
 
-def _token(client: Client) -> dict[str, Any]:
+def _get_token(client: Client) -> dict[str, Any]:
     try:
-        own = client.ask("get", "/personal_access_tokens/self", "the token").value
+        own = client.request("get", "/personal_access_tokens/self", "the token").value
     except Refusal as error:
         if error.status in (400, 404):  # an OAuth token, which tells nothing of itself here
             return {"scopes": None, "expires": ""}
@@ -199,12 +199,12 @@ def _token(client: Client) -> dict[str, Any]:
     }
 
 
-def member_projects(client: Client) -> tuple[Project, ...]:
+def list_member_projects(client: Client) -> tuple[Project, ...]:
     """The projects of the token's user, at most 1,000. Raises Refusal."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     return tuple(
         Project(each["id"], str(each.get("path_with_namespace", "")), _hides_logs(each))
-        for each in client.all("/projects", "the projects", query)
+        for each in client.list_all("/projects", "the projects", query)
         if isinstance(each.get("id"), int)
     )
 

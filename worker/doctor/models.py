@@ -5,7 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from worker.core.conversation.messages import ToolSpec, User
 from worker.core.ports import Reply, Request
-from worker.doctor.base import Candidate, Line, Patient, failed, good, warning
+from worker.doctor.base import (
+    Candidate,
+    Installation,
+    Line,
+    report_failed,
+    report_good,
+    report_warning,
+)
 from worker.errors import ModelError
 
 PATIENCE = 15.0
@@ -25,39 +32,41 @@ SYSTEM = "You are being tried out. Do exactly what is asked."
 QUESTION = "Call the tool report_number with the number 17. Do not answer in words."
 
 
-def models(patient: Patient) -> Iterator[Line]:
+def check_models(installation: Installation) -> Iterator[Line]:
     """The configured one and those to fall back to, asked side by side."""
-    candidates = patient.models()
+    candidates = installation.models()
     with ThreadPoolExecutor(len(candidates) or 1) as pool:
-        for lines in pool.map(lambda each: list(_lines(patient, each)), candidates):
+        for lines in pool.map(lambda each: list(_check_model(installation, each)), candidates):
             yield from lines
 
 
-def _lines(patient: Patient, candidate: Candidate) -> Iterator[Line]:
+def _check_model(installation: Installation, candidate: Candidate) -> Iterator[Line]:
     name = candidate.name
-    deadline = patient.monotonic() + PATIENCE
+    deadline = installation.monotonic() + PATIENCE
     asked = Request(SYSTEM, (TOOL,), (User(QUESTION),), deadline=deadline, session="doctor")
     try:
         with candidate.open() as model:
             reply = model.reply(asked)
     except ModelError as error:
-        yield failed("model", f"{name}: {error}")
+        yield report_failed("model", f"{name}: {error}")
         return
     cost = "its cost is unknown" if reply.cost_usd is None else f"this cost ${reply.cost_usd:.5f}"
-    if _called(reply):
-        yield good("model", f"{name} answers and calls tools; {cost}")
+    if _has_called(reply):
+        yield report_good("model", f"{name} answers and calls tools; {cost}")
     else:
         advice = "choose a model that calls tools, or switch tool calling on in its server"
-        yield failed("model", f"{name} answers, but calls no tool when it is told to", advice)
-    if not candidate.listed or not candidate.priced:
-        missing = "window and price are" if not candidate.listed else "price is"
-        advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output" + (
-            ", window" if not candidate.listed else ""
+        yield report_failed(
+            "model", f"{name} answers, but calls no tool when it is told to", advice
         )
-        yield warning(
+    if not candidate.is_listed or not candidate.has_price:
+        missing = "window and price are" if not candidate.is_listed else "price is"
+        advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output" + (
+            ", window" if not candidate.is_listed else ""
+        )
+        yield report_warning(
             "price", f"{name}: its {missing} unknown, so limits.cost_usd cannot hold", advice
         )
 
 
-def _called(reply: Reply) -> bool:
+def _has_called(reply: Reply) -> bool:
     return any(call.name == TOOL.name for call in reply.calls)

@@ -3,11 +3,18 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from worker.doctor.base import Line, Patient, Unchecked, failed, good, warning
+from worker.doctor.base import (
+    Installation,
+    Line,
+    Unchecked,
+    report_failed,
+    report_good,
+    report_warning,
+)
 from worker.doctor.gitlab import Project, Refusal
-from worker.doctor.tokens import need_gitlab
+from worker.doctor.tokens import require_gitlab
 
-MOST = 20
+MAX_PROJECTS = 20
 """Projects that are looked at one by one."""
 
 SECONDS, FIXING = 12.0, 540.0
@@ -18,98 +25,100 @@ _REPORTER = 20
 _LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Maintainer"}
 
 
-def served(patient: Patient) -> Sequence[Project]:
+def list_served(installation: Installation) -> Sequence[Project]:
     """The projects that are visible and on the list. Raises Unchecked."""
-    need_gitlab(patient)
-    if not patient.gitlab.read.token:
+    require_gitlab(installation)
+    if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
     try:
-        seen = patient.gitlab.projects()
+        seen = installation.gitlab.projects()
     except Refusal as error:
         raise Unchecked("the projects cannot be listed") from error
-    globs = patient.settings.gitlab.projects
-    return [each for each in seen if not globs or _fits(each, globs)]
+    globs = installation.settings.gitlab.projects
+    return [each for each in seen if not globs or _is_listed(each, globs)]
 
 
-def _fits(project: Project, globs: Sequence[str]) -> bool:
+def _is_listed(project: Project, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(project.path.lower(), glob.lower()) for glob in globs)
 
 
-def visible(patient: Patient) -> Iterator[Line]:
+def check_projects(installation: Installation) -> Iterator[Line]:
     """The read token's user is a member of something that is on the list."""
-    if not patient.gitlab.read.token:
+    if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
-    need_gitlab(patient)
-    globs = patient.settings.gitlab.projects
+    require_gitlab(installation)
+    globs = installation.settings.gitlab.projects
     try:
-        seen = patient.gitlab.projects()
+        seen = installation.gitlab.projects()
     except Refusal as error:
         if error.status == 401:
             raise Unchecked("the read token is refused") from error
         raise
-    found = [each for each in seen if not globs or _fits(each, globs)]
+    found = [each for each in seen if not globs or _is_listed(each, globs)]
     listed = f"of gitlab.projects ({', '.join(globs[:_NAMED])})" if globs else "at all"
     if not found:
         advice = "make the bot a member of the projects or their group, or correct gitlab.projects"
-        yield failed("projects", f"the read token sees no project {listed}", advice)
+        yield report_failed("projects", f"the read token sees no project {listed}", advice)
         return
     for glob in globs:
-        if not any(_fits(each, [glob]) for each in seen):
+        if not any(_is_listed(each, [glob]) for each in seen):
             advice = "make the bot a member there, or take it out of gitlab.projects"
-            yield warning("projects", f"nothing visible is named {glob}", advice)
+            yield report_warning("projects", f"nothing visible is named {glob}", advice)
     served = "visible" if globs else "served, the bot's memberships, as gitlab.projects is empty"
-    yield good("projects", f"{len(found)} {served}: {names(found)}")
+    yield report_good("projects", f"{len(found)} {served}: {format_names(found)}")
 
 
-def names(projects: Sequence[Project]) -> str:
+def format_names(projects: Sequence[Project]) -> str:
     """The first few, and how many more."""
     shown = ", ".join(each.path for each in projects[:_NAMED])
     more = len(projects) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def looked_at(patient: Patient, *, all_of_them: bool = False) -> Iterator[Project]:
+def select_projects(installation: Installation, *, all_of_them: bool = False) -> Iterator[Project]:
     """The projects that there is time to look at one by one."""
-    until = patient.monotonic() + (FIXING if all_of_them else SECONDS)
-    for project in served(patient)[: None if all_of_them else MOST]:
-        if patient.monotonic() > until:
+    until = installation.monotonic() + (FIXING if all_of_them else SECONDS)
+    for project in list_served(installation)[: None if all_of_them else MAX_PROJECTS]:
+        if installation.monotonic() > until:
             return
         yield project
 
 
-def role(patient: Patient) -> Iterator[Line]:
+def check_role(installation: Installation) -> Iterator[Line]:
     """The write token's user may comment on the merge requests."""
-    if not patient.gitlab.write.token:
+    if not installation.gitlab.write.token:
         raise Unchecked("there is no write token")
-    need_gitlab(patient)
+    require_gitlab(installation)
     try:
-        me = patient.gitlab.writer()
+        me = installation.gitlab.writer()
     except Refusal as error:
         raise Unchecked("the write token's user is not known") from error
     able: list[tuple[int, Project]] = []
     low: list[Project] = []
-    for project in looked_at(patient):
-        level = _level(patient, project, me.user_id)
+    for project in select_projects(installation):
+        level = _get_level(installation, project, me.user_id)
         if level >= _REPORTER:
             able.append((level, project))
         else:
             low.append(project)
     if low:
         advice = f"make @{me.username} a Reporter (or Developer) there"
-        yield failed("role", f"@{me.username} may not comment in {names(low)}", advice)
+        yield report_failed(
+            "role", f"@{me.username} may not comment in {format_names(low)}", advice
+        )
     if able:
         least, _ = min(able, key=lambda each: each[0])
         told = _LEVELS.get(least, "Owner")
-        count = f"{len(able)} of {len(served(patient))} projects"
-        yield good("role", f"@{me.username} is {told} or more in {count}")
+        count = f"{len(able)} of {len(list_served(installation))} projects"
+        yield report_good("role", f"@{me.username} is {told} or more in {count}")
     elif not low:
         raise Unchecked("there is no project to look at")
 
 
-def _level(patient: Patient, project: Project, user: int) -> int:
+def _get_level(installation: Installation, project: Project, user: int) -> int:
     path = f"/projects/{project.id}/members/all/{user}"
     try:
-        found = patient.gitlab.write.ask("get", path, f"the role in {project.path}").value
+        found = installation.gitlab.write.request("get", path, f"the role in {project.path}").value
     except Refusal as error:
         if error.status in (403, 404):
             return 0
@@ -118,12 +127,12 @@ def _level(patient: Patient, project: Project, user: int) -> int:
     return level if isinstance(level, int) else 0
 
 
-def notes(patient: Patient) -> Iterator[Line]:
+def check_internal_notes(installation: Installation) -> Iterator[Line]:
     """Where notes are internal, because job logs are for members and merge requests are not."""
-    found = [each for each in served(patient) if each.internal]
+    found = [each for each in list_served(installation) if each.internal]
     if not found:
-        yield good("notes", "whoever reads a merge request may open its job logs")
+        yield report_good("notes", "whoever reads a merge request may open its job logs")
         return
-    told = f"notes are internal, as job logs are for members only, in {names(found)}"
+    told = f"notes are internal, as job logs are for members only, in {format_names(found)}"
     advice = "for notes that all can read, turn on project-based pipeline visibility there"
-    yield warning("notes", told, advice)
+    yield report_warning("notes", told, advice)

@@ -2,35 +2,35 @@
 
 from collections.abc import Iterator
 
-from worker.doctor.base import Line, Patient, Unchecked, failed, good
+from worker.doctor.base import Installation, Line, Unchecked, report_failed, report_good
 
 _SHOWN = 5
 
 
-def broker(patient: Patient) -> Iterator[Line]:
+def check_broker(installation: Installation) -> Iterator[Line]:
     """It answers."""
-    if _embedded(patient):
-        yield good("broker", "embedded: `sandpiper serve` runs the jobs itself")
-    elif reason := patient.broker():
+    if _is_embedded(installation):
+        yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
+    elif reason := installation.broker():
         advice = "start it, and see that SANDPIPER_BROKER is its address, user and password"
-        yield failed("broker", reason, advice)
+        yield report_failed("broker", reason, advice)
     else:
-        yield good("broker", f"{patient.settings.broker.partition('://')[0]} answers")
+        yield report_good("broker", f"{installation.settings.broker.partition('://')[0]} answers")
 
 
-def workers(patient: Patient) -> Iterator[Line]:
+def check_workers(installation: Installation) -> Iterator[Line]:
     """Somebody answers through it."""
-    if _embedded(patient):
+    if _is_embedded(installation):
         return
-    if patient.broker():
+    if installation.broker():
         raise Unchecked("the broker does not answer")
-    if found := patient.workers():
+    if found := installation.workers():
         shown = ", ".join(sorted(found)[:_SHOWN])
-        yield good("workers", f"{len(found)}: {shown}")
+        yield report_good("workers", f"{len(found)}: {shown}")
     else:
         advice = "start `sandpiper worker` with the same SANDPIPER_BROKER"
-        yield failed("workers", "none answers: triggers wait in the queue", advice)
+        yield report_failed("workers", "none answers: triggers wait in the queue", advice)
 
 
-def _embedded(patient: Patient) -> bool:
-    return patient.settings.broker.startswith("memory://")
+def _is_embedded(installation: Installation) -> bool:
+    return installation.settings.broker.startswith("memory://")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.base import Sandbox, SandboxError
 from sandbox.spec import parse_size
-from worker.doctor.base import Line, Patient, failed, good, warning
+from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
 
 SESSION = "doctor"
 SECONDS = 8.0
@@ -68,49 +68,53 @@ _EXPECTED = {
 }
 
 
-def engine(patient: Patient) -> Iterator[Line]:
+def check_engine(installation: Installation) -> Iterator[Line]:
     """It answers, has the runtime, the image and the limits."""
-    chosen = patient.settings.sandbox
+    chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
-        yield good("engine", "none: bubblewrap starts sandboxes without one")
+        yield report_good("engine", "none: bubblewrap starts sandboxes without one")
         return
-    found = patient.engine()
+    found = installation.engine()
     rootless = ", rootless" if found.rootless else ""
-    yield good(
+    yield report_good(
         "engine", f"Docker {found.version} at {found.address}{rootless}, cgroup v{found.cgroups}"
     )
     if chosen.runtime not in found.runtimes:
         advice = f"install it there, or set sandbox.runtime to one of {', '.join(found.runtimes)}"
-        yield failed("runtime", f"the engine has no runtime {chosen.runtime!r}", advice)
+        yield report_failed("runtime", f"the engine has no runtime {chosen.runtime!r}", advice)
 
 
-def hardening(patient: Patient) -> Iterator[Line]:
+def check_hardening(installation: Installation) -> Iterator[Line]:
     """One sandbox is started and looked at from inside: what is asked for is in force."""
     try:
-        sandbox = patient.driver().start(SESSION)
+        sandbox = installation.driver().start(SESSION)
     except SandboxError as error:
-        yield failed("sandbox", str(error))
+        yield report_failed("sandbox", str(error))
         return
     try:
-        seen = _inside(sandbox)
+        seen = _look_inside(sandbox)
     finally:
         sandbox.close()
-    image = patient.settings.sandbox.image
-    what = "bubblewrap" if patient.settings.sandbox.driver == "bubblewrap" else image
-    yield good("sandbox", f"{what} starts, and runs commands")
-    wrong = [*_isolation(seen), *_rights(seen), *_host(patient, seen)]
+    image = installation.settings.sandbox.image
+    what = "bubblewrap" if installation.settings.sandbox.driver == "bubblewrap" else image
+    yield report_good("sandbox", f"{what} starts, and runs commands")
+    wrong = [
+        *_find_isolation_faults(seen),
+        *_find_rights_faults(seen),
+        *_find_host_faults(installation, seen),
+    ]
     for told in wrong:
         advice = "do not run Sandpiper here: see the README on the sandbox, and the engine's setup"
-        yield failed("hardening", told, advice)
+        yield report_failed("hardening", told, advice)
     if not wrong:
-        yield good(
+        yield report_good(
             "hardening",
             "seen from inside: no network, no rights, a call filter, nothing of the host writable",
         )
-    yield _limits(patient, seen)
+    yield _check_limits(installation, seen)
 
 
-def _inside(sandbox: Sandbox) -> Mapping[str, Any]:
+def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
     """What the sandbox reports of itself. Raises SandboxError."""
     command = f"python3 -I -c {shlex.quote(_LOOK)} > /tmp/doctor.json"
     result = sandbox.exec(command, timeout=SECONDS, number=1)
@@ -124,20 +128,20 @@ def _inside(sandbox: Sandbox) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _isolation(seen: Mapping[str, Any]) -> Iterator[str]:
-    others = [each for each in _list(seen, "interfaces") if each != "lo"]
+def _find_isolation_faults(seen: Mapping[str, Any]) -> Iterator[str]:
+    others = [each for each in _get_list(seen, "interfaces") if each != "lo"]
     if others:
         yield f"there is a network interface ({', '.join(map(str, others))})"
     if seen.get("reaches"):
         yield f"{seen['reaches']} can be reached over the network"
 
 
-def _rights(seen: Mapping[str, Any]) -> Iterator[str]:
+def _find_rights_faults(seen: Mapping[str, Any]) -> Iterator[str]:
     if not seen.get("uid") or not seen.get("gid"):
         yield "commands run as root"
     found = seen.get("status")
     status = found if isinstance(found, dict) else {}
-    rights = [name for name in status if name.startswith("Cap") and _number(status[name], 16)]
+    rights = [name for name in status if name.startswith("Cap") and _parse_number(status[name], 16)]
     if rights:
         yield f"commands have capabilities ({', '.join(sorted(rights))})"
     if str(status.get("NoNewPrivs", "1")).strip() != "1":
@@ -146,13 +150,14 @@ def _rights(seen: Mapping[str, Any]) -> Iterator[str]:
         yield "there is no seccomp filter"
 
 
-def _host(patient: Patient, seen: Mapping[str, Any]) -> Iterator[str]:
+def _find_host_faults(installation: Installation, seen: Mapping[str, Any]) -> Iterator[str]:
     if seen.get("writes"):
-        yield f"{', '.join(map(str, _list(seen, 'writes')))} can be written: the root is not fixed"
+        written = ", ".join(map(str, _get_list(seen, "writes")))
+        yield f"{written} can be written: the root is not fixed"
     if seen.get("sockets"):
-        yield f"an engine's socket is there ({', '.join(map(str, _list(seen, 'sockets')))})"
-    bare = patient.settings.sandbox.driver == "bubblewrap"
-    for mount in _list(seen, "mounts"):
+        yield f"an engine's socket is there ({', '.join(map(str, _get_list(seen, 'sockets')))})"
+    bare = installation.settings.sandbox.driver == "bubblewrap"
+    for mount in _get_list(seen, "mounts"):
         if not (isinstance(mount, list) and len(mount) == 3):
             continue
         where, mode, kind = map(str, mount)
@@ -164,33 +169,39 @@ def _host(patient: Patient, seen: Mapping[str, Any]) -> Iterator[str]:
             yield f"a path of the host is mounted at {where} ({kind}, {mode})"
 
 
-def _limits(patient: Patient, seen: Mapping[str, Any]) -> Line:
-    chosen = patient.settings.sandbox
+def _check_limits(installation: Installation, seen: Mapping[str, Any]) -> Line:
+    chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
-        missing = list(patient.shortfalls())
+        missing = list(installation.missing_limits())
         advice = "give this process a control group of its own to write (cgroup v2, delegated)"
     else:
-        missing = [name for name, there in _in_force(patient, seen).items() if not there]
+        missing = [name for name, there in _compare_limits(installation, seen).items() if not there]
         advice = "let the engine limit each sandbox (cgroup v2, delegated), not only all together"
     if missing:
-        say = warning if chosen.shared_limits or chosen.driver == "bubblewrap" else failed
+        say = (
+            report_warning
+            if chosen.shared_limits or chosen.driver == "bubblewrap"
+            else report_failed
+        )
         return say("limits", f"not limited for each sandbox: {', '.join(missing)}", advice)
-    return good("limits", f"memory {chosen.memory}, {chosen.pids} processes, {chosen.cpus:g} cpus")
+    return report_good(
+        "limits", f"memory {chosen.memory}, {chosen.pids} processes, {chosen.cpus:g} cpus"
+    )
 
 
-def _in_force(patient: Patient, seen: Mapping[str, Any]) -> dict[str, bool]:
+def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict[str, bool]:
     """Which limits hold; a runtime that shows no control group (gVisor) is taken at its word."""
-    chosen = patient.settings.sandbox
+    chosen = installation.settings.sandbox
     if chosen.runtime != "runc" and not seen.get("memory"):
         return {}
-    memory, pids = _number(seen.get("memory")), _number(seen.get("pids"))
+    memory, pids = _parse_number(seen.get("memory")), _parse_number(seen.get("pids"))
     return {
         "memory": 0 < memory <= parse_size(chosen.memory),
         "processes": 0 < pids <= chosen.pids,
     }
 
 
-def _number(text: object, base: int = 10) -> int:
+def _parse_number(text: object, base: int = 10) -> int:
     """A number, or 0 for what is none ("max")."""
     try:
         return int(str(text).strip()[:30], base)
@@ -198,6 +209,6 @@ def _number(text: object, base: int = 10) -> int:
         return 0
 
 
-def _list(seen: Mapping[str, Any], name: str) -> list[Any]:
+def _get_list(seen: Mapping[str, Any], name: str) -> list[Any]:
     found = seen.get(name)
     return found[:100] if isinstance(found, list) else []

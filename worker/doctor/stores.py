@@ -11,8 +11,15 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from worker.core.ports.records import Records
-from worker.doctor.base import Line, Patient, Unchecked, failed, good, warning
-from worker.doctor.tokens import clock_line
+from worker.doctor.base import (
+    Installation,
+    Line,
+    Unchecked,
+    report_failed,
+    report_good,
+    report_warning,
+)
+from worker.doctor.tokens import compare_clocks
 from worker.errors import StoreError
 
 AWS = "https://s3.amazonaws.com"
@@ -22,13 +29,13 @@ _LITTLE, _NONE = 2 * _GIB, _GIB // 10
 _SIZE = 64
 
 
-def store(patient: Patient) -> Iterator[Line]:
+def check_store(installation: Installation) -> Iterator[Line]:
     """Written, read back, created and replaced on condition, removed."""
-    kept = patient.store()
+    kept = installation.store()
     kept.probe()
     _read_back(kept.records)
     place = kept.records.place("")
-    yield good("store", f"{place} takes writes, reads them back, honours conditions")
+    yield report_good("store", f"{place} takes writes, reads them back, honours conditions")
 
 
 def _read_back(records: Records) -> None:
@@ -45,9 +52,9 @@ def _read_back(records: Records) -> None:
             records.delete(name)
 
 
-def space(patient: Patient) -> Iterator[Line]:
+def check_space(installation: Installation) -> Iterator[Line]:
     """A folder's disk has room for sessions."""
-    url = urlsplit(patient.settings.store)
+    url = urlsplit(installation.settings.store)
     if url.scheme != "file":
         return
     folder = Path(unquote(url.path))
@@ -56,22 +63,22 @@ def space(patient: Patient) -> Iterator[Line]:
     free = shutil.disk_usage(folder).free
     told, advice = f"{free / _GIB:.1f} GiB free", "make room, or use a larger disk or S3"
     if free < _NONE:
-        yield failed("disk", told, advice)
+        yield report_failed("disk", told, advice)
     elif free < _LITTLE:
-        yield warning("disk", told, advice)
+        yield report_warning("disk", told, advice)
     else:
-        yield good("disk", told)
+        yield report_good("disk", told)
 
 
-def clock(patient: Patient) -> Iterator[Line]:
+def check_clock(installation: Installation) -> Iterator[Line]:
     """S3's clock and ours agree: it refuses requests that are 15 minutes off."""
-    if not patient.settings.store.startswith("s3://"):
+    if not installation.settings.store.startswith("s3://"):
         return
-    endpoint = patient.settings.s3_endpoint or AWS
+    endpoint = installation.settings.s3_endpoint or AWS
     try:
-        before = patient.now()
+        before = installation.now()
         told = httpx.head(endpoint, timeout=TIMEOUT).headers.get("date", "")
         date = parsedate_to_datetime(told).timestamp()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
         raise Unchecked("S3 told no time") from error
-    yield clock_line("clock of S3", "S3", date - (before + patient.now()) / 2)
+    yield compare_clocks("clock of S3", "S3", date - (before + installation.now()) / 2)

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from worker.doctor.base import Line, Patient, Unchecked, failed, good, unchecked, warning
-from worker.doctor.gitlab import Client, Project, Refusal, encoded, objects
-from worker.doctor.projects import looked_at, names, served
+from worker.doctor.base import (
+    Installation,
+    Line,
+    Unchecked,
+    report_failed,
+    report_good,
+    report_unchecked,
+    report_warning,
+)
+from worker.doctor.gitlab import Client, Project, Refusal, encode_path, list_objects
+from worker.doctor.projects import format_names, list_served, select_projects
 
 PATH = "/webhooks/gitlab"
 NEEDED = {"pipeline_events": "pipelines", "note_events": "comments"}
@@ -37,7 +45,7 @@ Hook = Mapping[str, Any]
 
 
 @dataclass
-class _Found:
+class _Results:
     """What came out, by project: all that is said of it is said once for all its projects."""
 
     right: list[Project] = field(default_factory=list)
@@ -47,90 +55,94 @@ class _Found:
     fixed: list[str] = field(default_factory=list)
     tests: int = 0
 
-    def blame(self, project: Project, found: str, advice: str, *, fatal: bool = True) -> None:
+    def add_problem(self, project: Project, found: str, advice: str, *, fatal: bool = True) -> None:
         self.wrong.setdefault((fatal, found, advice), []).append(project)
 
 
-def webhooks(patient: Patient) -> Iterator[Line]:
+def check_webhooks(installation: Installation) -> Iterator[Line]:
     """Every served project that there is time for, with `fix` repaired first."""
-    if not patient.gitlab.setup.token:
+    if not installation.gitlab.setup.token:
         raise Unchecked("there is no write token, nor GITLAB_SETUP_TOKEN")
-    found = _Found()
+    found = _Results()
     seen = 0
-    for project in looked_at(patient, all_of_them=patient.fix):
+    for project in select_projects(installation, all_of_them=installation.fix):
         seen += 1
         try:
-            _look(patient, project, found)
+            _check_project(installation, project, found)
         except Refusal as error:
-            if error.status == 401 and patient.gitlab.setup is patient.gitlab.write:
+            if error.status == 401 and installation.gitlab.setup is installation.gitlab.write:
                 raise Unchecked("the write token is refused") from error
             if error.status not in (403, 404) or "scope" in str(error):
                 raise
             found.closed.append(project)
     if not seen:
         raise Unchecked("there is no project to look at")
-    yield from _lines(patient, found, seen)
+    yield from _format_lines(installation, found, seen)
 
 
-def _lines(patient: Patient, found: _Found, seen: int) -> Iterator[Line]:
+def _format_lines(installation: Installation, found: _Results, seen: int) -> Iterator[Line]:
     for what in found.fixed:
-        yield good("webhook", what)
+        yield report_good("webhook", what)
     for (fatal, told, advice), projects in found.wrong.items():
-        yield (failed if fatal else warning)("webhook", f"{names(projects)}: {told}", advice)
+        yield (report_failed if fatal else report_warning)(
+            "webhook", f"{format_names(projects)}: {told}", advice
+        )
     if found.closed:
-        told = f"the token is no Maintainer's in {names(found.closed)}"
-        yield (failed if patient.fix else unchecked)("webhook", told, _ASK)
+        told = f"the token is no Maintainer's in {format_names(found.closed)}"
+        yield (report_failed if installation.fix else report_unchecked)("webhook", told, _ASK)
     if found.right:
-        total = len(served(patient))
+        total = len(list_served(installation))
         few = f" (looked at {seen})" if seen < total else ""
-        yield good("webhook", f"right for {len(found.right)} of {total} projects{few}")
+        yield report_good("webhook", f"right for {len(found.right)} of {total} projects{few}")
     if found.arrived:
         for how in dict.fromkeys(how for _, how in found.arrived):
             where = [project for project, each in found.arrived if each == how]
-            yield good("delivery", f"{how} in {names(where)}")
+            yield report_good("delivery", f"{how} in {format_names(where)}")
 
 
-def _look(patient: Patient, project: Project, found: _Found) -> None:
-    client = patient.gitlab.setup
-    here = _ours(_hooks(client, f"/projects/{project.id}/hooks", project), patient.url)
-    above = [] if here else _ours(_group_hooks(client, project), patient.url)
+def _check_project(installation: Installation, project: Project, found: _Results) -> None:
+    client = installation.gitlab.setup
+    here = _select_ours(
+        _list_hooks(client, f"/projects/{project.id}/hooks", project), installation.url
+    )
+    above = [] if here else _select_ours(_list_group_hooks(client, project), installation.url)
     if above:
-        _judge(project, above, found)
+        _check_hooks(project, above, found)
         return
-    if patient.fix:
-        here = _repaired(patient, project, here, found)
+    if installation.fix:
+        here = _repair(installation, project, here, found)
     if not here:
-        found.blame(project, *_missing(patient, project))
+        found.add_problem(project, *_explain_missing(installation, project))
         return
-    _judge(project, here, found)
-    _deliver(patient, project, here[0], found)
+    _check_hooks(project, here, found)
+    _check_delivery(installation, project, here[0], found)
 
 
-def _judge(project: Project, here: Sequence[Hook], found: _Found) -> None:
+def _check_hooks(project: Project, here: Sequence[Hook], found: _Results) -> None:
     if len(here) > 1:
         advice = "remove all but one in GitLab at Settings → Webhooks"
-        found.blame(project, "several webhooks lead here", advice, fatal=False)
-    problems = list(_problems(here[0]))
+        found.add_problem(project, "several webhooks lead here", advice, fatal=False)
+    problems = list(_find_problems(here[0]))
     for told, advice, fatal in problems:
-        found.blame(project, told, advice, fatal=fatal)
+        found.add_problem(project, told, advice, fatal=fatal)
     if not any(fatal for _, _, fatal in problems):
         found.right.append(project)
 
 
-def _missing(patient: Patient, project: Project) -> tuple[str, str]:
+def _explain_missing(installation: Installation, project: Project) -> tuple[str, str]:
     path = f"/projects/{project.id}/hooks"
     others = [
         str(hook.get("url", ""))
-        for hook in _hooks(patient.gitlab.setup, path, project)
+        for hook in _list_hooks(installation.gitlab.setup, path, project)
         if _leads_to_us(hook)
     ]
-    url = f"{patient.url}{PATH}" if patient.url else f"https://…{PATH}"
-    told = f"no webhook to {url}" + (f", but one to {_shown(others[0])}" if others else "")
-    how = "`sandpiper doctor --fix --url https://…`" if not patient.url else "`--fix`"
+    url = f"{installation.url}{PATH}" if installation.url else f"https://…{PATH}"
+    told = f"no webhook to {url}" + (f", but one to {_hide_secrets(others[0])}" if others else "")
+    how = "`sandpiper doctor --fix --url https://…`" if not installation.url else "`--fix`"
     return told, f"add it in GitLab at Settings → Webhooks, or let {how} do it"
 
 
-def _problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
+def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
     """What is wrong with a webhook, what to do, and whether it keeps us from working."""
     fix = "switch it on at Settings → Webhooks, or with `--fix`"
     if off := [name for key, name in NEEDED.items() if hook.get(key) is not True]:
@@ -151,25 +163,25 @@ def _problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
 # ----------------------------------------------------------------------------------------- looking
 
 
-def _hooks(client: Client, path: str, project: Project) -> list[Hook]:
-    found = client.all(path, f"the webhooks of {project.path}", {})
+def _list_hooks(client: Client, path: str, project: Project) -> list[Hook]:
+    found = client.list_all(path, f"the webhooks of {project.path}", {})
     return [hook for hook in found if isinstance(hook.get("id"), int)]
 
 
-def _group_hooks(client: Client, project: Project) -> list[Hook]:
+def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
     """Those of the groups above, where the token's user is their Owner (Premium has them)."""
     found: list[Hook] = []
     group = project.path.rpartition("/")[0]
     while group and not found:
         try:
-            found = _hooks(client, f"/groups/{encoded(group)}/hooks", project)
+            found = _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
         except Refusal:
             return []
         group = group.rpartition("/")[0]
     return found
 
 
-def _ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
+def _select_ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
     """Those to our address, or if it is not known to any address with our path."""
     if url:
         return [each for each in hooks if str(each.get("url", "")) == f"{url}{PATH}"]
@@ -177,16 +189,16 @@ def _ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
 
 
 def _leads_to_us(hook: Hook) -> bool:
-    return _parts(str(hook.get("url", "")))[1].rstrip("/") == PATH
+    return _split_url(str(hook.get("url", "")))[1].rstrip("/") == PATH
 
 
-def _shown(url: str) -> str:
+def _hide_secrets(url: str) -> str:
     """Without what may be a secret: user, password, query."""
-    host, path = _parts(url)
+    host, path = _split_url(url)
     return f"{host}{path}"
 
 
-def _parts(url: str) -> tuple[str, str]:
+def _split_url(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.path
@@ -197,29 +209,33 @@ def _parts(url: str) -> tuple[str, str]:
 # --------------------------------------------------------------------------------------- repairing
 
 
-def _repaired(
-    patient: Patient, project: Project, here: Sequence[Hook], found: _Found
+def _repair(
+    installation: Installation, project: Project, here: Sequence[Hook], found: _Results
 ) -> list[Hook]:
     """The webhooks after it was made, or put right; nothing is written where all is well."""
-    path, client = f"/projects/{project.id}/hooks", patient.gitlab.setup
+    path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
     if not here:
-        made = client.ask("post", path, f"a webhook for {project.path}", fields=_wanted(patient))
-        found.fixed.append(f"made in {project.path}, to {patient.url}{PATH}")
-        return list(objects([made.value]))
+        made = client.request(
+            "post", path, f"a webhook for {project.path}", fields=_make_fields(installation)
+        )
+        found.fixed.append(f"made in {project.path}, to {installation.url}{PATH}")
+        return list(list_objects([made.value]))
     hook = here[0]
-    if _last_status(client, path, hook) == "401" or any(_problems(hook)):
+    if _get_last_status(client, path, hook) == "401" or any(_find_problems(hook)):
         path = f"{path}/{int(hook['id'])}"
-        changed = client.ask("put", path, f"{project.path}'s webhook", fields=_wanted(patient))
+        changed = client.request(
+            "put", path, f"{project.path}'s webhook", fields=_make_fields(installation)
+        )
         found.fixed.append(f"put right in {project.path}")
-        return [*objects([changed.value]), *here[1:]]
+        return [*list_objects([changed.value]), *here[1:]]
     return list(here)
 
 
-def _wanted(patient: Patient) -> dict[str, Any]:
-    secret = patient.settings.gitlab.webhook_secret
+def _make_fields(installation: Installation) -> dict[str, Any]:
+    secret = installation.settings.gitlab.webhook_secret
     kind = "signing_token" if secret.startswith(SIGNING) else "token"
     return {
-        "url": f"{patient.url}{PATH}",
+        "url": f"{installation.url}{PATH}",
         "push_events": False,
         **dict.fromkeys((*NEEDED, *WANTED), True),
         "enable_ssl_verification": True,
@@ -230,60 +246,62 @@ def _wanted(patient: Patient) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------- delivering
 
 
-def _deliver(patient: Patient, project: Project, hook: Hook, found: _Found) -> None:
+def _check_delivery(
+    installation: Installation, project: Project, hook: Hook, found: _Results
+) -> None:
     """Whether the last delivery arrived; where none did, one is asked for, a push of nothing."""
-    client, path = patient.gitlab.setup, f"/projects/{project.id}/hooks"
-    last = _last_status(client, path, hook)
-    if _success(last) and hook.get("alert_status", "executable") == "executable":
+    client, path = installation.gitlab.setup, f"/projects/{project.id}/hooks"
+    last = _get_last_status(client, path, hook)
+    if _is_success(last) and hook.get("alert_status", "executable") == "executable":
         found.arrived.append((project, "the last delivery arrived"))
         return
     if found.tests < TESTS:
         found.tests += 1
-        last = _tested(client, path, hook, project)
-    if _success(last):
+        last = _test_delivery(client, path, hook, project)
+    if _is_success(last):
         found.arrived.append((project, "a test delivery arrived"))
     elif last == "401":
         advice = "set the webhook's secret to GITLAB_WEBHOOK_SECRET, or use `--fix`"
-        found.blame(project, "the delivery was refused (401): the secrets differ", advice)
+        found.add_problem(project, "the delivery was refused (401): the secrets differ", advice)
     elif last.isdigit():
         advice = "see what `sandpiper serve` logs, and what stands before it"
-        found.blame(project, f"the delivery was answered with {last}", advice)
+        found.add_problem(project, f"the delivery was answered with {last}", advice)
     elif last:
-        found.blame(project, f"the delivery did not arrive ({last})", _UNREACHED)
+        found.add_problem(project, f"the delivery did not arrive ({last})", _UNREACHED)
 
 
-def _success(status: str) -> bool:
+def _is_success(status: str) -> bool:
     return len(status) == 3 and status[0] in "23"
 
 
-def _events(client: Client, path: str, hook: Hook) -> list[Hook]:
+def _list_events(client: Client, path: str, hook: Hook) -> list[Hook]:
     events = f"{path}/{int(hook['id'])}/events"
     try:
-        found = client.ask("get", events, "the webhook's deliveries", {"per_page": 5})
+        found = client.request("get", events, "the webhook's deliveries", {"per_page": 5})
     except Refusal as error:
         if error.status in (400, 404):  # before GitLab 17.3
             return []
         raise
-    usable = [each for each in objects(found.value) if isinstance(each.get("id"), int)]
+    usable = [each for each in list_objects(found.value) if isinstance(each.get("id"), int)]
     return sorted(usable, key=lambda each: -int(each["id"]))
 
 
-def _last_status(client: Client, path: str, hook: Hook) -> str:
-    events = _events(client, path, hook)
+def _get_last_status(client: Client, path: str, hook: Hook) -> str:
+    events = _list_events(client, path, hook)
     return str(events[0].get("response_status", ""))[:60] if events else ""
 
 
-def _tested(client: Client, path: str, hook: Hook, project: Project) -> str:
+def _test_delivery(client: Client, path: str, hook: Hook, project: Project) -> str:
     """The status that a test delivery was answered with, why there is none, or "" if unknown."""
-    newest = max((int(each.get("id", 0)) for each in _events(client, path, hook)), default=0)
+    newest = max((int(each.get("id", 0)) for each in _list_events(client, path, hook)), default=0)
     test = f"{path}/{int(hook['id'])}/test/push_events"
     try:
-        client.ask("post", test, f"a test of {project.path}'s webhook")
+        client.request("post", test, f"a test of {project.path}'s webhook")
     except Refusal as error:
-        return error.said or "refused" if error.status == 422 else ""
+        return error.reason or "refused" if error.status == 422 else ""
     until = time.monotonic() + ARRIVAL
     while True:
-        events = _events(client, path, hook)
+        events = _list_events(client, path, hook)
         if events and int(events[0].get("id", 0)) > newest:
             return str(events[0].get("response_status", ""))[:60]
         if time.monotonic() > until:

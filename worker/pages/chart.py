@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.messages import Usage
-from worker.pages.texts import short
+from worker.pages.texts import format_count
 
 HEIGHT = 100.0
 KINDS = (("cached", "read from the cache"), ("written", "written to it"), ("fresh", "fresh"))
@@ -41,21 +41,21 @@ class Chart:
     turns: tuple[float, ...]
 
 
-def chart(calls: Sequence[CallCost]) -> Chart | None:
+def build_chart(calls: Sequence[CallCost]) -> Chart | None:
     """The bars of the calls, or None where there is nothing to see."""
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
         return None
-    bars = tuple(_bar(number, call.usage, most) for number, call in enumerate(calls))
+    bars = tuple(_build_bar(number, call.usage, most) for number, call in enumerate(calls))
     turns = tuple(
         float(number)
         for number in range(1, len(calls))
         if calls[number].turn != calls[number - 1].turn
     )
-    return Chart(bars, short(most), max(len(bars), 12), turns)
+    return Chart(bars, format_count(most), max(len(bars), 12), turns)
 
 
-def _bar(number: int, usage: Usage, most: int) -> Bar:
+def _build_bar(number: int, usage: Usage, most: int) -> Bar:
     parts, below = [], HEIGHT
     for kind, tokens in (
         ("cached", usage.cache_read),

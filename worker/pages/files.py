@@ -36,7 +36,7 @@ class NoFile(SandpiperError):
     """There is no such file, or no way to it within the limits."""
 
 
-def member(path: str) -> str | None:
+def parse_member_name(path: str) -> str | None:
     """The name in the archive of a path in the sandbox; None if no file can be there."""
     found = _PATH.fullmatch(path)
     if not found or any(part in ("", ".", "..") for part in found[1].split("/")):
@@ -44,41 +44,41 @@ def member(path: str) -> str | None:
     return found[1]
 
 
-def extracted(
+def open_member(
     chunks: Iterable[bytes], name: str, seconds: float = SECONDS
 ) -> tuple[int, Iterator[bytes]]:
     """The size and the content of member `name`. Raises NoFile; `chunks` is read on the way."""
     caps = Caps(LIMITS)
-    source = _Unpacked(chunks, caps, time.monotonic() + seconds)
+    source = _DecompressedStream(chunks, caps, time.monotonic() + seconds)
     file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
     reader = Reader(cast(IO[bytes], file), caps)
-    with _translated():
+    with _translate_errors():
         for found in reader.read_members():
             caps.check_ratio(SLACK)
             caps.count_member(found.name, found.size)
             if found.kind != tar.FOLDER and get_clean_name(found) == name:
                 source.until = float("inf")  # from here on the reader of the answer sets the pace
-                return found.size, _content(reader)
+                return found.size, _read_content(reader)
     raise NoFile(f"there is no {name} in the archive")
 
 
-def _content(reader: Reader) -> Iterator[bytes]:
-    with _translated():
-        while reader.remaining:
-            chunk = reader.read_required(min(reader.remaining, _CHUNK))
-            reader.remaining -= len(chunk)
+def _read_content(reader: Reader) -> Iterator[bytes]:
+    with _translate_errors():
+        while reader.bytes_left:
+            chunk = reader.read_required(min(reader.bytes_left, _CHUNK))
+            reader.bytes_left -= len(chunk)
             yield chunk
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (Refused, zlib.error, OSError, ValueError) as error:
         raise NoFile(f"the archive cannot be read: {error}") from error
 
 
-class _Unpacked(io.RawIOBase):
+class _DecompressedStream(io.RawIOBase):
     """What `chunks` are the gzip of. Raises ValueError at `until` (monotonic seconds)."""
 
     def __init__(self, chunks: Iterable[bytes], caps: Caps, until: float) -> None:
@@ -97,11 +97,11 @@ class _Unpacked(io.RawIOBase):
         while not part and not self._gzip.eof:
             if time.monotonic() > self.until:
                 raise ValueError("it takes too long")
-            part = self._gzip.decompress(self._source(), len(buffer))
+            part = self._gzip.decompress(self._read_source(), len(buffer))
         buffer[: len(part)] = part
         return len(part)
 
-    def _source(self) -> bytes:
+    def _read_source(self) -> bytes:
         if self._gzip.unconsumed_tail:
             return self._gzip.unconsumed_tail
         chunk = next(self._chunks, b"")

@@ -24,7 +24,7 @@ from worker.errors import SandpiperError, StoreError
 from worker.pages import files, overview, render, stored, view
 from worker.pages.sign import Signer
 
-MOST_AT_ONCE = 2
+MAX_AT_ONCE = 2
 """Pages that are made at the same time: the door must stay quick."""
 
 SECONDS = 30.0
@@ -51,106 +51,118 @@ class Pages:
     `operator_token` there is no list.
     """
 
-    open: Callable[[], tuple[SessionStore, RecentTurns]]
+    open_store: Callable[[], tuple[SessionStore, RecentTurns]]
     signer: Signer | None
     operator_token: str
     limits: Limits
     now: Callable[[], float]
-    parked: Callable[[], Iterable[str]] = tuple
-    line: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE))
+    list_parked: Callable[[], Iterable[str]] = tuple
+    page_threads: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
+    )
     # Archives are large and hostile: pages do not wait for them.
-    archives: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(MOST_AT_ONCE)
+    archive_threads: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
     )
 
-    def routes(self) -> list[Route]:
+    def make_routes(self) -> list[Route]:
         """To be mounted at the root."""
         return [
-            Route("/sessions", self.overview, methods=["GET"]),
-            Route("/sessions/{id}", self.session, methods=["GET"]),
-            Route("/sessions/{id}/files", self.file, methods=["GET"]),
+            Route("/sessions", self.answer_overview, methods=["GET"]),
+            Route("/sessions/{id}", self.answer_session, methods=["GET"]),
+            Route("/sessions/{id}/files", self.answer_file, methods=["GET"]),
         ]
 
-    async def session(self, request: Request) -> Response:
+    async def answer_session(self, request: Request) -> Response:
         """One session, for whoever has a signature of it."""
-        name = self._allowed(request)
+        name = self._find_allowed_session(request)
         if name is None:
-            return _nothing()
-        return await self._made(lambda: self._session(name, _query(request, "sig")))
+            return _make_not_found()
+        return await self._run_in_thread(
+            lambda: self._make_session_page(name, _get_query(request, "sig"))
+        )
 
-    async def file(self, request: Request) -> Response:
+    async def answer_file(self, request: Request) -> Response:
         """One file of a turn's sandbox, as a download."""
-        name, turn = self._allowed(request), _query(request, "turn")
-        member = files.member(_query(request, "path"))
+        name, turn = self._find_allowed_session(request), _get_query(request, "turn")
+        member = files.parse_member_name(_get_query(request, "path"))
         if name is None or member is None or not _TURN.fullmatch(turn):
-            return _nothing()
-        return await self._made(lambda: self._file(name, int(turn), member), self.archives)
+            return _make_not_found()
+        return await self._run_in_thread(
+            lambda: self._make_file_answer(name, int(turn), member), self.archive_threads
+        )
 
-    async def overview(self, request: Request) -> Response:
+    async def answer_overview(self, request: Request) -> Response:
         """The list of turns, for operators."""
         if not self.operator_token:
-            return _nothing()
+            return _make_not_found()
         if not _is_operator(request.headers.get("authorization", ""), self.operator_token):
             challenge = {"www-authenticate": 'Basic realm="Sandpiper", charset="UTF-8"'}
-            return _said(401, "Operators only", "Give the operators' token as password.", challenge)
-        before, project = _query(request, "before"), _query(request, "project").strip()
+            return _make_message_page(
+                401, "Operators only", "Give the operators' token as password.", challenge
+            )
+        before, project = _get_query(request, "before"), _get_query(request, "project").strip()
         if not _CURSOR.fullmatch(before):
-            return _nothing()
-        return await self._made(lambda: self._overview(before, project[:200]))
+            return _make_not_found()
+        return await self._run_in_thread(lambda: self._make_overview_page(before, project[:200]))
 
-    def _allowed(self, request: Request) -> str | None:
+    def _find_allowed_session(self, request: Request) -> str | None:
         """The session that the request's signature is for."""
-        name, signature = request.path_params["id"], _query(request, "sig")
+        name, signature = request.path_params["id"], _get_query(request, "sig")
         if self.signer is None or not _ID.fullmatch(name):
             return None
-        return name if self.signer.good(name, signature, self.now()) else None
+        return name if self.signer.is_valid(name, signature, self.now()) else None
 
-    async def _made(
+    async def _run_in_thread(
         self, make: Callable[[], Response], line: anyio.CapacityLimiter | None = None
     ) -> Response:
         try:
             with anyio.move_on_after(SECONDS):
                 return await anyio.to_thread.run_sync(
-                    make, limiter=line or self.line, abandon_on_cancel=True
+                    make, limiter=line or self.page_threads, abandon_on_cancel=True
                 )
         except files.NoFile as error:
             _log.info("%s", error)
-            return _nothing()
+            return _make_not_found()
         except StoreError as error:
             _log.warning("no page: %s", error)
-        return _said(503, "Not now", "What is stored cannot be read at the moment. Try it again.")
+        return _make_message_page(
+            503, "Not now", "What is stored cannot be read at the moment. Try it again."
+        )
 
-    def _session(self, name: str, signature: str) -> Response:
-        store, _ = self.open()
+    def _make_session_page(self, name: str, signature: str) -> Response:
+        store, _ = self.open_store()
         key = store.find(name)
-        found, hidden = stored.turns(store, key) if key and key.session_id == name else ([], 0)
+        found, hidden = stored.read_turns(store, key) if key and key.session_id == name else ([], 0)
         if not found:
-            return _nothing()
-        shown = view.page(found, self.limits, hidden=hidden)
-        return _page("session", page=shown, sig=signature)
+            return _make_not_found()
+        shown = view.build_page(found, self.limits, hidden=hidden)
+        return _make_page("session", page=shown, sig=signature)
 
-    def _file(self, name: str, turn: int, member: str) -> Response:
-        store, _ = self.open()
+    def _make_file_answer(self, name: str, turn: int, member: str) -> Response:
+        store, _ = self.open_store()
         key = store.find(name)
-        chunks = stored.chunks(store, key, turn) if key and key.session_id == name else None
+        chunks = stored.open_archive(store, key, turn) if key and key.session_id == name else None
         if chunks is None:
-            return _nothing()
-        size, content = files.extracted(chunks, member)
-        return StreamingResponse(self._streamed(content), headers=_download(member, size))
+            return _make_not_found()
+        size, content = files.open_member(chunks, member)
+        return StreamingResponse(
+            self._stream(content), headers=_make_download_headers(member, size)
+        )
 
-    async def _streamed(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
+    async def _stream(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The file; where its archive breaks off, so does the answer."""
         try:
             while chunk := await anyio.to_thread.run_sync(
-                next, content, b"", limiter=self.archives
+                next, content, b"", limiter=self.archive_threads
             ):
                 yield chunk
         except SandpiperError as error:
             _log.warning("a download broke off: %s", error)
             raise
 
-    def _overview(self, before: str, project: str) -> Response:
-        store, recent = self.open()
+    def _make_overview_page(self, before: str, project: str) -> Response:
+        store, recent = self.open_store()
         until = int(self.now()) + LINK_SECONDS
         signer = self.signer
 
@@ -158,12 +170,14 @@ class Pages:
             good = signer is not None and _ID.fullmatch(name)
             return f"sessions/{name}?sig={signer.sign(name, until)}" if good and signer else ""
 
-        found = overview.overview(recent, store, link, self.now(), before=before, project=project)
-        parked = [] if before or project else overview.parked(self.parked())
-        return _page("overview", page=found, parked=parked)
+        found = overview.build_overview(
+            recent, store, link, self.now(), before=before, project=project
+        )
+        parked = [] if before or project else overview.list_parked(self.list_parked())
+        return _make_page("overview", page=found, parked=parked)
 
 
-def _query(request: Request, name: str) -> str:
+def _get_query(request: Request, name: str) -> str:
     return request.query_params.get(name, "")[:_MOST_QUERY]
 
 
@@ -181,7 +195,7 @@ def _is_operator(authorization: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _download(member: str, size: int) -> Mapping[str, str]:
+def _make_download_headers(member: str, size: int) -> Mapping[str, str]:
     name = _NAME.sub("-", member.rsplit("/", 1)[-1]).strip(".-")[:100] or "file"
     kind = "text/plain; charset=utf-8" if name.endswith(".txt") else "application/octet-stream"
     return {
@@ -193,12 +207,12 @@ def _download(member: str, size: int) -> Mapping[str, str]:
     }
 
 
-def _page(name: str, **values: object) -> Response:
-    return HTMLResponse(render.render(name, **values), headers=render.headers())
+def _make_page(name: str, **values: object) -> Response:
+    return HTMLResponse(render.render_page(name, **values), headers=render.make_headers())
 
 
-def _nothing() -> Response:
-    return _said(
+def _make_not_found() -> Response:
+    return _make_message_page(
         404,
         "Nothing here",
         "This address leads nowhere, or the link has expired. Notes carry fresh links: "
@@ -206,6 +220,8 @@ def _nothing() -> Response:
     )
 
 
-def _said(status: int, title: str, text: str, more: Mapping[str, str] | None = None) -> Response:
-    body = render.render("said", title=title, text=text)
-    return HTMLResponse(body, status, headers={**render.headers(), **(more or {})})
+def _make_message_page(
+    status: int, title: str, text: str, more: Mapping[str, str] | None = None
+) -> Response:
+    body = render.render_page("said", title=title, text=text)
+    return HTMLResponse(body, status, headers={**render.make_headers(), **(more or {})})

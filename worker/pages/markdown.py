@@ -11,18 +11,18 @@ from markupsafe import Markup, escape
 
 from worker.core.text.untrusted import visible
 
-MOST = 100_000
+MAX_NOTE = 100_000
 """Characters of a note that are rendered; GitLab's notes of ours have fewer."""
 
 _TAG = re.compile(r"(</?(?:details|summary|sub)>)|<!--[^>]{0,200}-->")
-_DEEPEST = 12
+_MAX_DEPTH = 12
 
 
-def render(note: str) -> Markup:
+def render_note(note: str) -> Markup:
     """The note as HTML that holds only what this module has written."""
     parsed = _Parser("commonmark", {"html": True}, renderer_cls=_Renderer)
     parsed.enable(["table", "strikethrough"]).disable("image")
-    return Markup(parsed.render(visible(note[:MOST]), {"open": []}))
+    return Markup(parsed.render(visible(note[:MAX_NOTE]), {"open": []}))
 
 
 class _Parser(MarkdownIt):
@@ -44,11 +44,11 @@ class _Renderer(RendererHTML):
 
     def html_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """HTML on lines of its own."""
-        return _tags(tokens[idx].content, env["open"])
+        return _keep_tags(tokens[idx].content, env["open"])
 
     def html_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """HTML inside of a line."""
-        return _tags(tokens[idx].content, env["open"])
+        return _keep_tags(tokens[idx].content, env["open"])
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """A link tells its target nothing of us.
@@ -69,21 +69,21 @@ class _Renderer(RendererHTML):
         return f"<pre>{escape(tokens[idx].content)}</pre>\n"
 
 
-def _tags(html: str, opened: list[str]) -> str:
+def _keep_tags(html: str, opened: list[str]) -> str:
     out, end = [], 0
     for found in _TAG.finditer(html):
         out.append(str(escape(html[end : found.start()])))
         end = found.end()
         if found[1]:
-            out.append(_tag(found[1], opened))
+            out.append(_keep_tag(found[1], opened))
     return "".join([*out, str(escape(html[end:]))])
 
 
-def _tag(tag: str, opened: list[str]) -> str:
+def _keep_tag(tag: str, opened: list[str]) -> str:
     """A tag, if it opens one level more, or closes what was opened last."""
     name = tag.strip("</>")
     if not tag.startswith("</"):
-        if len(opened) >= _DEEPEST:
+        if len(opened) >= _MAX_DEPTH:
             return ""
         opened.append(name)
         return tag

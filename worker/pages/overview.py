@@ -9,14 +9,14 @@ from itertools import islice
 from worker.core.conversation.turn_row import RUNNING, Row, RowError, is_of, load, project_id
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
-from worker.pages.texts import dollars, duration, moment
-from worker.pages.view import told, web_url
+from worker.pages.texts import format_cost, format_duration, format_time
+from worker.pages.view import check_web_url, describe_verdict
 
 ROWS = 50
-SEARCHED = 400
+MAX_ROWS_READ = 400
 """Rows that are read to find those of one project."""
 
-GIVEN_UP = 10
+MAX_PARKED = 10
 """Triggers that were given up, of which the page tells."""
 
 INTERRUPTED = "interrupted"
@@ -27,7 +27,7 @@ _STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
 class Line:
     """One turn."""
 
-    started: str
+    start_time: str
     project: str
     mr: str
     mr_url: str
@@ -54,7 +54,7 @@ class Overview:
     first: bool
 
 
-def overview(
+def build_overview(
     recent: RecentTurns,
     store: SessionStore,
     link: Callable[[str], str],
@@ -64,30 +64,30 @@ def overview(
     project: str = "",
 ) -> Overview:
     """The newest turns after the cursor; of projects that `project` (an id or a glob) names."""
-    rows, older = _page(recent, before, project)
-    shown = [(row, _state(row, store, now)) for row in rows]
+    rows, older = _read_page(recent, before, project)
+    shown = [(row, _find_state(row, store, now)) for row in rows]
     states = Counter(state for _, state in shown)
     costs = [row.cost_usd for row in rows if row.cost_usd is not None]
     return Overview(
-        lines=[_line(row, state, link) for row, state in shown],
+        lines=[_make_line(row, state, link) for row, state in shown],
         states=[(state, states[state]) for state in _STATES if states[state]],
-        cost=dollars(math.fsum(cost for cost in costs if math.isfinite(cost))),
+        cost=format_cost(math.fsum(cost for cost in costs if math.isfinite(cost))),
         project=project,
         older=older,
         first=not before,
     )
 
 
-def parked(lines: Iterable[str]) -> list[str]:
+def list_parked(lines: Iterable[str]) -> list[str]:
     """What was given up, for the head of the first page."""
-    shown = [one_line(line, 300) for line in islice(lines, GIVEN_UP + 1)]
-    return shown if len(shown) <= GIVEN_UP else [*shown[:GIVEN_UP], "and more"]
+    shown = [one_line(line, 300) for line in islice(lines, MAX_PARKED + 1)]
+    return shown if len(shown) <= MAX_PARKED else [*shown[:MAX_PARKED], "and more"]
 
 
-def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
+def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
     """The rows of a page, and the cursor of the next."""
     number = project_id(project)
-    searched = ROWS if number or not project else SEARCHED
+    searched = ROWS if number or not project else MAX_ROWS_READ
     rows: list[Row] = []
     cursor, read = "", 0
     # One more than is shown tells whether there are older ones.
@@ -95,20 +95,20 @@ def _page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], st
         if len(rows) == ROWS or read == searched:
             return rows, cursor
         cursor, read = place, read + 1
-        row = _row(data)
+        row = _parse_row(data)
         if row and (number or is_of(project, row.project)):
             rows.append(row)
     return rows, ""
 
 
-def _row(data: bytes) -> Row | None:
+def _parse_row(data: bytes) -> Row | None:
     try:
         return load(data)
     except RowError:
         return None
 
 
-def _state(row: Row, store: SessionStore, now: float) -> str:
+def _find_state(row: Row, store: SessionStore, now: float) -> str:
     """What a turn is doing, as the store tells it for those that have not ended."""
     if row.status != RUNNING:
         return row.status if row.status in _STATES else "failed"
@@ -116,19 +116,19 @@ def _state(row: Row, store: SessionStore, now: float) -> str:
     return RUNNING if store.holder(key, row.turn, now) else INTERRUPTED
 
 
-def _line(row: Row, state: str, link: Callable[[str], str]) -> Line:
+def _make_line(row: Row, state: str, link: Callable[[str], str]) -> Line:
     return Line(
-        started=moment(row.started, "%m-%d %H:%M"),
+        start_time=format_time(row.started, "%m-%d %H:%M"),
         project=one_line(row.project, 200),
         mr=f"!{row.mr_iid}",
-        mr_url=web_url(row.web_url),
+        mr_url=check_web_url(row.web_url),
         pipeline=row.pipeline_id,
         page=link(row.session_id),
         what="analysis" if row.turn == 0 else f"reply {row.turn}",
         state=state,
-        verdict=told(row.verdict),
-        cost="" if state in (RUNNING, INTERRUPTED) else dollars(row.cost_usd),
-        seconds=duration(row.seconds),
+        verdict=describe_verdict(row.verdict),
+        cost="" if state in (RUNNING, INTERRUPTED) else format_cost(row.cost_usd),
+        seconds=format_duration(row.seconds),
         iterations=row.iterations,
         model=one_line(row.model.partition("/")[2] or row.model, 60),
     )

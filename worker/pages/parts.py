@@ -17,17 +17,17 @@ from worker.pages.sign import Signer
 DAY = 24 * 3600
 
 
-class Kept(SessionStore, Protocol):
+class PageStore(SessionStore, Protocol):
     """A store that lists its turns."""
 
     @property
-    def recent(self) -> RecentTurns:
+    def recent_turns(self) -> RecentTurns:
         """The list."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PageSettings:
     """The links and the routes.
 
     `url` is where browsers reach them, "" if notes are not to link there; links are signed with a
@@ -41,20 +41,20 @@ class Published:
     now: Callable[[], float]
 
     @property
-    def signer(self) -> Signer | None:
+    def get_signer(self) -> Signer | None:
         """What signs, if there is a secret for it."""
         return Signer(self.secret) if self.secret else None
 
     @property
-    def hosts(self) -> frozenset[str]:
+    def list_hosts(self) -> frozenset[str]:
         """The place that notes may link to besides the merge request's project."""
         parts = urlsplit(self.url)
         place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
         return frozenset({place}) if self.url else frozenset()
 
-    def linker(self) -> Callable[[str], str]:
+    def make_linker(self) -> Callable[[str], str]:
         """What gives a session's page as a URL. Raises ConfigError without a secret for it."""
-        base, signer = self.url.rstrip("/"), self.signer
+        base, signer = self.url.rstrip("/"), self.get_signer
         if not base:
             return lambda session_id: ""
         if signer is None:
@@ -70,33 +70,33 @@ class Published:
 
         return link
 
-    def routes(
+    def make_routes(
         self,
-        open_store: Callable[[], Kept],
+        open_store: Callable[[], PageStore],
         limits: Limits,
-        parked: Callable[[Kept], Iterable[str]] = lambda kept: (),
+        parked: Callable[[PageStore], Iterable[str]] = lambda kept: (),
     ) -> list[Route]:
         """What is served. The store is opened when the first page is asked for; `parked` tells
         what was given up there, a line each."""
-        once = _Once(open_store)
+        once = _LazyStore(open_store)
         return Pages(
-            *(once, self.signer, self.operator_token, limits, self.now),
-            parked=lambda: parked(once.kept()),
-        ).routes()
+            *(once, self.get_signer, self.operator_token, limits, self.now),
+            list_parked=lambda: parked(once.get_store()),
+        ).make_routes()
 
 
-class _Once:
+class _LazyStore:
     """Opens the store once it can be opened."""
 
-    def __init__(self, open_store: Callable[[], Kept]) -> None:
+    def __init__(self, open_store: Callable[[], PageStore]) -> None:
         self._open, self._lock = open_store, threading.Lock()
-        self._kept: Kept | None = None
+        self._kept: PageStore | None = None
 
     def __call__(self) -> tuple[SessionStore, RecentTurns]:
-        kept = self.kept()
-        return kept, kept.recent
+        kept = self.get_store()
+        return kept, kept.recent_turns
 
-    def kept(self) -> Kept:
+    def get_store(self) -> PageStore:
         with self._lock:
             self._kept = self._kept or self._open()
         return self._kept

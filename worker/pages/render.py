@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def _load_templates() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("worker.pages"),
         undefined=jinja2.StrictUndefined,
@@ -21,19 +21,23 @@ def _templates() -> jinja2.Environment:
 
 
 @cache
-def _style() -> str:
+def _load_style() -> str:
     return files("worker.pages").joinpath("templates/page.css").read_text(encoding="utf-8")
 
 
-def render(name: str, **values: object) -> str:
+def render_page(name: str, **values: object) -> str:
     """A whole page."""
-    return _templates().get_template(f"{name}.html.j2").render(style=Markup(_style()), **values)
+    return (
+        _load_templates()
+        .get_template(f"{name}.html.j2")
+        .render(style=Markup(_load_style()), **values)
+    )
 
 
 @cache
-def headers() -> dict[str, str]:
+def make_headers() -> dict[str, str]:
     """What every page is sent with: it may load nothing, run nothing, and be kept by nobody."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(_load_style().encode()).digest()).decode()
     return {
         "content-security-policy": "; ".join(
             [

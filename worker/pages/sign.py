@@ -17,15 +17,15 @@ class Signer:
 
     def sign(self, session_id: str, until: int) -> str:
         """The signature of a session, good until `until` (epoch seconds)."""
-        return f"{until}.{self._mac(session_id, str(until))}"
+        return f"{until}.{self._compute_mac(session_id, str(until))}"
 
-    def good(self, session_id: str, signature: str, now: float) -> bool:
+    def is_valid(self, session_id: str, signature: str, now: float) -> bool:
         """Whether `signature` is ours, this session's, and not expired at `now`."""
         found = _SIGNATURE.fullmatch(signature)
         if not found:
             return False
-        ours = self._mac(session_id, found[1])
+        ours = self._compute_mac(session_id, found[1])
         return hmac.compare_digest(ours, found[2]) and now < int(found[1])
 
-    def _mac(self, session_id: str, until: str) -> str:
+    def _compute_mac(self, session_id: str, until: str) -> str:
         return hmac.digest(self._key, f"{session_id}\n{until}".encode(), "sha256").hex()

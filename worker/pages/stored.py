@@ -8,45 +8,45 @@ from worker.core.conversation.context import Context
 from worker.core.failure.aftermath import load_after, load_feedback
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
-from worker.pages.view import Stored
+from worker.pages.view import StoredTurn
 
-MOST_TURNS = 12
+MAX_TURNS = 12
 """Turns of a session that are shown, the newest."""
 
-LARGEST = 24 * 1024 * 1024
+MAX_CONTEXT = 24 * 1024 * 1024
 """Bytes of a `context.json` that is parsed for a page."""
 
 
-def turns(store: SessionStore, key: SessionKey) -> tuple[list[Stored], int]:
+def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
     """A session's newest turns, the oldest first, and how many older ones there are."""
     latest = store.latest(key)
     found = []
-    first = 0 if latest is None else max(0, latest - MOST_TURNS + 1)
+    first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
         with suppress(StoreError):  # what was deleted on request is gone, the rest stays readable
-            if context := _parsed(store.read_context(key, number)):
+            if context := _parse(store.read_context(key, number)):
                 found.append(
-                    Stored(
+                    StoredTurn(
                         context,
                         files=_has_files(store, key, number),
                         feedback=load_feedback(store.feedback(key, number)),
-                        after=load_after(store.after(key, number)),
+                        aftermath=load_after(store.after(key, number)),
                     )
                 )
-    if running := _running(store, key, 0 if latest is None else latest + 1):
+    if running := _read_running(store, key, 0 if latest is None else latest + 1):
         found.append(running)
     return found, first
 
 
-def _running(store: SessionStore, key: SessionKey, number: int) -> Stored | None:
+def _read_running(store: SessionStore, key: SessionKey, number: int) -> StoredTurn | None:
     """The turn that is being taken, as its last step has left it."""
     data = store.read_checkpoint(key, number)
-    context = _parsed(data) if data else None
-    return Stored(context, running=True) if context else None
+    context = _parse(data) if data else None
+    return StoredTurn(context, is_running=True) if context else None
 
 
-def _parsed(data: bytes) -> Context | None:
-    if len(data) > LARGEST:
+def _parse(data: bytes) -> Context | None:
+    if len(data) > MAX_CONTEXT:
         return None
     with suppress(context_json.HistoryError, RecursionError):
         return context_json.load(data)
@@ -61,12 +61,12 @@ def _has_files(store: SessionStore, key: SessionKey, number: int) -> bool:
         return True
 
 
-def chunks(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
+def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
     """A turn's archive, or None if it has none."""
     opened = store.open_files(key, number)
-    return _streamed(opened) if opened else None
+    return _stream(opened) if opened else None
 
 
-def _streamed(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
+def _stream(opened: AbstractContextManager[Iterator[bytes]]) -> Iterator[bytes]:
     with opened as found:
         yield from found

@@ -10,10 +10,10 @@ from typing import Any
 
 from worker.core.text.untrusted import one_line, visible
 
-MOST = 8_000
+MAX_TEXT = 8_000
 """Characters of one text."""
 
-PAGE = 1_500_000
+MAX_PAGE = 1_500_000
 """Characters of all texts of a page."""
 
 _MOST_FIELDS = 40
@@ -25,26 +25,26 @@ _PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
 class Text:
     """What is shown of a text, and how many characters are not."""
 
-    shown: str
-    left: int = 0
+    content: str
+    hidden_count: int = 0
 
     @property
-    def lines(self) -> int:
+    def count_lines(self) -> int:
         """How many lines are shown."""
-        return self.shown.count("\n") + 1
+        return self.content.count("\n") + 1
 
 
 @dataclass(slots=True)
 class Room:
     """What is left of a page."""
 
-    left: int = PAGE
+    characters: int = MAX_PAGE
 
-    def text(self, text: str, most: int = MOST) -> Text:
+    def clip_text(self, text: str, most: int = MAX_TEXT) -> Text:
         """`text`, as much of it as there is room for."""
-        most = max(0, min(most, self.left))
+        most = max(0, min(most, self.characters))
         shown = visible(text[:most]).strip("\n")
-        self.left -= len(shown)
+        self.characters -= len(shown)
         return Text(shown, max(0, len(text) - most))
 
 
@@ -58,28 +58,30 @@ class Field:
 
 
 @dataclass(slots=True)
-class Shown:
+class Content:
     """A JSON text for the page: its fields, and the paths of files that it names."""
 
     fields: list[Field] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
 
     @property
-    def gist(self) -> str:
+    def summary(self) -> str:
         """The beginning of the values, on one line."""
-        return one_line(" · ".join(each.text.shown[:160] for each in self.fields[:4]), 200)
+        return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
 
 
-def shown(content: str, room: Room) -> Shown:
+def split_fields(content: str, room: Room) -> Content:
     """An object's fields one by one; anything else as it is."""
-    parsed = _parsed(content)
+    parsed = _parse(content)
     if not isinstance(parsed, dict):
-        return Shown([Field("", room.text(content), short=False)] if content.strip() else [])
-    found = Shown(files=[*dict.fromkeys(_paths(parsed))][:_MOST_FILES])
+        return Content([Field("", room.clip_text(content), short=False)] if content.strip() else [])
+    found = Content(files=[*dict.fromkeys(_find_paths(parsed))][:_MOST_FILES])
     for name, value in list(parsed.items())[:_MOST_FIELDS]:
-        text = value if isinstance(value, str) else _pretty(value)
-        cut = room.text(text)
-        found.fields.append(Field(one_line(name, 80), cut, cut.lines == 1 and len(text) <= 120))
+        text = value if isinstance(value, str) else _format_value(value)
+        cut = room.clip_text(text)
+        found.fields.append(
+            Field(one_line(name, 80), cut, cut.count_lines == 1 and len(text) <= 120)
+        )
     if len(parsed) > _MOST_FIELDS:
         more = f"{len(parsed) - _MOST_FIELDS} more fields"
         found.fields.append(Field("", Text(more), short=True))
@@ -87,25 +89,25 @@ def shown(content: str, room: Room) -> Shown:
     return found
 
 
-def _parsed(content: str) -> Any:
+def _parse(content: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
         return None
 
 
-def _pretty(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         return json.dumps(value, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return "(nested too deeply to show)"
 
 
-def _paths(value: Any, depth: int = 6) -> Iterator[str]:
+def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
     """The files that a result says it has saved."""
     if isinstance(value, list) and depth:
         for each in value[:200]:
-            yield from _paths(each, depth - 1)
+            yield from _find_paths(each, depth - 1)
     if not isinstance(value, dict) or not depth:
         return
     for name, each in value.items():
@@ -114,17 +116,17 @@ def _paths(value: Any, depth: int = 6) -> Iterator[str]:
         elif name == "also_saved" and isinstance(each, dict):
             yield from (path for path in each if _PATH.fullmatch(path))
         else:
-            yield from _paths(each, depth - 1)
+            yield from _find_paths(each, depth - 1)
 
 
-def dollars(cost: float | None) -> str:
+def format_cost(cost: float | None) -> str:
     """Two digits that say something."""
     if cost is None or not math.isfinite(cost):
         return "cost unknown"
     return f"${cost:.4f}" if 0 < cost < 0.01 else f"${cost:.2f}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As "0.4 s", "12 s", "3 min 05 s"; "" for nothing."""
     if not math.isfinite(seconds) or seconds < 0.05:
         return ""
@@ -135,7 +137,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+def format_time(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """A time in UTC; "" for none."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime(form) if at > 0 else ""
@@ -143,7 +145,7 @@ def moment(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
         return ""
 
 
-def short(count: int) -> str:
+def format_count(count: int) -> str:
     """A number of tokens or bytes in three digits: 940, 12.3k, 1.20M."""
     if abs(count) < 1000:
         return str(count)

@@ -17,8 +17,17 @@ from worker.core.failure.verdict import Verdict
 from worker.core.text.redaction_counts import words
 from worker.core.text.untrusted import one_line
 from worker.pages import markdown
-from worker.pages.chart import Chart, chart
-from worker.pages.texts import Room, Shown, Text, dollars, duration, moment, short, shown
+from worker.pages.chart import Chart, build_chart
+from worker.pages.texts import (
+    Content,
+    Room,
+    Text,
+    format_cost,
+    format_count,
+    format_duration,
+    format_time,
+    split_fields,
+)
 
 VERDICTS = {
     Verdict.CHANGE: "Caused by this change",
@@ -28,29 +37,29 @@ VERDICTS = {
     Verdict.UNKNOWN: "Not clear",
     Verdict.ABSTAIN: "Not enough evidence",
 }
-MOST_STEPS = 600
+MAX_STEPS = 600
 """Steps of a turn that are shown; a run's own limit is far below."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTurn:
     """A turn as it lies in the store. `running` says that it is not committed yet."""
 
     context: Context
-    running: bool = False
+    is_running: bool = False
     files: bool = False
     feedback: Feedback = field(default_factory=Feedback)
-    after: After | None = None
+    aftermath: After | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolUse:
     """A tool call and what came back; `result` is None while it has not."""
 
     name: str
-    arguments: Shown
-    result: Shown | None
-    failed: bool
+    arguments: Content
+    result: Content | None
+    is_error: bool
     size: str
 
 
@@ -61,8 +70,8 @@ class Step:
     number: int = 0
     ours: Text | None = None
     text: Text | None = None
-    calls: list[Called] = field(default_factory=list)
-    at: str = ""
+    calls: list[ToolUse] = field(default_factory=list)
+    time: str = ""
     seconds: str = ""
     tools: str = ""
     cost: str = ""
@@ -75,7 +84,7 @@ class Budget:
     """What was used of a limit; `percent` is at most 100."""
 
     name: str
-    used: str
+    amount: str
     limit: str
     percent: float
 
@@ -88,7 +97,7 @@ class Turn:
     title: str
     status: str
     reason: str
-    started: str
+    start_time: str
     seconds: str
     cost: str
     model: str
@@ -122,71 +131,71 @@ class Page:
     turns: list[Turn]
     chart: Chart | None
     full: bool
-    hidden: int
+    hidden_turns: int
 
 
-def told(verdict: str) -> str:
+def describe_verdict(verdict: str) -> str:
     """A stored verdict in words; "" for what is none."""
     return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
 
 
-def page(turns: Sequence[Stored], limits: Limits, *, hidden: int = 0) -> Page:
+def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
     """The page of a session's turns, the oldest first; `hidden` older ones are not among them."""
     room, last = Room(), turns[-1].context
     # The newest turn is what a reader is after: it has the first say in what fits.
-    views = [_turn(each, limits, room) for each in reversed(turns)][::-1]
+    views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
     subject, usage = last.subject, last.usage
     return Page(
         session_id=last.session_id,
         title=f"{one_line(subject.project, 200)}!{subject.mr_iid}",
-        mr_url=web_url(subject.web_url),
+        mr_url=check_web_url(subject.web_url),
         project=one_line(subject.project, 200),
         mr_iid=subject.mr_iid,
         pipeline=subject.pipeline_id,
-        pipeline_url=_pipeline(subject),
+        pipeline_url=_get_pipeline_url(subject),
         commit=one_line(subject.sha[:12], 12),
         workflow=one_line(last.workflow, 80),
-        verdict=told(verdict),
+        verdict=describe_verdict(verdict),
         status=views[-1].status,
-        cost=dollars(last.cost_usd),
-        seconds=duration(sum(each.context.seconds for each in turns)),
-        tokens=_tokens(usage),
+        cost=format_cost(last.cost_usd),
+        seconds=format_duration(sum(each.context.seconds for each in turns)),
+        tokens=_format_tokens(usage),
         models=", ".join(dict.fromkeys(one_line(each.context.model, 80) for each in turns)),
         turns=views,
-        chart=chart(last.calls[-400:]),
-        full=room.left <= 0,
-        hidden=hidden,
+        chart=build_chart(last.calls[-400:]),
+        full=room.characters <= 0,
+        hidden_turns=hidden,
     )
 
 
-def _tokens(usage: Usage) -> str:
+def _format_tokens(usage: Usage) -> str:
     cached = f"{usage.cached_share:.0%} cached"
-    return f"{short(usage.input)} in · {cached} · {short(usage.output)} out"
+    return f"{format_count(usage.input)} in · {cached} · {format_count(usage.output)} out"
 
 
-def _turn(stored: Stored, limits: Limits, room: Room) -> Turn:
+def _build_turn(stored: StoredTurn, limits: Limits, room: Room) -> Turn:
     context, outcome = stored.context, stored.context.outcome
-    status = RUNNING if stored.running or not outcome else outcome.status.value
+    status = RUNNING if stored.is_running or not outcome else outcome.status.value
     return Turn(
         number=context.turn,
         title="Analysis" if context.turn == 0 else f"Reply {context.turn}",
         status=status,
         reason=one_line(outcome.reason, 600) if outcome else "",
-        started=moment(context.spent.started_at),
-        seconds=duration(context.seconds),
-        cost=dollars(context.spent.cost_usd),
+        start_time=format_time(context.spent.started_at),
+        seconds=format_duration(context.seconds),
+        cost=format_cost(context.spent.cost_usd),
         model=one_line(context.model, 80),
-        steps=_first_steps(context, room),
-        note=markdown.render(context.said) if context.said else None,
-        note_url=web_url(context.note.url) if context.note else "",
-        budgets=list(_budgets(context.spent, context.seconds, limits)),
-        asides=list(_asides(stored)),
+        steps=_build_first_steps(context, room),
+        note=markdown.render_note(context.said) if context.said else None,
+        note_url=check_web_url(context.note.url) if context.note else "",
+        budgets=list(_list_budgets(context.spent, context.seconds, limits)),
+        asides=list(_list_asides(stored)),
         files=stored.files,
     )
 
 
-def _asides(stored: Stored) -> Iterator[tuple[str, str]]:
+def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
     if context.gave_way:
         yield "Did not answer", one_line(context.gave_way, 80)
@@ -196,11 +205,11 @@ def _asides(stored: Stored) -> Iterator[tuple[str, str]]:
         yield "Not available", one_line("; ".join(missing[:20]), 1500)
     if context.redacted:
         yield "Redacted", one_line(words(context.redacted), 600)
-    if told := aftermath.told(stored.feedback, stored.after):
+    if told := aftermath.told(stored.feedback, stored.aftermath):
         yield "Afterwards", "; ".join(told)
 
 
-def _budgets(spent: Spent, seconds: float, limits: Limits) -> Iterator[Budget]:
+def _list_budgets(spent: Spent, seconds: float, limits: Limits) -> Iterator[Budget]:
     def budget(name: str, used: float, most: float, told: str, limit: str) -> Budget:
         return Budget(name, told, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
 
@@ -208,27 +217,27 @@ def _budgets(spent: Spent, seconds: float, limits: Limits) -> Iterator[Budget]:
     yield budget("Iterations", spent.iterations, most, str(spent.iterations), str(most))
     tokens = spent.context_tokens
     room = limits.context_tokens
-    yield budget("Context", tokens, room, short(tokens), f"{short(room)} tokens")
+    yield budget("Context", tokens, room, format_count(tokens), f"{format_count(room)} tokens")
     if seconds > 0:
         clock = limits.wall_clock
-        yield budget("Time", seconds, clock, duration(seconds), duration(clock))
+        yield budget("Time", seconds, clock, format_duration(seconds), format_duration(clock))
     if spent.cost_usd is not None:
         cost, cap = spent.cost_usd, limits.cost_usd
-        yield budget("Cost", cost, cap, dollars(cost), dollars(cap))
+        yield budget("Cost", cost, cap, format_cost(cost), format_cost(cap))
 
 
-def _first_steps(context: Context, room: Room) -> list[Step]:
-    steps = list(islice(_steps(context, room), MOST_STEPS + 1))
-    if len(steps) > MOST_STEPS:
-        steps[MOST_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
+def _build_first_steps(context: Context, room: Room) -> list[Step]:
+    steps = list(islice(_build_steps(context, room), MAX_STEPS + 1))
+    if len(steps) > MAX_STEPS:
+        steps[MAX_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
     return steps
 
 
-def _steps(context: Context, room: Room) -> Iterator[Step]:
+def _build_steps(context: Context, room: Room) -> Iterator[Step]:
     """The turn's messages as steps, with the model calls that left none."""
     own = [call for call in context.calls if call.turn == context.turn]
-    results = _results(context)
-    costs, silent = _paired(context, own)
+    results = _collect_results(context)
+    costs, silent = _pair_calls(context, own)
     between = {
         call.message: later.at - call.at - call.seconds
         for call, later in pairwise(own)
@@ -239,26 +248,26 @@ def _steps(context: Context, room: Room) -> Iterator[Step]:
         message = context.messages[place]
         for call in silent.pop(place, ()):
             number += 1
-            yield _costed(Step(number, note="No answer that could be used."), call)
+            yield _add_cost(Step(number, note="No answer that could be used."), call)
         if isinstance(message, User):
-            yield Step(ours=room.text(message.text))
+            yield Step(ours=room.clip_text(message.text))
         elif isinstance(message, Assistant):
             number += 1
-            step = Step(number, text=room.text(message.text) if message.text.strip() else None)
-            step.calls = [_called(call, results, room) for call in message.calls]
-            step.tools = duration(between.get(place, 0.0)) if step.calls else ""
-            yield _costed(step, costs.get(place))
+            step = Step(number, text=room.clip_text(message.text) if message.text.strip() else None)
+            step.calls = [_make_tool_use(call, results, room) for call in message.calls]
+            step.tools = format_duration(between.get(place, 0.0)) if step.calls else ""
+            yield _add_cost(step, costs.get(place))
     for calls in silent.values():
         for call in calls:
             number += 1
-            yield _costed(Step(number, note="No answer that could be used."), call)
+            yield _add_cost(Step(number, note="No answer that could be used."), call)
 
 
-def _paired(
+def _pair_calls(
     context: Context, own: Sequence[CallCost]
 ) -> tuple[dict[int, CallCost], dict[int, list[CallCost]]]:
     """The calls by the place of their answers, and those without one by the place they precede."""
-    own = _timed(own)
+    own = _check_seconds(own)
     answers = [
         place
         for place in range(context.turn_start, len(context.messages))
@@ -277,22 +286,22 @@ def _paired(
     return costs, silent
 
 
-def _timed(own: Sequence[CallCost]) -> list[CallCost]:
+def _check_seconds(own: Sequence[CallCost]) -> list[CallCost]:
     """The same; seconds that cannot be are none."""
     return [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
 
 
-def _costed(step: Step, call: CallCost | None) -> Step:
+def _add_cost(step: Step, call: CallCost | None) -> Step:
     if call is None:
         return step
     usage = call.usage
-    step.at, step.seconds = moment(call.at, "%H:%M:%S"), duration(call.seconds)
-    step.cost = dollars(call.cost_usd)
-    step.tokens = f"{short(usage.input)} in · {short(usage.output)} out"
+    step.time, step.seconds = format_time(call.at, "%H:%M:%S"), format_duration(call.seconds)
+    step.cost = format_cost(call.cost_usd)
+    step.tokens = f"{format_count(usage.input)} in · {format_count(usage.output)} out"
     return step
 
 
-def _results(context: Context) -> Mapping[str, list[ToolResult]]:
+def _collect_results(context: Context) -> Mapping[str, list[ToolResult]]:
     found: dict[str, list[ToolResult]] = {}
     for message in context.messages[context.turn_start :]:
         if isinstance(message, ToolResult):
@@ -300,25 +309,25 @@ def _results(context: Context) -> Mapping[str, list[ToolResult]]:
     return found
 
 
-def _called(call: ToolCall, results: Mapping[str, list[ToolResult]], room: Room) -> Called:
+def _make_tool_use(call: ToolCall, results: Mapping[str, list[ToolResult]], room: Room) -> ToolUse:
     left = results.get(call.id, [])
     result = left.pop(0) if left else None  # a provider may give one id twice
-    return Called(
+    return ToolUse(
         name=one_line(call.name, 80),
-        arguments=shown(call.arguments, room),
-        result=shown(result.content, room) if result else None,
-        failed=bool(result and result.is_error),
-        size=f"{short(len(result.content.encode(errors='replace')))}B" if result else "",
+        arguments=split_fields(call.arguments, room),
+        result=split_fields(result.content, room) if result else None,
+        is_error=bool(result and result.is_error),
+        size=f"{format_count(len(result.content.encode(errors='replace')))}B" if result else "",
     )
 
 
-def _pipeline(subject: Subject) -> str:
+def _get_pipeline_url(subject: Subject) -> str:
     project = subject.web_url.partition("/-/")[0]
     same = subject.pipeline_project_id == subject.project_id
-    return web_url(f"{project}/-/pipelines/{subject.pipeline_id}") if same else ""
+    return check_web_url(f"{project}/-/pipelines/{subject.pipeline_id}") if same else ""
 
 
-def web_url(url: str) -> str:
+def check_web_url(url: str) -> str:
     """A link, if it is one to a web page."""
     plain = url.isprintable() and len(url) < 2000
     return url if plain and url.startswith(("https://", "http://")) else ""

@@ -66,7 +66,7 @@ class _Busy(StoreError):
     """A conditional write met another one that is not done: neither has won."""
 
 
-def connect(
+def connect_bucket(
     session: boto3.Session,
     endpoint_url: str | None,
     region: str | None,
@@ -76,7 +76,7 @@ def connect(
     read_timeout: float,
 ) -> "S3Client":
     """A client that AWS and its imitations understand. Safe to share between threads."""
-    with _translated("connect", endpoint_url or "S3"):
+    with _translate_errors("connect", endpoint_url or "S3"):
         return session.client(
             "s3",
             endpoint_url=endpoint_url,
@@ -106,12 +106,12 @@ class Bucket:
 
     def exists(self, name: str) -> bool:
         """See Objects."""
-        return self._writer(name) is not None
+        return self._find_writer(name) is not None
 
     def modified(self, name: str) -> float | None:
         """See Objects."""
         try:
-            with self._doing("look at", name):
+            with self._translate("look at", name):
                 answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
         except _Missing:
             return None
@@ -120,10 +120,10 @@ class Bucket:
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
         try:
-            with self._doing("read", name):
+            with self._translate("read", name):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
                 with closing(answer["Body"]) as body:
-                    content = _gathered(body.iter_chunks(CHUNK), limit)
+                    content = _join_chunks(body.iter_chunks(CHUNK), limit)
         except _Missing:
             return None
         if len(content) > limit:
@@ -142,7 +142,7 @@ class Bucket:
 
     def write(self, name: str, content: bytes) -> None:
         """See Objects."""
-        with self._doing("write", name):
+        with self._translate("write", name):
             self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
@@ -150,27 +150,27 @@ class Bucket:
         size = 0
         done: list[CompletedPartTypeDef] = []
         with ExitStack() as undo:
-            for part in _parts(chunks):
+            for part in _split_parts(chunks):
                 if not done:
                     if len(part) < PART:
                         self.write(name, part)
                         return len(part)
-                    upload = self._begin(name)
-                    undo.callback(self._abort, name, upload)
-                done.append(self._part(name, upload, len(done) + 1, part))
+                    upload = self._start_upload(name)
+                    undo.callback(self._abort_upload, name, upload)
+                done.append(self._upload_part(name, upload, len(done) + 1, part))
                 size += len(part)
-            self._complete(name, upload, done)
+            self._complete_upload(name, upload, done)
             undo.pop_all()
         return size
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
         """See Objects."""
-        return self._opened(name) if self.exists(name) else None
+        return self._open(name) if self.exists(name) else None
 
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects."""
         key = self._key(name)
-        with suppress(_Missing, _Conflict), self._doing("delete", name):
+        with suppress(_Missing, _Conflict), self._translate("delete", name):
             if version is None:
                 self._client.delete_object(Bucket=self._bucket, Key=key)
             else:
@@ -181,7 +181,7 @@ class Bucket:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._key(prefix)
         )
-        with self._doing("list", prefix):
+        with self._translate("list", prefix):
             for page in pages:
                 for entry in page.get("Contents", ()):
                     yield entry["Key"].removeprefix(self._prefix)
@@ -193,13 +193,13 @@ class Bucket:
     def _key(self, name: str) -> str:
         return self._prefix + name
 
-    def _doing(self, verb: str, name: str) -> AbstractContextManager[None]:
-        return _translated(verb, self.place(name))
+    def _translate(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return _translate_errors(verb, self.place(name))
 
-    def _writer(self, name: str) -> str | None:
+    def _find_writer(self, name: str) -> str | None:
         """Who created the object ("" if it does not say), or None if there is none."""
         try:
-            with self._doing("look at", name):
+            with self._translate("look at", name):
                 answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
         except _Missing:
             return None
@@ -216,7 +216,7 @@ class Bucket:
         }
         for pause in _PAUSES:
             try:
-                with self._doing("write", name):
+                with self._translate("write", name):
                     self._client.put_object(**request)
             except _Missing:
                 return False
@@ -224,30 +224,32 @@ class Bucket:
                 time.sleep(pause)
             except _Conflict:
                 # A repeated request whose first answer was lost meets its own object.
-                return self._writer(name) == writer
+                return self._find_writer(name) == writer
             else:
                 return True
         raise StoreError(f"others keep writing to {self.place(name)}", transient=True)
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[Iterator[bytes]]:
-        with self._doing("read", name):
+    def _open(self, name: str) -> Iterator[Iterator[bytes]]:
+        with self._translate("read", name):
             answer = self._client.get_object(Bucket=self._bucket, Key=self._key(name))
         with closing(answer["Body"]) as body:
-            yield self._streamed(name, body.iter_chunks(CHUNK))
+            yield self._upload_parts(name, body.iter_chunks(CHUNK))
 
-    def _streamed(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        with self._doing("read", name):
+    def _upload_parts(self, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        with self._translate("read", name):
             yield from chunks
 
-    def _begin(self, name: str) -> str:
-        with self._doing("write", name):
+    def _start_upload(self, name: str) -> str:
+        with self._translate("write", name):
             return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(name))[
                 "UploadId"
             ]
 
-    def _part(self, name: str, upload: str, number: int, part: bytes) -> "CompletedPartTypeDef":
-        with self._doing("write", name):
+    def _upload_part(
+        self, name: str, upload: str, number: int, part: bytes
+    ) -> "CompletedPartTypeDef":
+        with self._translate("write", name):
             answer = self._client.upload_part(
                 Bucket=self._bucket,
                 Key=self._key(name),
@@ -257,8 +259,8 @@ class Bucket:
             )
         return {"ETag": answer["ETag"], "PartNumber": number}
 
-    def _complete(self, name: str, upload: str, done: list["CompletedPartTypeDef"]) -> None:
-        with self._doing("write", name):
+    def _complete_upload(self, name: str, upload: str, done: list["CompletedPartTypeDef"]) -> None:
+        with self._translate("write", name):
             self._client.complete_multipart_upload(
                 Bucket=self._bucket,
                 Key=self._key(name),
@@ -266,15 +268,15 @@ class Bucket:
                 MultipartUpload={"Parts": done},
             )
 
-    def _abort(self, name: str, upload: str) -> None:
+    def _abort_upload(self, name: str, upload: str) -> None:
         # The upload already failed, and its own error is the one to tell.
-        with suppress(StoreError), self._doing("abort the upload of", name):
+        with suppress(StoreError), self._translate("abort the upload of", name):
             self._client.abort_multipart_upload(
                 Bucket=self._bucket, Key=self._key(name), UploadId=upload
             )
 
 
-def _gathered(chunks: Iterable[bytes], limit: int) -> bytes:
+def _join_chunks(chunks: Iterable[bytes], limit: int) -> bytes:
     # Only a body that is read to its end notices that it was cut off.
     content = bytearray()
     for chunk in chunks:
@@ -284,7 +286,7 @@ def _gathered(chunks: Iterable[bytes], limit: int) -> bytes:
     return bytes(content)
 
 
-def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _split_parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The stream in pieces of PART bytes; the last is shorter. One piece at least."""
     buffer, count = bytearray(), 0
     for chunk in chunks:
@@ -302,26 +304,26 @@ def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _translated(verb: str, place: str) -> Iterator[None]:
+def _translate_errors(verb: str, place: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _refusal(error, f"cannot {verb} {place}") from error
+        raise _explain_refusal(error, f"cannot {verb} {place}") from error
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise StoreError(f"cannot {verb} {place}: {error}: {_CREDENTIALS}") from error
     except _UNREACHABLE as error:
         raise StoreError(
-            f"cannot {verb} {place}: {_short(error)}: is the S3 endpoint right, and up?",
+            f"cannot {verb} {place}: {_shorten(error)}: is the S3 endpoint right, and up?",
             transient=True,
         ) from error
     except BotoCoreError as error:
-        raise StoreError(f"cannot {verb} {place}: {_short(error)}") from error
+        raise StoreError(f"cannot {verb} {place}: {_shorten(error)}") from error
 
 
-def _refusal(error: ClientError, failed: str) -> StoreError:
+def _explain_refusal(error: ClientError, failed: str) -> StoreError:
     answer = error.response
     code = str(answer.get("Error", {}).get("Code", ""))
-    message = f"{failed}: {code} {_short(answer.get('Error', {}).get('Message', ''))}".rstrip()
+    message = f"{failed}: {code} {_shorten(answer.get('Error', {}).get('Message', ''))}".rstrip()
     for codes, kind in ((_MISSING, _Missing), (_CONFLICT, _Conflict), (_BUSY, _Busy)):
         if code in codes:
             return kind(message)
@@ -333,7 +335,7 @@ def _refusal(error: ClientError, failed: str) -> StoreError:
     )
 
 
-def _short(problem: object) -> str:
+def _shorten(problem: object) -> str:
     return " ".join(str(problem).split())[:300]
 
 

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from worker.core.ports import Claim
 
 
-def encode(claim: Claim) -> bytes:
+def encode_claim(claim: Claim) -> bytes:
     """The content of `claim.json`."""
     return json.dumps(asdict(claim), sort_keys=True).encode()
 
 
-def decode(content: bytes) -> Claim:
+def decode_claim(content: bytes) -> Claim:
     """The claim in `content`. Raises ValueError, or what hostile JSON makes of it:
     OverflowError, RecursionError."""
     data = json.loads(content)
@@ -29,6 +29,6 @@ def decode(content: bytes) -> Claim:
     return Claim(owner, trigger_id, float(until), fence)
 
 
-def same_holder(one: Claim, other: Claim) -> bool:
+def have_same_holder(one: Claim, other: Claim) -> bool:
     """Whether both are of one run; `until` differs after a renewal."""
     return (one.owner, one.trigger_id) == (other.owner, other.trigger_id)

@@ -22,7 +22,7 @@ from worker.sessions.store import Store
 _READ = os.O_RDONLY | os.O_NOFOLLOW
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
-_LOOKS = 3
+_READ_ATTEMPTS = 3
 """A reader can miss an object that steps aside and back between its looks; hardly three times."""
 
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
@@ -52,20 +52,20 @@ class Folder:
     def __init__(self, root: Path, lock_seconds: float) -> None:
         self._root = root
         self._lock_seconds = lock_seconds
-        with _translated(f"create the store {root}"):
+        with _translate_errors(f"create the store {root}"):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def exists(self, name: str) -> bool:
         """See Objects."""
         path = self._root / name
-        with _translated(f"look at {path}"):
+        with _translate_errors(f"look at {path}"):
             return _exists(path)
 
     def modified(self, name: str) -> float | None:
         """See Objects."""
         path = self._root / name
-        with _translated(f"look at {path}"):
-            for each in (path, Path(_aside(str(path)))):
+        with _translate_errors(f"look at {path}"):
+            for each in (path, Path(_name_aside(str(path)))):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     return each.stat().st_mtime
             return None
@@ -73,19 +73,19 @@ class Folder:
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
         path = self._root / name
-        with _translated(f"read {path}"):
-            content = _current(path, limit + 1)
+        with _translate_errors(f"read {path}"):
+            content = _read_current(path, limit + 1)
         if content is None:
             return None
         if len(content) > limit:
             raise StoreError(f"{path} has more than {limit} bytes: it is not one of our objects")
-        return Stored(content, _version(content))
+        return Stored(content, _compute_version(content))
 
     def create(self, name: str, content: bytes) -> bool:
         """See Objects."""
         path = self._root / name
-        with _translated(f"write {path}"), self._scratch(path) as (scratch, file):
-            _finish(file, content)
+        with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
+            _write_durably(file, content)
             won = _link(scratch, path)
             _sync(path.parent)
             return won
@@ -93,9 +93,9 @@ class Folder:
     def replace(self, name: str, content: bytes, version: str) -> bool:
         """See Objects."""
         path = self._root / name
-        with _translated(f"write {path}"), self._scratch(path) as (scratch, file):
-            _finish(file, content)
-            with _locked(path.parent, self._lock_seconds):
+        with _translate_errors(f"write {path}"), self._make_scratch_file(path) as (scratch, file):
+            _write_durably(file, content)
+            with _lock(path.parent, self._lock_seconds):
                 if _digest(path) != version:
                     return False
                 scratch.replace(path)
@@ -110,43 +110,43 @@ class Folder:
         gone in time never reaches the disk. `read` looks aside too.
         """
         path = f"{self._root}/{name}"
-        with _translated(f"write {path}"):
+        with _translate_errors(f"write {path}"):
             try:
                 _swap(path, content)
             except FileNotFoundError:
-                self._make(Path(path).parent)
+                self._make_folder(Path(path).parent)
                 _swap(path, content)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
         path, size = self._root / name, 0
         with ExitStack() as stack:
-            with _translated(f"write {path}"):
-                scratch, file = stack.enter_context(self._scratch(path))
+            with _translate_errors(f"write {path}"):
+                scratch, file = stack.enter_context(self._make_scratch_file(path))
             # An OSError of the stream itself is not ours to translate.
             for chunk in chunks:
-                with _translated(f"write {path}"):
+                with _translate_errors(f"write {path}"):
                     size += file.write(chunk)
-            with _translated(f"write {path}"):
-                _finish(file)
+            with _translate_errors(f"write {path}"):
+                _write_durably(file)
                 scratch.replace(path)
                 _sync(path.parent)
         return size
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
         """See Objects."""
-        return self._opened(self._root / name) if self.exists(name) else None
+        return self._open(self._root / name) if self.exists(name) else None
 
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects."""
         path = self._root / name
-        with _translated(f"remove {path}"):
+        with _translate_errors(f"remove {path}"):
             if not path.parent.is_dir():
                 return
-            with _locked(path.parent, self._lock_seconds):
+            with _lock(path.parent, self._lock_seconds):
                 if version is None or _digest(path) == version:
                     path.unlink(missing_ok=True)
-                    Path(_aside(str(path))).unlink(missing_ok=True)
+                    Path(_name_aside(str(path))).unlink(missing_ok=True)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
@@ -161,16 +161,16 @@ class Folder:
         return str(self._root / name)
 
     @contextmanager
-    def _opened(self, path: Path) -> Iterator[Iterator[bytes]]:
-        with _translated(f"read {path}"):
+    def _open(self, path: Path) -> Iterator[Iterator[bytes]]:
+        with _translate_errors(f"read {path}"):
             file = FileIO(os.open(path, _READ))
         with file:
             yield _chunks(file, path)
 
     @contextmanager
-    def _scratch(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
+    def _make_scratch_file(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
         """A fresh file beside `path`, gone afterwards unless it was renamed."""
-        self._make(path.parent)
+        self._make_folder(path.parent)
         scratch = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
             with os.fdopen(os.open(scratch, _CREATE, 0o600), "wb") as file:
@@ -178,17 +178,17 @@ class Folder:
         finally:
             scratch.unlink(missing_ok=True)
 
-    def _make(self, folder: Path) -> None:
+    def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
             return
         if folder != self._root:
-            self._make(folder.parent)
+            self._make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)
 
 
 @contextmanager
-def _translated(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -200,7 +200,7 @@ def _translated(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path, seconds: float) -> Iterator[None]:
+def _lock(folder: Path, seconds: float) -> Iterator[None]:
     """The one process (and thread) that changes existing objects of `folder`."""
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -233,7 +233,7 @@ def _link(scratch: Path, path: Path) -> bool:
     return True
 
 
-def _finish(file: BufferedWriter, content: bytes = b"") -> None:
+def _write_durably(file: BufferedWriter, content: bytes = b"") -> None:
     file.write(content)
     file.flush()
     os.fsync(file.fileno())
@@ -257,7 +257,7 @@ def _exists(path: Path) -> bool:
 
 def _swap(path: str, content: bytes) -> None:
     # Plain calls on plain strings: as paths, the names alone would cost as much as the files.
-    folder, aside = path.rpartition("/")[0], _aside(path)
+    folder, aside = path.rpartition("/")[0], _name_aside(path)
     scratch = f"{folder}/.{secrets.token_hex(8)}.tmp"
     handle = os.open(scratch, _CREATE, 0o600)
     try:
@@ -273,14 +273,14 @@ def _swap(path: str, content: bytes) -> None:
         os.unlink(aside)
 
 
-def _aside(path: str) -> str:
+def _name_aside(path: str) -> str:
     folder, _, leaf = path.rpartition("/")
     return f"{folder}/.{leaf}.old"
 
 
-def _current(path: Path, limit: int) -> bytes | None:
+def _read_current(path: Path, limit: int) -> bytes | None:
     """The object, also when `write` is about to put it in its place, or was killed at that."""
-    for place in (path, Path(_aside(str(path)))) * _LOOKS:
+    for place in (path, Path(_name_aside(str(path)))) * _READ_ATTEMPTS:
         content = _read(place, limit)
         if content is not None:
             return content
@@ -299,16 +299,16 @@ def _read(path: Path, limit: int) -> bytes | None:
 
 def _digest(path: Path) -> str | None:
     content = _read(path, sys.maxsize)
-    return None if content is None else _version(content)
+    return None if content is None else _compute_version(content)
 
 
-def _version(content: bytes) -> str:
+def _compute_version(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
 def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
     while True:
-        with _translated(f"read {path}"):
+        with _translate_errors(f"read {path}"):
             chunk = file.read(CHUNK)
         if not chunk:
             return
@@ -317,7 +317,7 @@ def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     """The files under `folder`, sorted, without dot-files; nothing if there is no such folder."""
-    with _translated(f"list {folder}"):
+    with _translate_errors(f"list {folder}"):
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except FileNotFoundError:

@@ -21,10 +21,10 @@ from worker.sessions.objects import Objects, Stored
 LOCK_SECONDS = 60
 """How long a writer that died keeps others from the one object it was writing."""
 
-LARGEST = 64 * 1024 * 1024
+MAX_OBJECT = 64 * 1024 * 1024
 """Bytes of an object that is compared."""
 
-_KEPT = ("workers/", "journal/", "slots/", "spend/")
+_IN_REDIS = ("workers/", "journal/", "slots/", "spend/")
 _SWAP = """
 local found = redis.call('GET', KEYS[1])
 if not found or redis.sha1hex(found) ~= ARGV[1] then return 0 end
@@ -33,7 +33,7 @@ return 1
 """
 
 
-class Guarded:
+class RedisGuardedObjects:
     """See `objects.Objects`. `url` is Redis's, `objects` what ignores conditions."""
 
     def __init__(self, objects: Objects, url: str) -> None:
@@ -44,33 +44,33 @@ class Guarded:
 
     def exists(self, name: str) -> bool:
         """See Objects."""
-        if not _kept(name):
+        if not _is_in_redis(name):
             return self._objects.exists(name)
-        with self._translated(name):
+        with self._translate_errors(name):
             return bool(self._redis.exists(self._prefix + name))
 
     def modified(self, name: str) -> float | None:
         """See Objects. Redis knows how long nobody has used it, which does as well."""
-        if not _kept(name):
+        if not _is_in_redis(name):
             return self._objects.modified(name)
-        with self._translated(name):
+        with self._translate_errors(name):
             idle = self._redis.object("idletime", self._prefix + name)
             return None if idle is None else time.time() - idle
 
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
-        if not _kept(name):
+        if not _is_in_redis(name):
             return self._objects.read(name, limit)
-        with self._translated(name):
+        with self._translate_errors(name):
             content = self._redis.get(self._prefix + name)
-        return None if content is None else Stored(content, _version(content))
+        return None if content is None else Stored(content, _compute_version(content))
 
     def create(self, name: str, content: bytes) -> bool:
         """See Objects."""
-        if _kept(name):
-            with self._translated(name):
+        if _is_in_redis(name):
+            with self._translate_errors(name):
                 return bool(self._redis.set(self._prefix + name, content, nx=True))
-        with self._locked(name):
+        with self._lock_object(name):
             if self._objects.exists(name):
                 return False
             self._objects.write(name, content)
@@ -78,10 +78,10 @@ class Guarded:
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
         """See Objects."""
-        if _kept(name):
+        if _is_in_redis(name):
             return self._swap(name, version, content)
-        with self._locked(name):
-            found = self._objects.read(name, LARGEST)
+        with self._lock_object(name):
+            found = self._objects.read(name, MAX_OBJECT)
             if found is None or found.version != version:
                 return False
             self._objects.write(name, content)
@@ -101,52 +101,52 @@ class Guarded:
 
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects."""
-        if not _kept(name):
+        if not _is_in_redis(name):
             self._objects.delete(name, version)
         elif version is not None:
             self._swap(name, version)
         else:
-            with self._translated(name):
+            with self._translate_errors(name):
                 self._redis.delete(self._prefix + name)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects. A turn's claim is not among them."""
-        if not prefix.startswith(_KEPT):
+        if not prefix.startswith(_IN_REDIS):
             yield from self._objects.names(prefix)
             return
-        with self._translated(prefix):
+        with self._translate_errors(prefix):
             found = list(self._redis.scan_iter(f"{self._prefix}{prefix}*", count=1000))
         yield from sorted(key.decode().removeprefix(self._prefix) for key in found)
 
     def place(self, name: str) -> str:
         """See Objects."""
-        return f"Redis {self._prefix}{name}" if _kept(name) else self._objects.place(name)
+        return f"Redis {self._prefix}{name}" if _is_in_redis(name) else self._objects.place(name)
 
     def _swap(self, name: str, version: str, *content: bytes) -> bool:
-        with self._translated(name):
+        with self._translate_errors(name):
             return bool(self._redis.eval(_SWAP, 1, self._prefix + name, version, *content))
 
     @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
+    def _lock_object(self, name: str) -> Iterator[None]:
         """The one writer of an object."""
         key, token = f"{self._prefix}lock:{name}", secrets.token_bytes(16)
         deadline = time.monotonic() + LOCK_SECONDS
-        while not self._lock(key, token):
+        while not self._try_lock(key, token):
             if time.monotonic() > deadline:
                 raise StoreError(f"{self._objects.place(name)} stays locked", transient=True)
             time.sleep(0.02)
         try:
             yield
         finally:
-            with self._translated(name):
-                self._redis.eval(_SWAP, 1, key, _version(token))
+            with self._translate_errors(name):
+                self._redis.eval(_SWAP, 1, key, _compute_version(token))
 
-    def _lock(self, key: str, token: bytes) -> bool:
-        with self._translated(key):
+    def _try_lock(self, key: str, token: bytes) -> bool:
+        with self._translate_errors(key):
             return bool(self._redis.set(key, token, nx=True, ex=LOCK_SECONDS))
 
     @contextmanager
-    def _translated(self, name: str) -> Iterator[None]:
+    def _translate_errors(self, name: str) -> Iterator[None]:
         try:
             yield
         except (redis.RedisError, OSError) as error:
@@ -154,15 +154,15 @@ class Guarded:
             raise StoreError(message, transient=True) from error
 
 
-def _kept(name: str) -> bool:
-    return name.startswith(_KEPT) or name.endswith(f"/{keys.CLAIM}")
+def _is_in_redis(name: str) -> bool:
+    return name.startswith(_IN_REDIS) or name.endswith(f"/{keys.CLAIM}")
 
 
-def _version(content: bytes) -> str:
+def _compute_version(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 if TYPE_CHECKING:
 
-    def _conforms(guarded: Guarded) -> Objects:
+    def _conforms(guarded: RedisGuardedObjects) -> Objects:
         return guarded

@@ -41,7 +41,7 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ObjectName:
     """What an object's name says."""
 
     key: SessionKey
@@ -49,7 +49,7 @@ class Found:
     leaf: str
 
 
-def session(key: SessionKey) -> str:
+def make_session_prefix(key: SessionKey) -> str:
     """The prefix of all of a session's turns. Raises StoreError for a key that is not one."""
     numbers = (key.project_id, key.mr_iid)
     if not _ID.fullmatch(key.session_id) or not all(0 < number < 10**19 for number in numbers):
@@ -57,40 +57,40 @@ def session(key: SessionKey) -> str:
     return f"{ROOT}{key.project_id}/{key.mr_iid}/{key.session_id}/"
 
 
-def merge_request(project_id: int, mr_iid: int) -> str:
+def make_merge_request_prefix(project_id: int, mr_iid: int) -> str:
     """The prefix of all sessions of a merge request, of a project, or of all there are."""
     if not project_id:
         return ROOT
     return f"{ROOT}{project_id}/{mr_iid}/" if mr_iid else f"{ROOT}{project_id}/"
 
 
-def turn(key: SessionKey, number: int) -> str:
+def make_turn_prefix(key: SessionKey, number: int) -> str:
     """The prefix of one turn's objects."""
     if not 0 <= number <= MAX_TURN:
         raise StoreError(f"a session has turns 0 to {MAX_TURN}, not {number}")
-    return f"{session(key)}{number:04d}/"
+    return f"{make_session_prefix(key)}{number:04d}/"
 
 
-def parse(name: str) -> Found | None:
+def parse_name(name: str) -> ObjectName | None:
     """What `name` is the object of, or None if it is none of ours."""
     match = _NAME.fullmatch(name)
     if not match:
         return None
     key = SessionKey(int(match[1]), int(match[2]), match[3])
-    return Found(key, int(match[4]), match[5])
+    return ObjectName(key, int(match[4]), match[5])
 
 
-def index(start: str) -> str | None:
+def make_index_name(start: str) -> str | None:
     """The name, or the beginning of the names, of index entries; None for what is no id."""
     return f"index/{start}" if _START.fullmatch(start) else None
 
 
-def pointer(key: SessionKey) -> bytes:
+def encode_pointer(key: SessionKey) -> bytes:
     """The content of a session's index entry."""
     return f"{key.project_id}/{key.mr_iid}".encode()
 
 
-def follow(session_id: str, content: bytes) -> SessionKey | None:
+def decode_pointer(session_id: str, content: bytes) -> SessionKey | None:
     """The key that an index entry's content points to, or None if it is damaged."""
     match = _POINTER.fullmatch(content)
     return SessionKey(int(match[1]), int(match[2]), session_id) if match else None

@@ -14,7 +14,7 @@ from worker.sessions.objects import Objects, Stored
 MAX_ENTRY = 64 * 1024
 """Bytes of an entry that are read or written."""
 
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 """Entries of one project that are looked through to forget a merge request."""
 
 # Each round is lost only to a worker that won it, so a handful is plenty.
@@ -30,18 +30,18 @@ class KnownStore:
 
     def read(self, project_id: int, key: str) -> bytes | None:
         """See KnownFailures."""
-        stored = self._objects.read(_name(project_id, key), MAX_ENTRY)
+        stored = self._objects.read(_make_name(project_id, key), MAX_ENTRY)
         return stored.content if stored else None
 
     def change(
         self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See KnownFailures."""
-        name = _name(project_id, key)
+        name = _make_name(project_id, key)
         for _ in range(_ROUNDS):
             stored = self._objects.read(name, MAX_ENTRY)
             content = made(stored.content if stored else None)
-            if self._settled(name, stored, content):
+            if self._try_write(name, stored, content):
                 return
         raise StoreError(
             f"too many workers contend for {self._objects.place(name)}", transient=True
@@ -49,12 +49,12 @@ class KnownStore:
 
     def keys(self, project_id: int) -> tuple[str, ...]:
         """See KnownFailures."""
-        prefix = f"known/{_project(project_id)}/"
-        names = islice(self._objects.names(prefix), MOST_ENTRIES)
+        prefix = f"known/{_check_project(project_id)}/"
+        names = islice(self._objects.names(prefix), MAX_ENTRIES)
         found = (name.removeprefix(prefix).removesuffix(".json") for name in names)
         return tuple(key for key in found if _KEY.fullmatch(key))
 
-    def _settled(self, name: str, stored: Stored | None, content: bytes | None) -> bool:
+    def _try_write(self, name: str, stored: Stored | None, content: bytes | None) -> bool:
         if content is None:
             if stored is None:
                 return True
@@ -69,13 +69,13 @@ class KnownStore:
         return self._objects.replace(name, content, stored.version)
 
 
-def _name(project_id: int, key: str) -> str:
+def _make_name(project_id: int, key: str) -> str:
     if not _KEY.fullmatch(key):
         raise StoreError(f"not the key of a known failure: {key[:80]!r}")
-    return f"known/{_project(project_id)}/{key}.json"
+    return f"known/{_check_project(project_id)}/{key}.json"
 
 
-def _project(project_id: int) -> int:
+def _check_project(project_id: int) -> int:
     if not 0 < project_id < 10**19:
         raise StoreError(f"not a project's id: {project_id}")
     return project_id

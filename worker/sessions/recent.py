@@ -15,7 +15,7 @@ from worker.errors import StoreError
 from worker.sessions import keys
 from worker.sessions.objects import Objects
 
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 """Names that are looked at to find one page of rows."""
 
 MAX_ROW = 16 * 1024
@@ -39,7 +39,7 @@ class RecentStore:
 
     def put(self, key: SessionKey, turn: int, at: float, row: bytes) -> None:
         """See RecentTurns."""
-        name = _name(key, turn, at)
+        name = _make_name(key, turn, at)
         if len(row) > MAX_ROW:
             raise StoreError(f"{self._objects.place(name)} would be larger than {MAX_ROW} bytes")
         self._objects.write(name, row)
@@ -48,7 +48,7 @@ class RecentStore:
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
         """See RecentTurns."""
-        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), MOST_NAMES))
+        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), MAX_NAMES))
         wanted = (
             match
             for match in found
@@ -59,8 +59,8 @@ class RecentStore:
                 yield match[1], stored.content
 
 
-def _name(key: SessionKey, turn: int, at: float) -> str:
-    keys.turn(key, turn)  # refuses what is no session's key
+def _make_name(key: SessionKey, turn: int, at: float) -> str:
+    keys.make_turn_prefix(key, turn)  # refuses what is no session's key
     left = min(max(_END - 1 - int(at * 1000), 0), _END - 1)
     place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
     return f"{_PREFIX}{left // _DAY:06d}/{left:013d}-{place}.json"

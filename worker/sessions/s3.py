@@ -2,7 +2,7 @@
 
 import boto3
 
-from worker.sessions.bucket import Bucket, connect
+from worker.sessions.bucket import Bucket, connect_bucket
 from worker.sessions.store import Store
 
 
@@ -26,7 +26,7 @@ class S3Store(Store):
         connect_timeout: float = 5.0,
         read_timeout: float = 60.0,
     ) -> None:
-        client = connect(
+        client = connect_bucket(
             session or boto3.Session(),
             endpoint_url,
             region,

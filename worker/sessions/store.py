@@ -34,25 +34,25 @@ class Store:
         self._objects = objects
 
     @property
-    def known(self) -> KnownStore:
+    def known_failures(self) -> KnownStore:
         """What is known of failures, beside the sessions."""
         return KnownStore(self._objects)
 
     @property
-    def recent(self) -> RecentStore:
+    def recent_turns(self) -> RecentStore:
         """The turns by their time, beside the sessions."""
         return RecentStore(self._objects)
 
     def latest(self, key: SessionKey) -> int | None:
         """See SessionStore."""
-        found = map(keys.parse, self._objects.names(keys.session(key)))
+        found = map(keys.parse_name, self._objects.names(keys.make_session_prefix(key)))
         return max(
             (each.turn for each in found if each and each.leaf == keys.CONTEXT), default=None
         )
 
     def read_context(self, key: SessionKey, turn: int) -> bytes:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.CONTEXT
+        name = keys.make_turn_prefix(key, turn) + keys.CONTEXT
         stored = self._objects.read(name, MAX_CONTEXT)
         if stored is None:
             raise StoreError(f"there is no {self._objects.place(name)}: the turn was not committed")
@@ -62,39 +62,40 @@ class Store:
         self, key: SessionKey, turn: int
     ) -> AbstractContextManager[Iterator[bytes]] | None:
         """See SessionStore."""
-        return self._objects.open(keys.turn(key, turn) + keys.FILES)
+        return self._objects.open(keys.make_turn_prefix(key, turn) + keys.FILES)
 
     def write_files(self, key: SessionKey, turn: int, chunks: Iterable[bytes]) -> int:
         """See SessionStore. Raises TurnTaken for a turn that is committed, also meanwhile."""
         self._refuse_committed(key, turn)
         return self._objects.upload(
-            keys.turn(key, turn) + keys.FILES, self._unless_committed(key, turn, chunks)
+            keys.make_turn_prefix(key, turn) + keys.FILES,
+            self._refuse_if_committed(key, turn, chunks),
         )
 
     def write_evidence(self, key: SessionKey, turn: int, record: bytes) -> None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.EVIDENCE
+        name = keys.make_turn_prefix(key, turn) + keys.EVIDENCE
         self._check_size(name, record)
         self._refuse_committed(key, turn)
         self._objects.write(name, record)
 
     def read_evidence(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
-        found = map(keys.parse, self._objects.names(keys.session(key)))
+        found = map(keys.parse_name, self._objects.names(keys.make_session_prefix(key)))
         turns = [each.turn for each in found if each and each.leaf == keys.EVIDENCE]
         newest = max((number for number in turns if number <= turn), default=None)
         if newest is None:
             return None
-        stored = self._objects.read(keys.turn(key, newest) + keys.EVIDENCE, MAX_CONTEXT)
+        stored = self._objects.read(keys.make_turn_prefix(key, newest) + keys.EVIDENCE, MAX_CONTEXT)
         return stored.content if stored else None
 
     def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
-        place = keys.turn(key, turn)
+        place = keys.make_turn_prefix(key, turn)
         self._check_size(place + keys.CONTEXT, context)
-        self._index(key)
+        self._write_index(key)
         if not self._objects.create(place + keys.CONTEXT, context):
-            raise self._taken(key, turn)
+            raise self._make_turn_taken(key, turn)
         # The turn is committed: a checkpoint that stays behind must not make it look failed.
         for leaf in _WORKING:
             with suppress(StoreError):
@@ -102,7 +103,7 @@ class Store:
 
     def tidy(self, key: SessionKey, turn: int) -> None:
         """See SessionStore."""
-        place = keys.turn(key, turn)
+        place = keys.make_turn_prefix(key, turn)
         found = set(self._objects.names(place))
         if place + keys.CONTEXT in found:
             # The claim may lie elsewhere than what is listed here.
@@ -118,19 +119,19 @@ class Store:
         self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
     ) -> Claim | None:
         """See SessionStore. A claim of the same owner and trigger is renewed."""
-        name = keys.turn(key, turn) + keys.CLAIM
-        self._index(key)
+        name = keys.make_turn_prefix(key, turn) + keys.CLAIM
+        self._write_index(key)
         for _ in range(_ROUNDS):
             stored = self._objects.read(name, _MAX_SMALL)
             if stored is None:
-                if self._objects.create(name, claims.encode(claim)):
+                if self._objects.create(name, claims.encode_claim(claim)):
                     return None
                 continue
-            held = self._decode(name, stored)
-            free = now >= held.until or (over is not None and claims.same_holder(held, over))
-            if not free and not claims.same_holder(held, claim):
+            held = self._decode_claim(name, stored)
+            free = now >= held.until or (over is not None and claims.have_same_holder(held, over))
+            if not free and not claims.have_same_holder(held, claim):
                 return held
-            if self._objects.replace(name, claims.encode(claim), stored.version):
+            if self._objects.replace(name, claims.encode_claim(claim), stored.version):
                 return None
         raise StoreError(
             f"too many workers contend for {self._objects.place(name)}", transient=True
@@ -138,51 +139,53 @@ class Store:
 
     def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.CLAIM
+        name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
-        if stored and claims.same_holder(self._decode(name, stored), claim):
+        if stored and claims.have_same_holder(self._decode_claim(name, stored), claim):
             self._objects.delete(name, stored.version)
 
     def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.CLAIM
+        name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
-        held = self._decode(name, stored) if stored else None
+        held = self._decode_claim(name, stored) if stored else None
         return held if held and now < held.until else None
 
     def stop(self, key: SessionKey, turn: int, reason: str) -> None:
         """See SessionStore."""
-        self._objects.create(keys.turn(key, turn) + keys.STOP, reason[:_MAX_REASON].encode())
+        self._objects.create(
+            keys.make_turn_prefix(key, turn) + keys.STOP, reason[:_MAX_REASON].encode()
+        )
 
     def stopped(self, key: SessionKey, turn: int) -> str:
         """See SessionStore."""
-        stored = self._objects.read(keys.turn(key, turn) + keys.STOP, _MAX_SMALL)
+        stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.STOP, _MAX_SMALL)
         return stored.content.decode("utf-8", "replace") if stored else ""
 
     def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.AFTER
+        name = keys.make_turn_prefix(key, turn) + keys.AFTER
         if len(after) > _MAX_SMALL:
             raise StoreError(f"{self._objects.place(name)} would be larger than {_MAX_SMALL} bytes")
         self._objects.create(name, after)
 
     def after(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
-        stored = self._objects.read(keys.turn(key, turn) + keys.AFTER, _MAX_SMALL)
+        stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.AFTER, _MAX_SMALL)
         return stored.content if stored else None
 
     def feedback(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
-        stored = self._objects.read(keys.turn(key, turn) + keys.FEEDBACK, _MAX_SMALL)
+        stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.FEEDBACK, _MAX_SMALL)
         return stored.content if stored else None
 
     def change_feedback(
         self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.FEEDBACK
+        name = keys.make_turn_prefix(key, turn) + keys.FEEDBACK
         for _ in range(_ROUNDS):
-            if not self._objects.exists(keys.turn(key, turn) + keys.CONTEXT):
+            if not self._objects.exists(keys.make_turn_prefix(key, turn) + keys.CONTEXT):
                 return
             stored = self._objects.read(name, _MAX_SMALL)
             content = made(stored.content if stored else None)
@@ -202,58 +205,58 @@ class Store:
 
     def erase(self, key: SessionKey, before: int) -> None:
         """See SessionStore."""
-        place = keys.turn(key, before) + keys.CONTEXT
+        place = keys.make_turn_prefix(key, before) + keys.CONTEXT
         if not self._objects.exists(place):
             raise StoreError(f"there is no {self._objects.place(place)}: nothing was erased")
-        for name in list(self._objects.names(keys.session(key))):
-            found = keys.parse(name)
+        for name in list(self._objects.names(keys.make_session_prefix(key))):
+            found = keys.parse_name(name)
             if found and (found.turn < before or found.leaf not in (keys.CONTEXT, keys.CLAIM)):
                 self._objects.delete(name)
 
     def touched(self, key: SessionKey) -> float | None:
         """See SessionStore."""
-        names = list(self._objects.names(keys.session(key)))
+        names = list(self._objects.names(keys.make_session_prefix(key)))
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
         times = [self._objects.modified(name) for name in commits[-1:] or names]
         return max((at for at in times if at is not None), default=None)
 
     def remove(self, key: SessionKey) -> None:
         """See SessionStore. What says that there is a session goes last."""
-        names = list(self._objects.names(keys.session(key)))
-        turns = {found.turn for found in map(keys.parse, names) if found}
+        names = list(self._objects.names(keys.make_session_prefix(key)))
+        turns = {found.turn for found in map(keys.parse_name, names) if found}
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
         self._objects.delete(f"index/{key.session_id}")
         # A claim may lie elsewhere than what is listed here.
-        claims_of = [keys.turn(key, number) + keys.CLAIM for number in sorted(turns)]
+        claims_of = [keys.make_turn_prefix(key, number) + keys.CLAIM for number in sorted(turns)]
         others = [name for name in names if name not in commits and name not in claims_of]
         for name in (*others, *commits, *claims_of):
             self._objects.delete(name)
 
     def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
         """See SessionStore."""
-        name = keys.turn(key, turn) + keys.CHECKPOINT
+        name = keys.make_turn_prefix(key, turn) + keys.CHECKPOINT
         self._check_size(name, context)
         self._objects.write(name, context)
 
     def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
-        stored = self._objects.read(keys.turn(key, turn) + keys.CHECKPOINT, MAX_CONTEXT)
+        stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.CHECKPOINT, MAX_CONTEXT)
         return stored.content if stored else None
 
     def find(self, session_id: str) -> SessionKey | None:
         """See SessionStore. A beginning that fits several ids is a StoreError."""
-        start = keys.index(session_id)
+        start = keys.make_index_name(session_id)
         # Names come sorted, so a whole id stands before the longer ones it is the beginning of.
         names = list(islice(self._objects.names(start), 2)) if start else []
         if len(names) == 2 and names[0] != start:
             raise StoreError(f"several session ids begin with {session_id}: give more of it")
-        return self._follow(names[0]) if names else None
+        return self._read_index(names[0]) if names else None
 
     def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
         """See SessionStore. One whose first turn is not committed yet counts."""
         last = None
-        for name in self._objects.names(keys.merge_request(project_id, mr_iid)):
-            found = keys.parse(name)
+        for name in self._objects.names(keys.make_merge_request_prefix(project_id, mr_iid)):
+            found = keys.parse_name(name)
             # The objects of one session are neighbours.
             if found and found.key != last:
                 last = found.key
@@ -261,7 +264,7 @@ class Store:
 
     def location(self, key: SessionKey, turn: int) -> str:
         """See SessionStore."""
-        return self._objects.place(keys.turn(key, turn))
+        return self._objects.place(keys.make_turn_prefix(key, turn))
 
     def probe(self) -> None:
         """Raise StoreError unless the store takes writes and honours their conditions.
@@ -279,12 +282,12 @@ class Store:
         """Whether conditional writes are what they should be. Raises StoreError."""
         name = f"probe/{secrets.token_hex(8)}"
         try:
-            return self._objects.create(name, b"1") and self._honours(name)
+            return self._objects.create(name, b"1") and self._has_conditions(name)
         finally:
             with suppress(StoreError):
                 self._objects.delete(name)
 
-    def _honours(self, name: str) -> bool:
+    def _has_conditions(self, name: str) -> bool:
         if self._objects.create(name, b"2"):
             return False
         stored = self._objects.read(name, _MAX_SMALL)
@@ -293,18 +296,18 @@ class Store:
         return not self._objects.replace(name, b"4", stored.version)
 
     def _refuse_committed(self, key: SessionKey, turn: int) -> None:
-        if self._objects.exists(keys.turn(key, turn) + keys.CONTEXT):
-            raise self._taken(key, turn)
+        if self._objects.exists(keys.make_turn_prefix(key, turn) + keys.CONTEXT):
+            raise self._make_turn_taken(key, turn)
 
-    def _unless_committed(
+    def _refuse_if_committed(
         self, key: SessionKey, turn: int, chunks: Iterable[bytes]
     ) -> Iterator[bytes]:
         # Raising at the end of the stream is what makes the upload undo itself.
         yield from chunks
         self._refuse_committed(key, turn)
 
-    def _taken(self, key: SessionKey, turn: int) -> TurnTaken:
-        place = self._objects.place(keys.turn(key, turn) + keys.CONTEXT)
+    def _make_turn_taken(self, key: SessionKey, turn: int) -> TurnTaken:
+        place = self._objects.place(keys.make_turn_prefix(key, turn) + keys.CONTEXT)
         return TurnTaken(f"{place} exists: another worker committed this turn")
 
     def _check_size(self, name: str, content: bytes) -> None:
@@ -314,22 +317,22 @@ class Store:
                 f"and more than {MAX_CONTEXT} are not stored"
             )
 
-    def _index(self, key: SessionKey) -> None:
-        keys.session(key)
-        self._objects.create(f"index/{key.session_id}", keys.pointer(key))
+    def _write_index(self, key: SessionKey) -> None:
+        keys.make_session_prefix(key)
+        self._objects.create(f"index/{key.session_id}", keys.encode_pointer(key))
 
-    def _follow(self, name: str) -> SessionKey | None:
+    def _read_index(self, name: str) -> SessionKey | None:
         stored = self._objects.read(name, _MAX_SMALL)
         if stored is None:
             return None
-        key = keys.follow(name.removeprefix("index/"), stored.content)
+        key = keys.decode_pointer(name.removeprefix("index/"), stored.content)
         if key is None:
             raise StoreError(f"{self._objects.place(name)} is damaged: it should be PROJECT/IID")
         return key
 
-    def _decode(self, name: str, stored: Stored) -> Claim:
+    def _decode_claim(self, name: str, stored: Stored) -> Claim:
         try:
-            return claims.decode(stored.content)
+            return claims.decode_claim(stored.content)
         except (ValueError, OverflowError, RecursionError) as error:
             place = self._objects.place(name)
             raise StoreError(f"{place} is damaged ({error}): delete it to free the turn") from error

@@ -10,7 +10,7 @@ from worker.sessions.folder import FolderStore
 from worker.sessions.store import Store
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]", re.ASCII)
-_PREFIX = re.compile(r"[A-Za-z0-9!_.*'()/-]*", re.ASCII)
+_BUCKET_PREFIX = re.compile(r"[A-Za-z0-9!_.*'()/-]*", re.ASCII)
 
 
 def open_store(url: str, endpoint_url: str | None = None) -> Store:
@@ -22,25 +22,27 @@ def open_store(url: str, endpoint_url: str | None = None) -> Store:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigError(f"store: {_shown(url)} is not a URL") from error
+        raise ConfigError(f"store: {_hide_password(url)} is not a URL") from error
     opener = OPENERS.get(parts.scheme)
     if opener is None or parts.query or parts.fragment:
-        raise ConfigError(f"store: {_shown(url)} should be file:///dir or s3://bucket/prefix")
+        raise ConfigError(
+            f"store: {_hide_password(url)} should be file:///dir or s3://bucket/prefix"
+        )
     return opener(parts, endpoint_url)
 
 
-def guarded(store: Store, broker: str) -> Store:
+def guard_store(store: Store, broker: str) -> Store:
     """`store`, which ignores conditions, with its claims in the Redis at `broker`."""
-    from worker.sessions.guarded import Guarded
+    from worker.sessions.guarded import RedisGuardedObjects
 
-    return Store(Guarded(store.records, broker))
+    return Store(RedisGuardedObjects(store.records, broker))
 
 
 def _open_folder(parts: SplitResult, endpoint_url: str | None) -> Store:
     path = Path(unquote(parts.path))
     if parts.netloc not in ("", "localhost") or not path.is_absolute() or "\0" in str(path):
         raise ConfigError(
-            f"store: {_shown(parts.geturl())} should be file:// and an absolute path, "
+            f"store: {_hide_password(parts.geturl())} should be file:// and an absolute path, "
             "as in file:///var/lib/sandpiper"
         )
     return FolderStore(path)
@@ -50,17 +52,18 @@ def _open_s3(parts: SplitResult, endpoint_url: str | None) -> Store:
     # boto3 takes a good part of a second to import, which a folder's user need not wait for.
     from worker.sessions.s3 import S3Store
 
-    if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path):
+    if not _BUCKET.fullmatch(parts.netloc) or not _BUCKET_PREFIX.fullmatch(parts.path):
         raise ConfigError(
-            f"store: {_shown(parts.geturl())} should be s3://bucket/prefix in plain characters; "
-            "credentials come from the environment, the endpoint from AWS_ENDPOINT_URL_S3"
+            f"store: {_hide_password(parts.geturl())} should be s3://bucket/prefix "
+            "in plain characters; credentials come from the environment, "
+            "the endpoint from AWS_ENDPOINT_URL_S3"
         )
     if endpoint_url and not re.match(r"https?://[^/]", endpoint_url):
         raise ConfigError(f"the S3 endpoint {endpoint_url!r} should begin with http:// or https://")
     return S3Store(parts.netloc, parts.path, endpoint_url or None)
 
 
-def _shown(url: str) -> str:
+def _hide_password(url: str) -> str:
     # What stands before an @ may be a password.
     return repr(url) if "@" not in url else "the address (with something before an @)"
 

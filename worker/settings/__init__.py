@@ -5,7 +5,7 @@ key and what was expected. README.md lists every field; it is made by `reference
 """
 
 from worker.settings.gitlab import ACCESS_LEVELS, GitLabSettings
-from worker.settings.loading import DEFAULT_FILE, file_of, load
+from worker.settings.loading import DEFAULT_FILE, find_file, load
 from worker.settings.models import (
     CatalogueSettings,
     ModelSettings,
@@ -50,6 +50,6 @@ __all__ = [
     "TierSettings",
     "TraceSettings",
     "WorkerSettings",
-    "file_of",
+    "find_file",
     "load",
 ]

@@ -22,7 +22,7 @@ Secret = Annotated[str, Field(exclude=True, repr=False)]
 """Comes from the environment, and is never shown: see `environment.SECRETS`."""
 
 
-def secrets(part: Part) -> Iterator[str]:
+def list_secrets(part: Part) -> Iterator[str]:
     """Every `Secret` in a part and in those inside it, empty ones too."""
     for name, field in type(part).model_fields.items():
         value = getattr(part, name)
@@ -30,4 +30,4 @@ def secrets(part: Part) -> Iterator[str]:
             yield value
         for inner in value.values() if isinstance(value, dict) else [value]:
             if isinstance(inner, Part):
-                yield from secrets(inner)
+                yield from list_secrets(inner)

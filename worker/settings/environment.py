@@ -48,11 +48,11 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
 }
 """The first variable that is set wins. Each may also be given as a file, named by X_FILE."""
 
-_ELSEWHERE: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
+_ENVIRONMENT_ONLY: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
 """No secrets, but not the file's either."""
 
 
-def apply(tree: dict[str, Any], env: Mapping[str, str]) -> None:
+def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     """Put into `tree` what the environment says. Raises ConfigError."""
     for variable, place in OVERRIDES.items():
         if env.get(variable):
@@ -61,13 +61,13 @@ def apply(tree: dict[str, Any], env: Mapping[str, str]) -> None:
         if env.get(variable) and _get(tree, place) is None:
             _set(tree, place, env[variable])
     for place, variables in SECRETS.items():
-        if value := _secret(env, variables):
+        if value := _read_secret(env, variables):
             _set(tree, place, value)
 
 
-def refuse(tree: Mapping[str, Any], file: Path | None) -> None:
+def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
     """Raises ConfigError if the file holds what belongs in the environment."""
-    only = {place: variables[0] for place, variables in SECRETS.items()} | dict(_ELSEWHERE)
+    only = {place: variables[0] for place, variables in SECRETS.items()} | dict(_ENVIRONMENT_ONLY)
     for place, variable in only.items():
         if _get(tree, place) is not None:
             raise ConfigError(
@@ -91,7 +91,7 @@ def _set(tree: dict[str, Any], place: Place, value: str) -> None:
     tree[place[-1]] = value
 
 
-def _secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
+def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
     for variable in variables:
         if value := env.get(variable, "").strip():
             return value

@@ -71,14 +71,14 @@ class GitLabSettings(Part):
 
     @field_validator("url")
     @classmethod
-    def _http(cls, value: str) -> str:
+    def _check_http(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             raise ValueError("expected a URL that begins with https:// or http://")
         return value.rstrip("/")
 
     @field_validator("download_hosts")
     @classmethod
-    def _host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if any(not name or set(name) & set("/:@* ") for name in value):
             raise ValueError("expected host names like minio.example.com, without scheme and port")
         return value

@@ -21,14 +21,14 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
     Raises ConfigError.
     """
     env = os.environ if environ is None else environ
-    file = file_of(path, env)
+    file = find_file(path, env)
     tree = _read(file) if file else {}
-    environment.refuse(tree, file)
-    environment.apply(tree, env)
-    return _validated(tree, file)
+    environment.refuse_secrets(tree, file)
+    environment.apply_environment(tree, env)
+    return _validate(tree, file)
 
 
-def file_of(path: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+def find_file(path: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
     """The file that `load` would read, None for none. Raises ConfigError."""
     env = os.environ if environ is None else environ
     if named := path or env.get("SANDPIPER_CONFIG"):
@@ -51,7 +51,7 @@ def _read(file: Path) -> dict[str, Any]:
     return tree
 
 
-def _validated(tree: dict[str, Any], file: Path | None) -> Settings:
+def _validate(tree: dict[str, Any], file: Path | None) -> Settings:
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:

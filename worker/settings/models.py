@@ -93,12 +93,12 @@ class ModelSettings(Part):
 
     @field_validator("default", "fallback")
     @classmethod
-    def _slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _check_slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in [value] if isinstance(value, str) else value:
             if not all(name.partition("/")):
                 raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
         return value
 
-    def provider(self, name: str) -> ProviderSettings:
+    def get_provider(self, name: str) -> ProviderSettings:
         """What is configured for a provider; empty where nothing is."""
         return self.providers.get(name, ProviderSettings())

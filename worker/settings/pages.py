@@ -4,7 +4,7 @@ from pydantic import Field, field_validator
 
 from worker.settings.base import Part, Secret
 
-SHORTEST_SECRET = 16
+MIN_SECRET_LENGTH = 16
 """Characters. Whoever sees a link can try at leisure what it was signed with."""
 
 
@@ -31,19 +31,19 @@ class PageSettings(Part):
 
     @field_validator("secret", "operator_token")
     @classmethod
-    def _long(cls, value: str) -> str:
-        if 0 < len(value) < SHORTEST_SECRET:
-            raise ValueError(f"expected at least {SHORTEST_SECRET} characters")
+    def _check_length(cls, value: str) -> str:
+        if 0 < len(value) < MIN_SECRET_LENGTH:
+            raise ValueError(f"expected at least {MIN_SECRET_LENGTH} characters")
         return value
 
-    def signing_secret(self, webhook_secret: str) -> str:
+    def get_signing_secret(self, webhook_secret: str) -> str:
         """What links are signed with, or "" if there is nothing that could not be guessed."""
-        return self.secret or (webhook_secret if len(webhook_secret) >= SHORTEST_SECRET else "")
+        return self.secret or (webhook_secret if len(webhook_secret) >= MIN_SECRET_LENGTH else "")
 
-    def why_unsafe(self, webhook_secret: str) -> str:
+    def explain_signing_risk(self, webhook_secret: str) -> str:
         """What is wrong with how links are signed, or "": there are none, or they have a secret."""
         if self.secret or not (self.url or self.operator_token):
             return ""
-        if self.signing_secret(webhook_secret):
+        if self.get_signing_secret(webhook_secret):
             return "links to sessions are signed with a key from the webhook's secret"
         return "links to sessions cannot be signed: the webhook's secret is too short for it"

@@ -62,10 +62,10 @@ class Row:
     @property
     def key(self) -> str:
         """As it is written in messages and in the README."""
-        return _key(self.place)
+        return _format_key(self.place)
 
 
-def rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
+def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
     """Every field of the file, in order; the fields of an entry after that of the mapping."""
     described = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
@@ -73,57 +73,62 @@ def rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
         if field.exclude:
             continue
         if not _is_part(field.annotation):
-            yield Row(place, _values(described[name]), _default(field), field.description or "")
-        for part, step in _parts(field):
-            yield from rows(part, (*place, *step))
+            yield Row(
+                place,
+                _describe_values(described[name]),
+                _format_default(field),
+                field.description or "",
+            )
+        for part, step in _list_parts(field):
+            yield from list_rows(part, (*place, *step))
 
 
-def secrets() -> Iterator[tuple[Sequence[str], str]]:
+def list_secrets() -> Iterator[tuple[Sequence[str], str]]:
     """The variables of each secret, and what it is for."""
     for place, variables in SECRETS.items():
-        yield variables, f"{_field(place).description} (`{'.'.join(place)}`)"
+        yield variables, f"{_find_field(place).description} (`{'.'.join(place)}`)"
 
 
-def every_key() -> frozenset[str]:
+def list_keys() -> frozenset[str]:
     """Every key there is, of sections and secrets too; NAME stands for the name of an entry."""
-    places = {row.place for row in rows()} | {_named(place) for place in SECRETS}
+    places = {row.place for row in list_rows()} | {_name_entry(place) for place in SECRETS}
     whole = {place[:length] for place in places for length in range(1, len(place) + 1)}
-    return frozenset(map(_key, whole))
+    return frozenset(map(_format_key, whole))
 
 
-def _key(place: Place) -> str:
+def _format_key(place: Place) -> str:
     return ".".join(place).replace(".[]", "[]")
 
 
-def markdown() -> str:
+def format_reference() -> str:
     """The whole reference."""
     overrides = [(variable, place, "overrides") for variable, place in OVERRIDES.items()]
     defaults = [(variable, place, "default") for place, variable in DEFAULTS.items()]
     settings = [
         (f"`{row.key}`", row.values, f"`{row.default}`" if row.default else "", row.text)
-        for row in rows()
+        for row in list_rows()
     ]
     variables = [(f"`{v}`", f"`{'.'.join(p)}`", how) for v, p, how in (*overrides, *defaults)]
-    kept = [(", ".join(f"`{each}`" for each in names), text) for names, text in secrets()]
+    kept = [(", ".join(f"`{each}`" for each in names), text) for names, text in list_secrets()]
     parts = [
         _INTRODUCTION,
-        _table(("key", "values", "default", "what it does"), settings),
+        _format_table(("key", "values", "default", "what it does"), settings),
         _VARIABLES,
-        _table(("variable", "key", ""), variables),
+        _format_table(("variable", "key", ""), variables),
         _OUTSIDE,
         _SECRECY,
-        _table(("variable", "what it is"), kept),
+        _format_table(("variable", "what it is"), kept),
     ]
     return "\n".join(parts)
 
 
-def example() -> str:
+def format_example() -> str:
     """A sandpiper.yaml with every field at its default; entries of mappings as comments."""
     head = "# Every setting, at its default. Secrets come from the environment.\n"
-    return head + "\n".join(_yaml(Settings, 0, entry=False)) + "\n"
+    return head + "\n".join(_format_yaml(Settings, 0, entry=False)) + "\n"
 
 
-def _yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]:
+def _format_yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]:
     margin = "# " + "  " * depth if entry else "  " * depth
     for name, field in model.model_fields.items():
         if field.exclude:
@@ -134,15 +139,16 @@ def _yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]:
             room = _WIDTH - len(margin) - 2
             told = textwrap.wrap(field.description or "", room, break_on_hyphens=False)
             yield from (f"{margin}# {line}" for line in told)
-            yield f"{margin}{name}: {'…' if field.is_required() else _default(field) or 'null'}"
-        for part, step in _parts(field):
+            default = "…" if field.is_required() else _format_default(field) or "null"
+            yield f"{margin}{name}: {default}"
+        for part, step in _list_parts(field):
             begin = {NAME: f"{NAME}:", "[]": "-"}
             steps = [f"# {'  ' * (depth + 1)}{begin[each]}" for each in step]
             yield from steps
-            yield from _yaml(part, depth + 1 + len(steps), entry=entry or bool(step))
+            yield from _format_yaml(part, depth + 1 + len(steps), entry=entry or bool(step))
 
 
-def _parts(field: FieldInfo) -> Iterator[tuple[type[Part], Place]]:
+def _list_parts(field: FieldInfo) -> Iterator[tuple[type[Part], Place]]:
     """The parts inside a field, and the step to them: none, NAME, or [] for those of a list."""
     annotation = field.annotation
     if _is_part(annotation):
@@ -159,19 +165,19 @@ def _is_part(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Part)
 
 
-def _field(place: Place) -> FieldInfo:
+def _find_field(place: Place) -> FieldInfo:
     model: type[Part] = Settings
-    for name in _named(place)[:-1]:
+    for name in _name_entry(place)[:-1]:
         if name != NAME:
-            ((model, _),) = _parts(model.model_fields[name])
+            ((model, _),) = _list_parts(model.model_fields[name])
     return model.model_fields[place[-1]]
 
 
-def _named(place: Place) -> Place:
+def _name_entry(place: Place) -> Place:
     return (*place[:2], NAME, *place[3:]) if place[:2] == ("models", "providers") else place
 
 
-def _default(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     """In YAML; nothing for a field that has to be given, or that is unset."""
     value = field.get_default()
     if field.is_required() or value is None:
@@ -181,7 +187,7 @@ def _default(field: FieldInfo) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def _values(schema: Mapping[str, Any]) -> str:
+def _describe_values(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
     if "enum" in schema:
@@ -195,14 +201,14 @@ def _values(schema: Mapping[str, Any]) -> str:
     return " ".join([kinds.get(kind, kind), *told])
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     told = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(_cell(cell) for cell in line)} |\n" for line in told)
+    return "".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |\n" for line in told)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(markdown(), encoding="utf-8")
+    PAGE.write_text(format_reference(), encoding="utf-8")

@@ -47,7 +47,7 @@ class LimitSettings(Part):
         description="Dollars that one project may cost in a day (UTC); 0: no cap.",
     )
 
-    def of_a_run(self) -> dict[str, Any]:
+    def get_run_limits(self) -> dict[str, Any]:
         """The fields of `core.limits.Limits`."""
         return self.model_dump(
             include={"max_iterations", "context_tokens", "wall_clock", "cost_usd"}
@@ -85,7 +85,7 @@ class WorkerSettings(Part):
     )
 
     @model_validator(mode="after")
-    def _beats(self) -> "WorkerSettings":
+    def _check_lease(self) -> "WorkerSettings":
         if self.lease < 3 * self.heartbeat:
             raise ValueError("expected a lease of at least three heartbeats")
         return self

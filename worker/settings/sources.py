@@ -72,7 +72,7 @@ class SourceSettings(Part):
     konflux: KonfluxSettings = KonfluxSettings()
     testing_farm: TestingFarmSettings = TestingFarmSettings()
 
-    def link_places(self) -> frozenset[str]:
+    def list_link_places(self) -> frozenset[str]:
         """The places of these systems that notes may link to: a host with its path, if any."""
         farm = self.testing_farm
         pages = (self.konflux.ui_url, farm.results_url if farm.repositories else "")

@@ -4,7 +4,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from worker.settings.base import Part, secrets
+from worker.settings.base import Part, list_secrets
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.models import ModelSettings
 from worker.settings.notes import KnownSettings, NoteSettings
@@ -49,20 +49,20 @@ class Settings(Part):
 
     @field_validator("broker")
     @classmethod
-    def _known_broker(cls, value: str) -> str:
+    def _check_broker(cls, value: str) -> str:
         if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
             raise ValueError("expected memory://, redis://… or amqp://…")
         return value
 
     @field_validator("store")
     @classmethod
-    def _known_store(cls, value: str) -> str:
+    def _check_store(cls, value: str) -> str:
         if value.partition("://")[0] not in {"file", "s3"}:
             raise ValueError("expected file:///folder or s3://bucket/prefix")
         return value
 
-    def secrets(self) -> tuple[str, ...]:
+    def list_secrets(self) -> tuple[str, ...]:
         """Every secret in use, for redaction."""
         password = urlsplit(self.broker).password or ""
-        found = (*secrets(self), password, unquote(password))
+        found = (*list_secrets(self), password, unquote(password))
         return tuple(dict.fromkeys(filter(None, found)))

@@ -36,34 +36,36 @@ class _Run:
 _run: ContextVar[_Run | None] = ContextVar("sandpiper_run", default=None)
 
 
-def watcher(metrics: Metrics, monotonic: Callable[[], float], tools: Collection[str]) -> Watcher:
+def make_watcher(
+    metrics: Metrics, monotonic: Callable[[], float], tools: Collection[str]
+) -> Watcher:
     """A watcher that counts. `tools` are the names that are told apart."""
 
     def watch(event: Event) -> None:
         match event:
             case Begun(trigger, waited):
                 _run.set(_Run(monotonic() - (waited or 0.0), waited))
-                metrics.running.inc()
+                metrics.running_sessions.inc()
             case Left(trigger, outcome):
                 run = _run.get()
                 # What is held goes on waiting, and will say for how long when it begins.
                 if run and run.waited is not None and outcome != "held":
-                    metrics.queued.labels(trigger.kind).observe(run.waited)
+                    metrics.queue_wait.labels(trigger.kind).observe(run.waited)
                 _run.set(None)
-                metrics.running.dec()
+                metrics.running_sessions.dec()
                 metrics.triggers.labels(trigger.kind, outcome).inc()
             case Stage(milestone=Milestone() as reached) if reached:
-                _reached(metrics, reached, monotonic())
+                _count_milestone(metrics, reached, monotonic())
             case ToolRan():
                 tool = event.call.name if event.call.name in tools else OTHER
                 outcome = "failed" if event.is_error else "done"
                 metrics.tools.labels(tool, outcome).observe(event.seconds)
             case TurnEnded():
-                _ended(metrics, event)
+                _count_end(metrics, event)
             case Backlog(unfinished, parked, oldest):
                 metrics.journal.labels("unfinished").set(unfinished)
                 metrics.journal.labels("parked").set(parked)
-                metrics.oldest.set(oldest)
+                metrics.journal_age.set(oldest)
             case Voted(given, withdrawn):
                 for change, votes in (("given", given), ("withdrawn", withdrawn)):
                     for vote in votes:
@@ -74,7 +76,7 @@ def watcher(metrics: Metrics, monotonic: Callable[[], float], tools: Collection[
     return watch
 
 
-def _reached(metrics: Metrics, reached: Milestone, now: float) -> None:
+def _count_milestone(metrics: Metrics, reached: Milestone, now: float) -> None:
     """The first time in a run: a note that is posted anew is not a second result."""
     run = _run.get()
     if run is None or reached in run.seen:
@@ -84,24 +86,24 @@ def _reached(metrics: Metrics, reached: Milestone, now: float) -> None:
     histogram.observe(now - run.since)
 
 
-def _ended(metrics: Metrics, event: TurnEnded) -> None:
+def _count_end(metrics: Metrics, event: TurnEnded) -> None:
     context = event.context
     if context is None:
         return
     metrics.iterations.labels(event.outcome.status).observe(context.spent.iterations)
-    verdict = _verdict(context, event.outcome.status)
-    metrics.notes.labels(verdict, _origin(context)).inc()
+    verdict = _find_verdict(context, event.outcome.status)
+    metrics.notes.labels(verdict, _find_origin(context)).inc()
     for kind, number, _ in context.redacted:
         metrics.redactions.labels(kind).inc(number)
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()
 
 
-def _verdict(context: Context, status: Status) -> str:
+def _find_verdict(context: Context, status: Status) -> str:
     if status is Status.FAILED:
         return "failure"
     return Verdict(context.verdict).name.lower() if context.verdict else "answer"
 
 
-def _origin(context: Context) -> str:
+def _find_origin(context: Context) -> str:
     return context.found_by if context.turn == 0 and context.found_by in _ORIGINS else "model"

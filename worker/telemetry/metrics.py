@@ -40,12 +40,12 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         about = Info("sandpiper_build", "What is running.", registry=self.registry)
         about.info({"version": version("sandpiper")})
-        self._work()
-        self._model()
-        self._parts()
-        self._notes()
+        self._make_work_metrics()
+        self._make_model_metrics()
+        self._make_part_metrics()
+        self._make_note_metrics()
 
-    def page(self) -> bytes:
+    def render_page(self) -> bytes:
         """What Prometheus reads, as `CONTENT_TYPE`."""
         return generate_latest(self.registry)
 
@@ -63,119 +63,121 @@ class Metrics:
 
         return stop
 
-    def _work(self) -> None:
-        self.webhooks = self._counter(
+    def _make_work_metrics(self) -> None:
+        self.webhooks = self._make_counter(
             "sandpiper_webhooks",
             "Requests at the door: accepted, ignored, rejected (not ours), unavailable (no queue).",
             "kind",
             "outcome",
         )
-        self.triggers = self._counter(
+        self.triggers = self._make_counter(
             "sandpiper_triggers",
             "Triggers a worker was done with: done, partial, failed, told, settled, counted, "
             "skipped; held, retried, handed_over, parked, error.",
             "kind",
             "outcome",
         )
-        self.queued = self._histogram(
+        self.queue_wait = self._make_histogram(
             "sandpiper_queue_wait_seconds", "From the queue's door to a worker.", _WAIT, "kind"
         )
-        self.journal = self._gauge(
+        self.journal = self._make_gauge(
             "sandpiper_journal_entries", "Triggers in the journal, as last seen.", "state"
         )
-        self.oldest = self._gauge(
+        self.journal_age = self._make_gauge(
             "sandpiper_journal_oldest_seconds", "Age of the oldest trigger that is not done."
         )
-        self.running = self._gauge(
+        self.running_sessions = self._make_gauge(
             "sandpiper_sessions_running", "Triggers that this process is working on."
         )
 
-    def _model(self) -> None:
-        self.calls = self._histogram(
+    def _make_model_metrics(self) -> None:
+        self.calls = self._make_histogram(
             "sandpiper_model_call_seconds", "One iteration's wait, retries included.", _CALL,
             "model", "outcome",
         )  # fmt: skip
-        self.tokens = self._counter(
+        self.tokens = self._make_counter(
             "sandpiper_model_tokens", "fresh, cached and written input, and output.",
             "model", "kind",
         )  # fmt: skip
-        self.cost = self._counter("sandpiper_model_cost_usd", "Dollars, as far as known.", "model")
-        self.provider_errors = self._counter(
+        self.cost = self._make_counter(
+            "sandpiper_model_cost_usd", "Dollars, as far as known.", "model"
+        )
+        self.provider_errors = self._make_counter(
             "sandpiper_provider_errors", "Attempts that a provider failed.", "provider", "kind"
         )
-        self.provider_retries = self._counter(
+        self.provider_retries = self._make_counter(
             "sandpiper_provider_retries", "Attempts that were made again.", "provider"
         )
-        self.circuits = self._gauge(
+        self.circuits = self._make_gauge(
             "sandpiper_provider_circuit", "0 closed, 1 letting one request through, 2 open.",
             "provider",
         )  # fmt: skip
-        self.fallbacks = self._counter(
+        self.fallbacks = self._make_counter(
             "sandpiper_model_fallbacks", "Turns that another model took over.", "model"
         )
 
-    def _parts(self) -> None:
-        self.sandbox_starts = self._histogram(
+    def _make_part_metrics(self) -> None:
+        self.sandbox_starts = self._make_histogram(
             "sandpiper_sandbox_start_seconds", "Starts: fresh, restored (with files), adopted.",
             _FAST, "kind",
         )  # fmt: skip
-        self.sandbox_failures = self._counter(
+        self.sandbox_failures = self._make_counter(
             "sandpiper_sandbox_start_failures", "Sandboxes that did not start.", "kind"
         )
-        self.sandbox_kills = self._counter(
+        self.sandbox_kills = self._make_counter(
             "sandpiper_sandbox_kills",
             "Commands ended by force (timeout, memory) and containers that died (lost).",
             "reason",
         )
-        self.store_calls = self._histogram(
+        self.store_calls = self._make_histogram(
             "sandpiper_store_seconds", "The session store.", _FAST, "operation"
         )
-        self.store_errors = self._counter(
+        self.store_errors = self._make_counter(
             "sandpiper_store_errors", "transient: worth another try.", "operation", "kind"
         )
-        self.forge_calls = self._histogram(
+        self.forge_calls = self._make_histogram(
             "sandpiper_gitlab_write_seconds", "Writing to GitLab.", _FAST, "operation"
         )
-        self.forge_errors = self._counter(
+        self.forge_errors = self._make_counter(
             "sandpiper_gitlab_write_errors", "By status class, none for no answer.",
             "operation", "status",
         )  # fmt: skip
-        self.tools = self._histogram(
+        self.tools = self._make_histogram(
             "sandpiper_tool_seconds", "Tool calls of the model.", _FAST, "tool", "outcome"
         )
 
-    def _notes(self) -> None:
-        self.to_placeholder = self._histogram(
+    def _make_note_metrics(self) -> None:
+        self.to_placeholder = self._make_histogram(
             "sandpiper_placeholder_seconds", "From the queue's door to the first sign.", _WAIT
         )
-        self.to_note = self._histogram(
+        self.to_note = self._make_histogram(
             "sandpiper_note_seconds", "From the queue's door to the result.", _RUN
         )
-        self.iterations = self._histogram(
+        self.iterations = self._make_histogram(
             "sandpiper_run_iterations", "Model calls of a turn.", _ITERATIONS, "outcome"
         )
-        self.notes = self._counter(
+        self.notes = self._make_counter(
             "sandpiper_notes", "By verdict (or answer, failure) and by whom: model, rule, known.",
             "verdict", "origin",
         )  # fmt: skip
-        self.redactions = self._counter(
+        self.redactions = self._make_counter(
             "sandpiper_redactions", "Secrets taken out of what a turn has read.", "kind"
         )
-        self.reactions = self._counter(
+        self.reactions = self._make_counter(
             "sandpiper_reactions", "up and down on our notes, given and withdrawn.",
             "reaction", "change",
         )  # fmt: skip
-        self.after = self._counter(
+        self.pipeline_outcomes = self._make_counter(
             "sandpiper_pipelines_after", "What became of analysed pipelines.", "became"
         )
 
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+    def _make_counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self.registry)
 
-    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+    def _make_gauge(self, name: str, about: str, *labels: str) -> Gauge:
         return Gauge(name, about, labels, registry=self.registry)
 
-    def _histogram(
+    def _make_histogram(
         self, name: str, about: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
         return Histogram(name, about, labels, buckets=buckets, registry=self.registry)

@@ -9,7 +9,7 @@ from worker.core.events import Event
 from worker.core.ports import Model
 from worker.errors import ConfigError, ModelError
 from worker.sessions.objects import Objects
-from worker.telemetry.counting import watcher
+from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.wrapped import (
     CountedDriver,
@@ -32,7 +32,7 @@ class Telemetry:
 
     def __init__(self, tools: Collection[str], traces: "Traces | None" = None) -> None:
         self.metrics = Metrics()
-        self._count = watcher(self.metrics, time.monotonic, frozenset(tools))
+        self._count = make_watcher(self.metrics, time.monotonic, frozenset(tools))
         self._traces = traces
 
     def watch(self, event: Event) -> None:
@@ -41,55 +41,55 @@ class Telemetry:
         if self._traces:
             self._traces.watch(event)
 
-    def webhook(self, kind: str, outcome: str) -> None:
+    def count_webhook(self, kind: str, outcome: str) -> None:
         """A request came to the door."""
         self.metrics.webhooks.labels(kind, outcome).inc()
 
-    def attempt(self, model: str, error: ModelError, again: bool) -> None:
+    def count_attempt(self, model: str, error: ModelError, again: bool) -> None:
         """A provider failed an attempt; `again` says that there will be another."""
         provider = model.partition("/")[0]
         self.metrics.provider_errors.labels(provider, error.kind).inc()
         if again:
             self.metrics.provider_retries.labels(provider).inc()
 
-    def circuit(self, provider: str, circuit: str) -> None:
+    def set_circuit(self, provider: str, circuit: str) -> None:
         """A provider's circuit breaker turned: "closed", "probing" or "open"."""
         self.metrics.circuits.labels(provider).set(_CIRCUITS.index(circuit))
 
-    def objects(self, objects: Objects) -> Objects:
+    def wrap_objects(self, objects: Objects) -> Objects:
         """A store's objects, timed."""
         return CountedObjects(objects, self.metrics)
 
-    def around(self, deps: Deps) -> Deps:
+    def wrap_deps(self, deps: Deps) -> Deps:
         """The parts of a job, each counted."""
-        choices = {name: self._made(make) for name, make in deps.choices.items()}
+        choices = {name: self._wrap_model(make) for name, make in deps.choices.items()}
         return replace(
             deps,
             forge=CountedForge(deps.forge, self.metrics),
             sandboxes=CountedDriver(deps.sandboxes, self.metrics),
-            model=self._made(deps.model),
+            model=self._wrap_model(deps.model),
             choices=choices,
             kit=lambda subject, workflow: CountedKit(deps.kit(subject, workflow), self.metrics),
         )
 
-    def _made(self, make: Callable[[], Model]) -> Callable[[], Model]:
+    def _wrap_model(self, make: Callable[[], Model]) -> Callable[[], Model]:
         def made() -> Model:
             model = make()
-            traced = self._traces.model(model) if self._traces else model
+            traced = self._traces.wrap_model(model) if self._traces else model
             return CountedModel(traced, self.metrics)
 
         return made
 
 
-def tracing(endpoint: str, tools: Collection[str]) -> "Traces | None":
+def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
     """Traces to a collector, or None for "". Raises ConfigError without OpenTelemetry."""
     if not endpoint:
         return None
     try:
-        from worker.telemetry.traces import Traces, exporting
+        from worker.telemetry.traces import Traces, open_exporter
     except ImportError as error:
         raise ConfigError(
             f"traces.endpoint ($OTEL_EXPORTER_OTLP_ENDPOINT) needs OpenTelemetry ({error.name} is "
             "not there): pip install 'sandpiper[otel]'"
         ) from error
-    return Traces(exporting(endpoint), frozenset(tools))
+    return Traces(open_exporter(endpoint), frozenset(tools))

@@ -36,25 +36,25 @@ _AGENT = "sandpiper"
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenSpans:
     """The spans that are open in a thread."""
 
     run: Span
     iteration: Span | None = None
 
-    def inner(self) -> Span:
+    def get_innermost(self) -> Span:
         return self.iteration or self.run
 
-    def next(self, span: Span | None) -> None:
+    def start_iteration(self, span: Span | None) -> None:
         if self.iteration is not None:
             self.iteration.end()
         self.iteration = span
 
 
-_open: ContextVar[_Open | None] = ContextVar("sandpiper_spans", default=None)
+_open: ContextVar[_OpenSpans | None] = ContextVar("sandpiper_spans", default=None)
 
 
-def exporting(endpoint: str) -> TracerProvider:
+def open_exporter(endpoint: str) -> TracerProvider:
     """Spans go to the OTLP/HTTP collector at this base URL, in batches, from a thread."""
     about = {"service.name": _AGENT, "service.version": version("sandpiper")}
     provider = TracerProvider(resource=Resource.create(about))
@@ -84,17 +84,17 @@ class Traces:
                         "sandpiper.trigger.id": trigger_id(trigger),
                     },
                 )
-                _open.set(_Open(span))
+                _open.set(_OpenSpans(span))
             case Asking(iteration) if now:
                 attributes = {"sandpiper.iteration": iteration}
-                now.next(self._under(now.run, f"iteration {iteration}", attributes))
+                now.start_iteration(self._start_span(now.run, f"iteration {iteration}", attributes))
             case ToolRan() if now:
-                self._ran(event, now)
+                self._trace_tool(event, now)
             case TurnEnded() if now:
-                now.next(None)
-                _told(now.run, event)
+                now.start_iteration(None)
+                _set_outcome(now.run, event)
             case Left(_, outcome) if now:
-                now.next(None)
+                now.start_iteration(None)
                 now.run.set_attribute("sandpiper.outcome", outcome)
                 if outcome in _BAD:
                     now.run.set_status(Status(StatusCode.ERROR, outcome))
@@ -103,11 +103,11 @@ class Traces:
             case _:
                 pass
 
-    def model(self, model: Model) -> "TracedModel":
+    def wrap_model(self, model: Model) -> "TracedModel":
         """`model`, with a span for each call."""
         return TracedModel(model, self)
 
-    def chat(self, model: Model, request: Request) -> Reply:
+    def trace_call(self, model: Model, request: Request) -> Reply:
         """One call of the model in a span of its own."""
         provider, _, name = model.name.partition("/")
         attributes = {
@@ -117,11 +117,11 @@ class Traces:
             "gen_ai.conversation.id": request.session,
         }
         now = _open.get()
-        parent = now.inner() if now else trace.INVALID_SPAN
-        span = self._under(parent, f"chat {name}", attributes, SpanKind.CLIENT)
+        parent = now.get_innermost() if now else trace.INVALID_SPAN
+        span = self._start_span(parent, f"chat {name}", attributes, SpanKind.CLIENT)
         try:
             reply = model.reply(request)
-            _used(span, model.name.partition("/")[2], reply)
+            _set_usage(span, model.name.partition("/")[2], reply)
         except ModelError as error:
             span.set_attribute("error.type", error.kind)
             span.set_status(Status(StatusCode.ERROR))
@@ -130,7 +130,7 @@ class Traces:
             span.end()
         return reply
 
-    def _ran(self, event: ToolRan, now: _Open) -> None:
+    def _trace_tool(self, event: ToolRan, now: _OpenSpans) -> None:
         """The event comes when the tool has ended."""
         name = event.call.name if event.call.name in self._tools else "other"
         ended = time.time_ns()
@@ -140,13 +140,15 @@ class Traces:
             "sandpiper.tool.bytes": event.size,
         }
         began = ended - int(event.seconds * 1e9)
-        span = self._under(now.inner(), f"execute_tool {name}", attributes, start=began)
+        span = self._start_span(
+            now.get_innermost(), f"execute_tool {name}", attributes, start=began
+        )
         if event.is_error:
             span.set_attribute("error.type", "tool")
             span.set_status(Status(StatusCode.ERROR))
         span.end(ended)
 
-    def _under(
+    def _start_span(
         self,
         parent: Span,
         name: str,
@@ -169,10 +171,10 @@ class TracedModel(ModelWrapper):
 
     def reply(self, request: Request) -> Reply:
         """See Model."""
-        return self._traces.chat(self._model, request)
+        return self._traces.trace_call(self._model, request)
 
 
-def _used(span: Span, model: str, reply: Reply) -> None:
+def _set_usage(span: Span, model: str, reply: Reply) -> None:
     usage = reply.usage
     span.set_attributes(
         {
@@ -188,7 +190,7 @@ def _used(span: Span, model: str, reply: Reply) -> None:
         span.set_attribute("sandpiper.cost_usd", reply.cost_usd)
 
 
-def _told(span: Span, event: TurnEnded) -> None:
+def _set_outcome(span: Span, event: TurnEnded) -> None:
     span.set_attributes({"sandpiper.turn": event.turn, "sandpiper.status": event.outcome.status})
     if context := event.context:
         span.set_attributes(

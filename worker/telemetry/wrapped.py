@@ -26,7 +26,7 @@ _KILLED = 137
 
 
 @contextmanager
-def _timed(histogram: Histogram, *labels: str) -> Iterator[None]:
+def _time_call(histogram: Histogram, *labels: str) -> Iterator[None]:
     started = time.monotonic()
     try:
         yield
@@ -50,10 +50,10 @@ class CountedModel(ModelWrapper):
         finally:
             seconds = time.monotonic() - started
             self._metrics.calls.labels(self.name, outcome).observe(seconds)
-        self._spent(reply)
+        self._count_usage(reply)
         return reply
 
-    def _spent(self, reply: Reply) -> None:
+    def _count_usage(self, reply: Reply) -> None:
         usage, name = reply.usage, self.name
         for kind, tokens in (
             ("fresh", usage.uncached),
@@ -74,7 +74,7 @@ class CountedDriver:
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         """See Driver."""
-        with self._starting("fresh" if archive is None else "restored"):
+        with self._time_start("fresh" if archive is None else "restored"):
             return self._driver.start(session, archive)
 
     def adopt(self, session: str) -> Sandbox | None:
@@ -87,7 +87,7 @@ class CountedDriver:
         return adopted
 
     @contextmanager
-    def _starting(self, kind: str) -> Iterator[None]:
+    def _time_start(self, kind: str) -> Iterator[None]:
         started = time.monotonic()
         try:
             yield
@@ -105,7 +105,7 @@ class CountedSandbox:
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
         """See Sandbox. `sandbox_exec` says "for want of memory" of the same exit code."""
-        with self._alive():
+        with self._count_loss():
             done = self._sandbox.exec(command, timeout=timeout, number=number, cwd=cwd)
         if done.timed_out:
             self._metrics.sandbox_kills.labels("timeout").inc()
@@ -115,12 +115,12 @@ class CountedSandbox:
 
     def put(self, path: str, content: Iterable[bytes]) -> int:
         """See Sandbox."""
-        with self._alive():
+        with self._count_loss():
             return self._sandbox.put(path, content)
 
     def get(self, path: str, *, limit: int) -> bytes:
         """See Sandbox."""
-        with self._alive():
+        with self._count_loss():
             return self._sandbox.get(path, limit=limit)
 
     def export(self) -> Iterator[bytes]:
@@ -132,7 +132,7 @@ class CountedSandbox:
         self._sandbox.close()
 
     @contextmanager
-    def _alive(self) -> Iterator[None]:
+    def _count_loss(self) -> Iterator[None]:
         try:
             yield
         except SandboxGone:
@@ -192,56 +192,56 @@ class CountedObjects:
 
     def exists(self, name: str) -> bool:
         """See Objects."""
-        with self._told("exists"):
+        with self._time_operation("exists"):
             return self._objects.exists(name)
 
     def modified(self, name: str) -> float | None:
         """See Objects."""
-        with self._told("exists"):
+        with self._time_operation("exists"):
             return self._objects.modified(name)
 
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""
-        with self._told("read"):
+        with self._time_operation("read"):
             return self._objects.read(name, limit)
 
     def create(self, name: str, content: bytes) -> bool:
         """See Objects. What became of a pipeline is created once, and counted here for that."""
-        with self._told("create"):
+        with self._time_operation("create"):
             created = self._objects.create(name, content)
         if created and name.endswith(_AFTER):
-            self._metrics.after.labels(_became(content)).inc()
+            self._metrics.pipeline_outcomes.labels(_find_outcome(content)).inc()
         return created
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
         """See Objects."""
-        with self._told("replace"):
+        with self._time_operation("replace"):
             return self._objects.replace(name, content, version)
 
     def write(self, name: str, content: bytes) -> None:
         """See Objects."""
-        with self._told("write"):
+        with self._time_operation("write"):
             self._objects.write(name, content)
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
         """See Objects."""
-        with self._told("upload"):
+        with self._time_operation("upload"):
             return self._objects.upload(name, chunks)
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
         """See Objects."""
-        with self._told("open"):
+        with self._time_operation("open"):
             return self._objects.open(name)
 
     def delete(self, name: str, version: str | None = None) -> None:
         """See Objects."""
-        with self._told("delete"):
+        with self._time_operation("delete"):
             self._objects.delete(name, version)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
         names = self._objects.names(prefix)
-        with self._told("list"):
+        with self._time_operation("list"):
             first = next(names, None)
         if first is not None:
             yield first
@@ -252,9 +252,9 @@ class CountedObjects:
         return self._objects.place(name)
 
     @contextmanager
-    def _told(self, operation: str) -> Iterator[None]:
+    def _time_operation(self, operation: str) -> Iterator[None]:
         try:
-            with _timed(self._metrics.store_calls, operation):
+            with _time_call(self._metrics.store_calls, operation):
                 yield
         except StoreError as error:
             kind = "transient" if error.transient else "final"
@@ -262,7 +262,7 @@ class CountedObjects:
             raise
 
 
-def _became(content: bytes) -> str:
+def _find_outcome(content: bytes) -> str:
     after = load_after(content)
     return after.became if after else "other"
 
@@ -304,35 +304,35 @@ class CountedForge:
         internal: bool = False,
     ) -> NoteRef:
         """See Forge."""
-        with self._told("post"):
+        with self._time_operation("post"):
             return self._forge.post(
                 subject, body, discussion_id, thread=thread, at=at, internal=internal
             )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """See Forge. `hurried` edits are counted apart: they may fail."""
-        with self._told("progress" if hurried else "edit"):
+        with self._time_operation("progress" if hurried else "edit"):
             self._forge.edit(subject, note, body, hurried=hurried)
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
         """See Forge."""
-        with self._told("resolve"):
+        with self._time_operation("resolve"):
             self._forge.resolve(subject, note)
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """See Forge."""
-        with self._told("react"):
+        with self._time_operation("react"):
             self._forge.acknowledge(project_id, mr_iid, note_id)
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """See Forge."""
-        with self._told("react"):
+        with self._time_operation("react"):
             self._forge.forget(project_id, mr_iid, note_id)
 
     @contextmanager
-    def _told(self, operation: str) -> Iterator[None]:
+    def _time_operation(self, operation: str) -> Iterator[None]:
         try:
-            with _timed(self._metrics.forge_calls, operation):
+            with _time_call(self._metrics.forge_calls, operation):
                 yield
         except ForgeError as error:
             status = f"{error.status // 100}xx" if error.status else "none"

@@ -13,14 +13,14 @@ from worker.core.text.preview import LIMIT
 from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
 
-MAX_TOLD = 300
+MAX_MESSAGE = 300
 """Characters of an exception that nobody has foreseen."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ToolContext:
     """What tools work with in one run.
 
     `exec_timeout` is the longest a command may take, in seconds. `redact` takes secrets out of
@@ -36,7 +36,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ToolOutput:
     """What a tool made: the JSON object for the model, and the bytes it stands for."""
 
     content: Mapping[str, Any]
@@ -56,8 +56,8 @@ class ToolDef(Generic[A]):
     name: str
     description: str
     args: type[A]
-    run: Callable[[A, Bench, int], Made]
-    ordered: bool = False
+    run: Callable[[A, ToolContext, int], ToolOutput]
+    runs_in_order: bool = False
 
     @property
     def spec(self) -> ToolSpec:
@@ -65,17 +65,17 @@ class ToolDef(Generic[A]):
         return ToolSpec(self.name, self.description, schema(self.args))
 
 
-def catch_failure(run: Callable[[], Made], name: str) -> Made:
+def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
     """What `run`, named `name`, makes; its failure is a value too. Raises only SandboxLost."""
     try:
         return run()
     except SandboxGone as error:
         raise SandboxLost(str(error)) from error
     except SourceError as error:
-        return Made({"unavailable": str(error)}, 0, is_error=True)
+        return ToolOutput({"unavailable": str(error)}, 0, is_error=True)
     except (ArgumentError, SandboxError) as error:
-        return Made({"error": str(error)}, 0, is_error=True)
+        return ToolOutput({"error": str(error)}, 0, is_error=True)
     except UNFORESEEN as error:
         _log.exception("%s failed", name)
-        told = one_line(f"{type(error).__name__}: {error}", MAX_TOLD)
-        return Made({"error": f"{name} failed: {told}"}, 0, is_error=True)
+        told = one_line(f"{type(error).__name__}: {error}", MAX_MESSAGE)
+        return ToolOutput({"error": f"{name} failed: {told}"}, 0, is_error=True)

@@ -18,75 +18,79 @@ from worker.core.ports import (
 )
 from worker.core.text.preview import head_and_tail, most_shown
 from worker.errors import ArgumentError
-from worker.tools.base import Bench, Made
+from worker.tools.base import ToolContext, ToolOutput
 
 PARTS = (64 << 20, 16 << 20, 2 << 20)
 """Bytes of a document that are tried when the whole does not fit into the sandbox."""
 
 
-def inline(document: Document, bench: Bench, number: int) -> Made:
+def show_document(document: Document, context: ToolContext, number: int) -> ToolOutput:
     """The document itself if it is small, else a file in the sandbox and a preview."""
     size = len(document.data)
-    most = max(most_shown(bench.preview_bytes), document.shown_whole)
+    most = max(most_shown(context.preview_bytes), document.shown_whole)
     if document.chunks is None and size <= most:
-        shown = preview(document, size) if document.shown_whole else _value(document)
-        return Made({"result": shown} | _missing(document), size)
-    return _saved(document, bench, f"{OUT}/{number}.txt", preview(document, bench.preview_bytes))
+        shown = make_preview(document, size) if document.shown_whole else _parse_value(document)
+        return ToolOutput({"result": shown} | _describe_omission(document), size)
+    return _save(
+        document, context, f"{OUT}/{number}.txt", make_preview(document, context.preview_bytes)
+    )
 
 
-def fetched(document: Document, bench: Bench, path: str, limit: int, alike: int = 1) -> Made:
+def save_document(
+    document: Document, context: ToolContext, path: str, limit: int, alike: int = 1
+) -> ToolOutput:
     """The document as a file at `path`, with a preview of at most `limit` bytes.
 
     `alike` documents of its source share what may be shown of those that are shown whole.
     """
     whole = document.shown_whole // alike
     room = whole if len(document.data) <= whole else limit
-    told = document.brief(room) if document.brief else preview(document, room)
-    return _saved(document, bench, path, told)
+    told = document.brief(room) if document.brief else make_preview(document, room)
+    return _save(document, context, path, told)
 
 
-def _saved(document: Document, bench: Bench, path: str, shown: str) -> Made:
+def _save(document: Document, context: ToolContext, path: str, shown: str) -> ToolOutput:
     """Write the document to `path`; `shown` is its preview.
 
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
     beside = tuple(document.beside())
-    own = () if not beside or _exists(path, bench) else _left(beside, bench, path)
-    size, cut = _put(document, bench, path)
+    own = () if not beside or _exists(path, context) else _list_leftovers(beside, context, path)
+    size, cut = _put(document, context, path)
     content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
     if document.lines is not None or not document.chunks:
         lines = document.data.count(b"\n") if document.lines is None else document.lines
         content["lines"] = lines
     content["preview"] = shown
-    content |= _put_beside(beside, own, bench, path) | _missing(document)
-    return Made(content, size)
+    content |= _put_beside(beside, own, context, path) | _describe_omission(document)
+    return ToolOutput(content, size)
 
 
-def _put(document: Document, bench: Bench, path: str) -> tuple[int, dict[str, Any]]:
+def _put(document: Document, context: ToolContext, path: str) -> tuple[int, dict[str, Any]]:
     """Write the document, or as much as the sandbox takes of one that can be cut in its middle."""
     whole = document.chunks() if document.chunks else [document.data]
     try:
-        return bench.sandbox.put(path, whole), {}
+        return context.sandbox.put(path, whole), {}
     except ValueError as error:
         raise ArgumentError(f"cannot save to {path!r}: {error}") from error
     except SandboxLimit as error:
         if document.part is None:
             raise ArgumentError(f"cannot save to {path!r}: {error}") from error
-        return _put_part(document.part, bench, path, str(error))
+        return _put_part(document.part, context, path, str(error))
 
 
 def _put_part(
-    part: Callable[[int], Iterator[bytes]], bench: Bench, path: str, reason: str
+    part: Callable[[int], Iterator[bytes]], context: ToolContext, path: str, reason: str
 ) -> tuple[int, dict[str, Any]]:
     for most in PARTS:
         with suppress(SandboxLimit):
-            size = bench.sandbox.put(path, part(most))
+            size = context.sandbox.put(path, part(most))
             return size, {"cut": f"lines from its middle are left empty in the file: {reason}"}
     raise ArgumentError(f"cannot save to {path!r}, nor a part of it: {reason}")
 
 
 def _put_beside(
-    beside: Sequence[Beside], own: Collection[str], bench: Bench, path: str
+    beside: Sequence[Beside], own: Collection[str], context: ToolContext, path: str
 ) -> dict[str, Any]:
     """Write what goes beside it as far as it fits, but not over the model's `own` files."""
     told = {}
@@ -95,19 +99,23 @@ def _put_beside(
             told[path + each.suffix] = "it was there before and is kept as it was"
             continue
         with suppress(SandboxLimit):
-            bench.sandbox.put(path + each.suffix, each.chunks())
+            context.sandbox.put(path + each.suffix, each.chunks())
             told[path + each.suffix] = each.about
     return {"also_saved": told} if told else {}
 
 
-def _left(beside: Sequence[Beside], bench: Bench, path: str) -> list[str]:
+def _list_leftovers(beside: Sequence[Beside], context: ToolContext, path: str) -> list[str]:
     """The suffixes of files that are there before what they would lie beside: not the host's."""
-    return [each.suffix for each in beside if _exists(path + each.suffix, bench)]
+    return [each.suffix for each in beside if _exists(path + each.suffix, context)]
 
 
-def check_free(path: str, bench: Bench) -> None:
+def check_free(path: str, context: ToolContext) -> None:
     """Raise ArgumentError if the host has saved a file at `path`, beside another one."""
-    if (first := base(path)) != path and _exists(path, bench) and _exists(first, bench):
+    if (
+        (first := find_main_path(path)) != path
+        and _exists(path, context)
+        and _exists(first, context)
+    ):
         about = _ABOUT[path[len(first) :]]
         raise ArgumentError(
             f"path: {path!r} is there already: {about}, saved beside {first!r}. Read it, or choose "
@@ -115,7 +123,7 @@ def check_free(path: str, bench: Bench) -> None:
         )
 
 
-def base(path: str) -> str:
+def find_main_path(path: str) -> str:
     """The path that a file lies beside, by its name; else `path`."""
     return next((path.removesuffix(each) for each in SUFFIXES if path.endswith(each)), path)
 
@@ -127,15 +135,15 @@ _ABOUT = {
 }
 
 
-def _exists(path: str, bench: Bench) -> bool:
+def _exists(path: str, context: ToolContext) -> bool:
     try:
-        bench.sandbox.get(path, limit=1)
+        context.sandbox.get(path, limit=1)
     except (FileNotFoundError, ValueError):
         return False
     return True
 
 
-def preview(document: Document, limit: int) -> str:
+def make_preview(document: Document, limit: int) -> str:
     """Of a log at most `limit` bytes of what explains the failure, else head and tail."""
     if document.preview is not None:
         return document.preview(limit)
@@ -150,7 +158,7 @@ def check_path(path: str) -> None:
         raise ArgumentError(f"path: {path!r} is not a file path under {DATA}/")
 
 
-def _value(document: Document) -> Any:
+def _parse_value(document: Document) -> Any:
     text = document.data.decode(errors="replace")
     if document.kind is not DocumentKind.JSON:
         return text
@@ -160,5 +168,5 @@ def _value(document: Document) -> Any:
         return text
 
 
-def _missing(document: Document) -> dict[str, Any]:
+def _describe_omission(document: Document) -> dict[str, Any]:
     return {"missing": document.missing} if document.missing else {}

@@ -15,8 +15,8 @@ from worker.core.ports import Source
 from worker.core.spelling import meant
 from worker.errors import ArgumentError
 from worker.tools import documents
-from worker.tools.base import Bench, Made, ToolDef, catch_failure
-from worker.tools.parallel import in_order
+from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure
+from worker.tools.parallel import run_in_parallel
 
 MAX_BATCH = 20
 
@@ -35,29 +35,29 @@ class Batch(Arguments):
     requests: list[One] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-def run_one(args: One, bench: Bench, number: int) -> Made:
+def fetch_one(args: One, context: ToolContext, number: int) -> ToolOutput:
     """Fetch one document."""
-    return _fetch(args, bench, bench.preview_bytes)
+    return _fetch(args, context, context.preview_bytes)
 
 
-def run_batch(args: Batch, bench: Bench, number: int) -> Made:
+def fetch_batch(args: Batch, context: ToolContext, number: int) -> ToolOutput:
     """Fetch several; one that fails says so beside the others."""
-    limit = bench.preview_bytes // len(args.requests)
+    limit = context.preview_bytes // len(args.requests)
     alike = Counter(request.source for request in args.requests)
     targets = [normpath(request.path) for request in args.requests]
     jobs = [
         partial(
-            _item,
+            _fetch_item,
             request,
-            bench,
+            context,
             limit,
             alike[request.source],
             taken=_is_taken(index, targets),
         )
         for index, request in enumerate(args.requests)
     ]
-    done = list(in_order(jobs))
-    return Made(
+    done = list(run_in_parallel(jobs))
+    return ToolOutput(
         {"results": [one.content for one in done]},
         sum(one.size for one in done),
         is_error=all(one.is_error for one in done),
@@ -67,11 +67,11 @@ def run_batch(args: Batch, bench: Bench, number: int) -> Made:
 def _is_taken(index: int, targets: Sequence[str]) -> bool:
     """Whether another request of the batch writes the target, or a file that it lies beside."""
     target = targets[index]
-    first = documents.base(target)
+    first = documents.find_main_path(target)
     return target in targets[:index] or (first != target and first in targets)
 
 
-def paths(arguments: str) -> set[str]:
+def list_paths(arguments: str) -> set[str]:
     """The files that a call writes, each named by the one that it lies beside.
 
     None where its arguments can't be right.
@@ -83,14 +83,16 @@ def paths(arguments: str) -> set[str]:
     listed = given.get("requests", [given]) if isinstance(given, dict) else None
     requests = listed if isinstance(listed, list) else []
     found = [one.get("path") for one in requests if isinstance(one, dict)]
-    return {documents.base(normpath(path)) for path in found if isinstance(path, str)}
+    return {documents.find_main_path(normpath(path)) for path in found if isinstance(path, str)}
 
 
-def _item(request: One, bench: Bench, limit: int, alike: int, *, taken: bool) -> Made:
-    def run() -> Made:
+def _fetch_item(
+    request: One, context: ToolContext, limit: int, alike: int, *, taken: bool
+) -> ToolOutput:
+    def run() -> ToolOutput:
         if taken:
             raise ArgumentError(f"path: another request of this batch writes {request.path!r}")
-        return _fetch(request, bench, limit, alike)
+        return _fetch(request, context, limit, alike)
 
     done = catch_failure(run, request.source)
     if not done.is_error:
@@ -98,24 +100,24 @@ def _item(request: One, bench: Bench, limit: int, alike: int, *, taken: bool) ->
     return replace(done, content={"source": request.source, **done.content})
 
 
-def _fetch(request: One, bench: Bench, limit: int, alike: int = 1) -> Made:
+def _fetch(request: One, context: ToolContext, limit: int, alike: int = 1) -> ToolOutput:
     documents.check_path(request.path)
-    documents.check_free(normpath(request.path), bench)
-    name, source = _source(request.source, bench)
+    documents.check_free(normpath(request.path), context)
+    name, source = _find_source(request.source, context)
     document = source.fetch(json.dumps(request.arguments))
-    done = documents.fetched(document, bench, request.path, limit, alike)
+    done = documents.save_document(document, context, request.path, limit, alike)
     if name == request.source:
         return done
     hint = f"there is no source {request.source!r}; this is what {name} gave"
     return replace(done, content={"hint": hint, **done.content})
 
 
-def _source(name: str, bench: Bench) -> tuple[str, Source]:
+def _find_source(name: str, context: ToolContext) -> tuple[str, Source]:
     """The source of this name, or the one that must be meant."""
-    real = name if name in bench.sources else meant(name, bench.sources)
+    real = name if name in context.sources else meant(name, context.sources)
     if real is None:
-        raise ArgumentError(f"source: {name!r} is not one of {', '.join(sorted(bench.sources))}")
-    return real, bench.sources[real]
+        raise ArgumentError(f"source: {name!r} is not one of {', '.join(sorted(context.sources))}")
+    return real, context.sources[real]
 
 
 FETCH = ToolDef(
@@ -125,12 +127,12 @@ FETCH = ToolDef(
         "Of a job log the preview shows the lines that most likely explain the failure."
     ),
     args=One,
-    run=run_one,
+    run=fetch_one,
 )
 FETCH_BATCH = ToolDef(
     name="fetch_batch_to_sandbox",
     description="Several fetch_to_sandbox requests in one call; they share one preview's bytes.",
     args=Batch,
-    run=run_batch,
+    run=fetch_batch,
 )
 NAMES = frozenset({FETCH.name, FETCH_BATCH.name})

@@ -10,7 +10,7 @@ T = TypeVar("T")
 WORKERS = 8
 
 
-def in_order(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
+def run_in_parallel(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
     """Run the jobs on threads and yield their results in the order of the jobs.
 
     The first exception in that order is raised; jobs that have not begun are dropped then.

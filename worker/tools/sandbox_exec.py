@@ -7,7 +7,7 @@ from pydantic import Field
 from sandbox.base import ExecResult, Output
 from sandbox.tools import describe_tools
 from worker.arguments import Arguments
-from worker.tools.base import Bench, Made, ToolDef
+from worker.tools.base import ToolContext, ToolDef, ToolOutput
 
 
 class Args(Arguments):
@@ -19,26 +19,26 @@ class Args(Arguments):
     )
 
 
-def run(args: Args, bench: Bench, number: int) -> Made:
+def run_command(args: Args, context: ToolContext, number: int) -> ToolOutput:
     """Run the command; a non-zero exit status is a result like any other."""
-    timeout = min(args.timeout_seconds or bench.exec_timeout, bench.exec_timeout)
-    done = bench.sandbox.exec(args.command, timeout=timeout, number=number)
-    return Made(_content(done, timeout), done.stdout.size + done.stderr.size)
+    timeout = min(args.timeout_seconds or context.exec_timeout, context.exec_timeout)
+    done = context.sandbox.exec(args.command, timeout=timeout, number=number)
+    return ToolOutput(_make_content(done, timeout), done.stdout.size + done.stderr.size)
 
 
-def _content(done: ExecResult, timeout: float) -> dict[str, Any]:
+def _make_content(done: ExecResult, timeout: float) -> dict[str, Any]:
     content: dict[str, Any] = {"exit_code": done.exit_code}
     if done.timed_out:
         content["timed_out"] = f"killed after {timeout:g} seconds; what it wrote until then follows"
     elif done.exit_code == 137:
         content["killed"] = "by signal 9, most likely for want of memory"
-    content |= _stream("stdout", done.stdout)
+    content |= _describe_stream("stdout", done.stdout)
     if done.stderr.size:
-        content |= _stream("stderr", done.stderr)
+        content |= _describe_stream("stderr", done.stderr)
     return content
 
 
-def _stream(name: str, output: Output) -> dict[str, Any]:
+def _describe_stream(name: str, output: Output) -> dict[str, Any]:
     content: dict[str, Any] = {name: output.preview}
     if output.path:
         content[f"{name}_file"] = output.path
@@ -57,6 +57,6 @@ TOOL = ToolDef(
         f"{describe_tools()}"
     ),
     args=Args,
-    run=run,
-    ordered=True,
+    run=run_command,
+    runs_in_order=True,
 )

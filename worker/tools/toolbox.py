@@ -14,12 +14,14 @@ from worker.core.spelling import meant
 from worker.core.text.redacted_values import redact_values
 from worker.errors import ArgumentError
 from worker.tools import base, documents, fetch
-from worker.tools.base import Bench, Made
-from worker.tools.parallel import in_order
+from worker.tools.base import ToolContext, ToolOutput
+from worker.tools.parallel import run_in_parallel
 from worker.tools.table import TOOLS
 
 
-def offered(sources: Mapping[str, Source], allows: Callable[[str], bool]) -> tuple[ToolSpec, ...]:
+def list_specs(
+    sources: Mapping[str, Source], allows: Callable[[str], bool]
+) -> tuple[ToolSpec, ...]:
     """What the model is told of the tools and sources a workflow may use, before any sandbox."""
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
     return tuple(spec for spec in specs if allows(spec.name))
@@ -31,15 +33,15 @@ class WorkflowToolbox:
     Whatever a result is made of, every string in it is redacted before it is written as JSON.
     """
 
-    def __init__(self, bench: Bench, allows: Callable[[str], bool]) -> None:
+    def __init__(self, context: ToolContext, allows: Callable[[str], bool]) -> None:
         self._tools = {tool.name: tool for tool in TOOLS if allows(tool.name)}
-        self._sources = {name: one for name, one in bench.sources.items() if allows(name)}
-        self._bench = replace(bench, sources=self._sources)
+        self._sources = {name: one for name, one in context.sources.items() if allows(name)}
+        self._context = replace(context, sources=self._sources)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Tools first, then sources, each in its table's order."""
-        return offered(self._sources, lambda name: name in self._tools or name in self._sources)
+        return list_specs(self._sources, lambda name: name in self._tools or name in self._sources)
 
     def repeatable(self, call: ToolCall) -> bool:
         """Whether the call only reads: all but commands."""
@@ -55,31 +57,31 @@ class WorkflowToolbox:
         numbered = enumerate(calls, first)
         for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):
             near = list(group)
-            jobs = [partial(self._ran, call, number) for number, call in near]
-            if ordered or self._share_a_path(near):
+            jobs = [partial(self._answer, call, number) for number, call in near]
+            if ordered or self._share_path(near):
                 yield from (job() for job in jobs)
             else:
-                yield from in_order(jobs)
+                yield from run_in_parallel(jobs)
 
-    def _share_a_path(self, calls: Sequence[tuple[int, ToolCall]]) -> bool:
+    def _share_path(self, calls: Sequence[tuple[int, ToolCall]]) -> bool:
         """Whether two of the calls write the same file."""
-        saving = [call for _, call in calls if self._real_name(call.name) in fetch.NAMES]
-        paths = [path for call in saving for path in fetch.paths(call.arguments)]
+        saving = [call for _, call in calls if self._find_name(call.name) in fetch.NAMES]
+        paths = [path for call in saving for path in fetch.list_paths(call.arguments)]
         return len(set(paths)) < len(paths)
 
     def _is_ordered(self, call: ToolCall) -> bool:
-        tool = self._tools.get(self._real_name(call.name) or "")
-        return tool is not None and tool.ordered
+        tool = self._tools.get(self._find_name(call.name) or "")
+        return tool is not None and tool.runs_in_order
 
-    def _ran(self, call: ToolCall, number: int) -> Ran:
+    def _answer(self, call: ToolCall, number: int) -> Ran:
         started = time.monotonic()
         made = base.catch_failure(partial(self._dispatch, call, number), call.name)
-        content = json.dumps(redact_values(made.content, self._bench.redact), ensure_ascii=False)
+        content = json.dumps(redact_values(made.content, self._context.redact), ensure_ascii=False)
         result = ToolResult(call.id, call.name, content, made.is_error)
         return Ran(result, made.size, time.monotonic() - started)
 
-    def _dispatch(self, call: ToolCall, number: int) -> Made:
-        name = self._real_name(call.name)
+    def _dispatch(self, call: ToolCall, number: int) -> ToolOutput:
+        name = self._find_name(call.name)
         if name is None:
             known = ", ".join([*self._tools, *self._sources])
             raise ArgumentError(f"there is no tool {call.name!r}; there are: {known}")
@@ -89,11 +91,11 @@ class WorkflowToolbox:
         hint = f"there is no tool {call.name!r}; this is what {name} gave"
         return replace(made, content={"hint": hint, **made.content})
 
-    def _run(self, name: str, arguments: str, number: int) -> Made:
+    def _run(self, name: str, arguments: str, number: int) -> ToolOutput:
         if tool := self._tools.get(name):
-            return tool.run(parse(tool.args, arguments), self._bench, number)
-        return documents.inline(self._sources[name].fetch(arguments), self._bench, number)
+            return tool.run(parse(tool.args, arguments), self._context, number)
+        return documents.show_document(self._sources[name].fetch(arguments), self._context, number)
 
-    def _real_name(self, name: str) -> str | None:
+    def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
         return name if name in known else meant(name, known)

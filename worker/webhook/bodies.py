@@ -35,7 +35,7 @@ class _Arrival:
         self.size += len(chunk)
 
 
-class Bodies:
+class BodyReader:
     """Reads bodies; at most `limit` bytes of unfinished ones are held. For one event loop.
 
     Where there is no room, the body that has been arriving for the longest time is dropped: a real
@@ -61,26 +61,26 @@ class Bodies:
                 self._arriving[arrival] = None
                 try:
                     # Not `stream()`, which holds on to a chunk until the next one is there.
-                    while self._take(arrival, await request.receive(), check):
+                    while self._add_message(arrival, await request.receive(), check):
                         pass
                 finally:
-                    self._forget(arrival)
+                    self._remove(arrival)
         except TimeoutError as error:
             if arrival and arrival.dropped:
-                raise _no_room() from error
+                raise _reject_no_room() from error
             raise Rejected(408, f"the body did not arrive within {self._seconds:g} s") from error
         check.verify()
         return b"".join(arrival.pieces)
 
-    def _take(self, arrival: _Arrival, message: Message, check: BodyCheck) -> bool:
+    def _add_message(self, arrival: _Arrival, message: Message, check: BodyCheck) -> bool:
         """Take what has come; whether there is more to come."""
         if message["type"] != "http.request":
             raise Rejected(400, "the sender hung up before the body was complete")
         if arrival.dropped:  # and this chunk came before the deadline that was set for it
-            raise _no_room()
+            raise _reject_no_room()
         chunk = message.get("body", b"")
         if arrival.size + len(chunk) > MAX_BODY:
-            raise too_large()
+            raise reject_too_large()
         while self._held + len(chunk) > self._limit:
             self._drop(next(iter(self._arriving)), arrival)
         self._held += len(chunk)
@@ -90,21 +90,21 @@ class Bodies:
 
     def _drop(self, oldest: _Arrival, newest: _Arrival) -> None:
         if oldest is newest:
-            raise _no_room()
-        self._forget(oldest)
+            raise _reject_no_room()
+        self._remove(oldest)
         oldest.pieces, oldest.dropped = [], True
         oldest.deadline.reschedule(asyncio.get_running_loop().time())
 
-    def _forget(self, arrival: _Arrival) -> None:
+    def _remove(self, arrival: _Arrival) -> None:
         if arrival in self._arriving:
             del self._arriving[arrival]
             self._held -= arrival.size
 
 
-def too_large() -> Rejected:
+def reject_too_large() -> Rejected:
     """What is answered to a body over MAX_BODY."""
     return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
 
 
-def _no_room() -> Rejected:
+def _reject_no_room() -> Rejected:
     return Rejected(503, "too many deliveries are arriving at once; deliver this event again later")

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HANG_UP = 10
 """Seconds that requests on their way are waited for at the end."""
 
-SILENCE = 60.0
+LOG_INTERVAL = 60.0
 """Seconds between two lines of the log about connections that were dropped."""
 
 _log = logging.getLogger("sandpiper.webhook")
@@ -40,7 +40,7 @@ class Connection(HttpToolsProtocol):
     """Bytes of a request that are not its body; an id token may have 16 KB."""
     max_pipelined = 8
 
-    _told: ClassVar[float] = 0.0
+    _last_log: ClassVar[float] = 0.0
 
     order = (False, 0.0)
     """Whether it is our turn, and since when it is that or the peer's."""
@@ -52,7 +52,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
         super().connection_made(transport)
-        self._wait(self.head_seconds)
+        self._start_waiting(self.head_seconds)
         if len(self.connections) > self.most:
             self._drop_another()
 
@@ -95,18 +95,18 @@ class Connection(HttpToolsProtocol):
         """Wait for the next head, and for the rest of a body that was answered before its end."""
         super().on_response_complete()
         if self.cycle.response_complete:
-            self._wait(self.write_seconds if self.flow.write_paused else self.head_seconds)
+            self._start_waiting(self.write_seconds if self.flow.write_paused else self.head_seconds)
 
     def pause_writing(self) -> None:
         """Wait for the reader."""
         super().pause_writing()
-        self._wait(self.write_seconds)
+        self._start_waiting(self.write_seconds)
 
     def resume_writing(self) -> None:
         """The reader has caught up."""
         super().resume_writing()
         if self.cycle.response_complete:
-            self._wait(self.head_seconds)
+            self._start_waiting(self.head_seconds)
         else:
             self._stop_waiting()
             self.order = (True, self.loop.time())
@@ -117,11 +117,11 @@ class Connection(HttpToolsProtocol):
         self.connections.discard(oldest)
         oldest.transport.abort()
         now = self.loop.time()
-        if now - Connection._told > SILENCE:
-            Connection._told = now
+        if now - Connection._last_log > LOG_INTERVAL:
+            Connection._last_log = now
             _log.warning("over %d connections: those that say nothing are dropped", self.most)
 
-    def _wait(self, seconds: float) -> None:
+    def _start_waiting(self, seconds: float) -> None:
         self._stop_waiting()
         self.order = (False, self.loop.time())
         self._timer = self.loop.call_later(seconds, self._expire)
@@ -136,12 +136,12 @@ class Connection(HttpToolsProtocol):
         if self.transport.get_write_buffer_size() and not self._flushing:
             self._flushing = True
             self.transport.close()
-            self._wait(self.write_seconds)
+            self._start_waiting(self.write_seconds)
         else:
             self.transport.abort()
 
 
-def server(
+def build_server(
     door: Starlette, host: str, port: int, kind: type[Connection] = Connection
 ) -> uvicorn.Server:
     """The HTTP server of the receiver, ready to run."""

@@ -146,24 +146,24 @@ _KINDS: Mapping[str, _Model] = {
 _SYSTEM: Mapping[str, _Model] = {"pipeline": PipelineEvent, "note": NoteEvent}
 
 
-def kind(headers: Mapping[str, str]) -> str:
+def get_kind(headers: Mapping[str, str]) -> str:
     """What GitLab calls the event. `headers` has lower-case names, or ignores case."""
     return headers.get("x-gitlab-event", "")
 
 
-def parse(headers: Mapping[str, str], body: bytes) -> Event:
+def parse_event(headers: Mapping[str, str], body: bytes) -> Event:
     """The event of a verified delivery. Raises Rejected 400."""
-    name = kind(headers)
+    name = get_kind(headers)
     if not name:
         raise Rejected(400, "there is no X-Gitlab-Event header: this is not a GitLab webhook")
-    event = _validated(_KINDS.get(name, OtherEvent), body)
+    event = _validate(_KINDS.get(name, OtherEvent), body)
     if name == "System Hook" and isinstance(event, OtherEvent):
         named = _SYSTEM.get(event.object_kind or "")
-        return _validated(named, body) if named else event
+        return _validate(named, body) if named else event
     return event
 
 
-def _validated(model: _Model, body: bytes) -> Event:
+def _validate(model: _Model, body: bytes) -> Event:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

@@ -20,10 +20,10 @@ from starlette.routing import Route
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, Rejected
 from worker.webhook import events, routes
-from worker.webhook.bodies import MAX_BODY, Bodies, too_large
-from worker.webhook.seen import Seen, delivery_key
+from worker.webhook.bodies import MAX_BODY, BodyReader, reject_too_large
+from worker.webhook.seen import RecentDeliveries, get_delivery_key
 from worker.webhook.tokens import Claims, TokenReader
-from worker.webhook.verify import Verifier, verifier
+from worker.webhook.verify import Verifier, make_verifier
 
 PATH = "/webhooks/gitlab"
 CI_PATH = "/triggers/ci"
@@ -48,7 +48,7 @@ _OUTCOMES = {200: "ignored", 202: "accepted", 503: "unavailable"}
 _log = logging.getLogger("sandpiper.webhook")
 
 
-def build(
+def build_app(
     secret: str,
     enqueue: Callable[[Trigger], None],
     projects: Sequence[str],
@@ -58,8 +58,8 @@ def build(
     tokens: TokenReader | None = None,
     body_seconds: float = 30.0,
     queue_seconds: float = 8.0,
-    told: Callable[[str, str], None] = lambda kind, outcome: None,
-    page: Callable[[], bytes] | None = None,
+    record_outcome: Callable[[str, str], None] = lambda kind, outcome: None,
+    render_metrics: Callable[[], bytes] | None = None,
 ) -> Starlette:
     """The receiver. Raises ConfigError without a secret.
 
@@ -72,19 +72,19 @@ def build(
     `told` hears of every request's kind and outcome; `page` is what /metrics answers, without it
     there is none.
     """
-    door = _Door(
-        *(verifier(secret), enqueue, tuple(projects), now, ready, Bodies(body_seconds)),
-        *(queue_seconds, tokens, told, page),
+    door = _Receiver(
+        *(make_verifier(secret), enqueue, tuple(projects), now, ready, BodyReader(body_seconds)),
+        *(queue_seconds, tokens, record_outcome, render_metrics),
     )
     app = Starlette(
         routes=[
             Route(PATH, door.webhook, methods=["POST"]),
             *([Route(CI_PATH, door.ci, methods=["POST"])] if tokens else []),
-            Route("/healthz", _healthz, methods=["GET"]),
+            Route("/healthz", _answer_healthz, methods=["GET"]),
             Route("/readyz", door.readyz, methods=["GET"]),
-            *([Route(METRICS_PATH, door.metrics, methods=["GET"])] if page else []),
+            *([Route(METRICS_PATH, door.metrics, methods=["GET"])] if render_metrics else []),
         ],
-        exception_handlers={404: _not_found, 405: _wrong_method},
+        exception_handlers={404: _answer_not_found, 405: _answer_wrong_method},
     )
     # GitLab counts a redirect as delivered (wire-gitlab 1.3): a slash too many would lose events.
     app.router.redirect_slashes = False
@@ -92,53 +92,53 @@ def build(
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _Receiver:
     verifier: Verifier
     enqueue: Callable[[Trigger], None]
     projects: tuple[str, ...]
     now: Callable[[], float]
     ready: Callable[[], str | None]
-    bodies: Bodies
+    bodies: BodyReader
     queue_seconds: float
     tokens: TokenReader | None
-    told: Callable[[str, str], None]
-    page: Callable[[], bytes] | None
-    seen: Seen = field(default_factory=Seen)
+    record_outcome: Callable[[str, str], None]
+    render_metrics: Callable[[], bytes] | None
+    seen: RecentDeliveries = field(default_factory=RecentDeliveries)
     # Each thread mostly waits for the store; more of them would only contend for the CPU.
-    line: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4, "enqueue"))
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4, "enqueue"))
 
     async def webhook(self, request: Request) -> Response:
-        return self._counted(request, await _refusing(self._admit, request))
+        return self._record_outcome(request, await _answer_rejections(self._admit, request))
 
     async def ci(self, request: Request) -> Response:
-        return self._counted(request, await _refusing(self._admit_job, request))
+        return self._record_outcome(request, await _answer_rejections(self._admit_job, request))
 
-    def _counted(self, request: Request, response: Response) -> Response:
-        known = _CI if request.url.path == CI_PATH else events.kind(request.headers)
+    def _record_outcome(self, request: Request, response: Response) -> Response:
+        known = _CI if request.url.path == CI_PATH else events.get_kind(request.headers)
         outcome = _OUTCOMES.get(response.status_code, "rejected")
-        self.told(_COUNTED.get(known, "other"), outcome)
+        self.record_outcome(_COUNTED.get(known, "other"), outcome)
         return response
 
     async def metrics(self, request: Request) -> Response:
-        assert self.page is not None  # else there is no such route
+        assert self.render_metrics is not None  # else there is no such route
         # In a thread: a page of some thousand series takes a while, and webhooks come first.
-        page = await anyio.to_thread.run_sync(self.page)
+        page = await anyio.to_thread.run_sync(self.render_metrics)
         return Response(page, media_type=METRICS_TYPE)
 
     async def _admit(self, request: Request) -> Response:
         _check_length(request)
         check = self.verifier.check_headers(request.headers, self.now())
         body = await self.bodies.read(request, check)
-        delivery = delivery_key(request.headers)
+        delivery = get_delivery_key(request.headers)
         if known := self.seen.get(delivery, self.now()):
-            _record(logging.INFO, request, "", f"accepted before {known}")
+            _log_decision(logging.INFO, request, "", f"accepted before {known}")
             return JSONResponse({"trigger": known}, ACCEPTED)
-        event = events.parse(request.headers, body)
+        event = events.parse_event(request.headers, body)
         del body  # it is not to be held while the broker is waited for
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
-        decision = routes.route(event, events.kind(request.headers), self.projects)
+        decision = routes.route_event(event, events.get_kind(request.headers), self.projects)
         if isinstance(decision, routes.Ignored):
-            _record(logging.INFO, request, project, f"ignored: {decision.reason}")
+            _log_decision(logging.INFO, request, project, f"ignored: {decision.reason}")
             return JSONResponse({"ignored": decision.reason})
         response = await self._queue(request, project, decision)
         if response.status_code == ACCEPTED:
@@ -148,16 +148,16 @@ class _Door:
     async def _admit_job(self, request: Request) -> Response:
         """A CI job asks. What it sends along is not even read: only its token counts."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        claims = await self._claims(token.strip() if scheme.lower() == "bearer" else "")
+        claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
         if isinstance(claims, str):
-            _record(logging.ERROR, request, "", f"not checked: {claims}")
-            return _later("GitLab's keys cannot be had; ask again later")
-        if reason := routes.unwanted_job(claims, self.projects):
-            _record(logging.INFO, request, claims.project_path, f"ignored: {reason}")
+            _log_decision(logging.ERROR, request, "", f"not checked: {claims}")
+            return _make_retry_later("GitLab's keys cannot be had; ask again later")
+        if reason := routes.explain_unwanted_job(claims, self.projects):
+            _log_decision(logging.INFO, request, claims.project_path, f"ignored: {reason}")
             return JSONResponse({"ignored": reason})
-        return await self._queue(request, claims.project_path, claims.trigger())
+        return await self._queue(request, claims.project_path, claims.make_trigger())
 
-    async def _claims(self, token: str) -> Claims | str:
+    async def _read_claims(self, token: str) -> Claims | str:
         """The token's claims, or why GitLab's keys to check it by are not there."""
         assert self.tokens is not None  # else there is no such route
         try:
@@ -174,33 +174,39 @@ class _Door:
         try:
             async with asyncio.timeout(self.queue_seconds):
                 loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self.line, self.enqueue, trigger)
+                await loop.run_in_executor(self.threads, self.enqueue, trigger)
         except QueueError as error:
             failure = str(error)
         except TimeoutError:
             failure = f"the broker did not answer within {self.queue_seconds:g} s"
         if failure:
-            _record(logging.ERROR, request, project, f"not queued {name}: {failure}")
-            return _later("the queue is down; deliver this event again later")
-        _record(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
+            _log_decision(logging.ERROR, request, project, f"not queued {name}: {failure}")
+            return _make_retry_later("the queue is down; deliver this event again later")
+        _log_decision(logging.INFO, request, project, f"accepted {trigger.kind} {name}")
         return JSONResponse({"trigger": name}, ACCEPTED)
 
     async def readyz(self, request: Request) -> Response:
         with anyio.move_on_after(self.queue_seconds):
             reason = await anyio.to_thread.run_sync(self.ready, abandon_on_cancel=True)
-            return _error(503, reason) if reason else JSONResponse({"status": "ready"})
-        return _error(503, f"the check did not end within {self.queue_seconds:g} s")
+            return _make_error(503, reason) if reason else JSONResponse({"status": "ready"})
+        return _make_error(503, f"the check did not end within {self.queue_seconds:g} s")
 
 
-async def _refusing(admit: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+async def _answer_rejections(
+    admit: Callable[[Request], Awaitable[Response]], request: Request
+) -> Response:
     try:
         return await admit(request)
     except Rejected as error:
-        _record(logging.WARNING, request, "", f"rejected {error.status}: {error}")
-        return _later(str(error)) if error.status == 503 else _error(error.status, str(error))
+        _log_decision(logging.WARNING, request, "", f"rejected {error.status}: {error}")
+        return (
+            _make_retry_later(str(error))
+            if error.status == 503
+            else _make_error(error.status, str(error))
+        )
 
 
-async def _healthz(request: Request) -> Response:
+async def _answer_healthz(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
@@ -212,41 +218,45 @@ def _check_length(request: Request) -> None:
         raise Rejected(400, "the Content-Length header is not a number")
     # Longer than 19 digits is too large whatever it says, and int() would take its time.
     if len(length) > 19 or int(length) > MAX_BODY:
-        raise too_large()
+        raise reject_too_large()
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    return _error(404, f"there is nothing here; GitLab's webhook goes to POST {PATH}")
+async def _answer_not_found(request: Request, error: Exception) -> Response:
+    return _make_error(404, f"there is nothing here; GitLab's webhook goes to POST {PATH}")
 
 
-async def _wrong_method(request: Request, error: Exception) -> Response:
+async def _answer_wrong_method(request: Request, error: Exception) -> Response:
     hint = "the method is not allowed"
     if request.url.path == PATH:
         hint = "this is the right address for GitLab's webhook, but it takes POST only"
     elif request.url.path == CI_PATH:
         hint = "this is the right address for a CI job, but it takes POST only"
-    response = _error(405, hint)
+    response = _make_error(405, hint)
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
 
 
-def _error(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": _line(message)}, status)
+def _make_error(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": _clip_line(message)}, status)
 
 
-def _later(message: str) -> JSONResponse:
-    response = _error(503, message)
+def _make_retry_later(message: str) -> JSONResponse:
+    response = _make_error(503, message)
     response.headers["retry-after"] = RETRY_AFTER
     return response
 
 
-def _record(level: int, request: Request, project: str, decision: str) -> None:
-    kind = _line(events.kind(request.headers)) or ("ci" if request.url.path == CI_PATH else "-")
-    _log.log(level, "event=%r project=%s %s", kind, _line(project) or "-", _line(decision))
+def _log_decision(level: int, request: Request, project: str, decision: str) -> None:
+    kind = _clip_line(events.get_kind(request.headers)) or (
+        "ci" if request.url.path == CI_PATH else "-"
+    )
+    _log.log(
+        level, "event=%r project=%s %s", kind, _clip_line(project) or "-", _clip_line(decision)
+    )
 
 
-def _line(text: str) -> str:
+def _clip_line(text: str) -> str:
     """One short line of printable characters, whatever a stranger wrote."""
     text = text[:300]
     if not text.isprintable():

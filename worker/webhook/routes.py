@@ -35,23 +35,25 @@ class Ignored:
     reason: str
 
 
-def route(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored:
+def route_event(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored:
     """The decision. `kind` is GitLab's name of the event, `projects` the allow-list of globs."""
     if isinstance(event, PipelineEvent):
-        return _pipeline(event, projects)
+        return _route_pipeline(event, projects)
     if isinstance(event, NoteEvent):
-        return _note(event, projects)
+        return _route_note(event, projects)
     if isinstance(event, EmojiEvent):
-        return _emoji(event, projects)
+        return _route_emoji(event, projects)
     if kind == "System Hook":
         name = event.object_kind or event.event_name or "unnamed"
         return Ignored(f"of system hooks, only pipeline and comment events are read, not {name}")
     return Ignored("only pipeline, comment and emoji events are read")
 
 
-def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignored:
+def _route_pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignored:
     run, request = event.object_attributes, event.merge_request
-    reason = _unwanted_run(event) or _unlisted(_pipeline_path(event), projects)
+    reason = _explain_unwanted_pipeline(event) or _explain_unlisted(
+        _get_pipeline_path(event), projects
+    )
     if reason:
         return Ignored(reason)
     become = PipelinePassed if run.status == "success" else PipelineFailed
@@ -65,7 +67,7 @@ def _pipeline(event: PipelineEvent, projects: Sequence[str]) -> Trigger | Ignore
     )
 
 
-def _unwanted_run(event: PipelineEvent) -> str:
+def _explain_unwanted_pipeline(event: PipelineEvent) -> str:
     run, request = event.object_attributes, event.merge_request
     if run.status not in ("failed", "success"):
         return f"the pipeline is {run.status}, not failed"
@@ -82,11 +84,11 @@ def _unwanted_run(event: PipelineEvent) -> str:
     return ""
 
 
-def _note(event: NoteEvent, projects: Sequence[str]) -> Trigger | Ignored:
+def _route_note(event: NoteEvent, projects: Sequence[str]) -> Trigger | Ignored:
     note, request = event.object_attributes, event.merge_request
     if note.noteable_type != "MergeRequest" or request is None:
         return Ignored("the comment is not on a merge request")
-    reason = _unwanted_note(event) or _unlisted(_note_path(event), projects)
+    reason = _explain_unwanted_note(event) or _explain_unlisted(_get_note_path(event), projects)
     if reason:
         return Ignored(reason)
     if not note.discussion_id:
@@ -94,7 +96,7 @@ def _note(event: NoteEvent, projects: Sequence[str]) -> Trigger | Ignored:
     return Replied(request.target_project_id, request.iid, note.discussion_id, note.id)
 
 
-def _unwanted_note(event: NoteEvent) -> str:
+def _explain_unwanted_note(event: NoteEvent) -> str:
     note = event.object_attributes
     if note.system:
         return "the comment was written by GitLab itself"
@@ -108,7 +110,7 @@ def _unwanted_note(event: NoteEvent) -> str:
     return ""
 
 
-def _emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignored:
+def _route_emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignored:
     award, request = event.object_attributes, event.merge_request
     if award.awardable_type != "Note" or not award.awardable_id or request is None:
         return Ignored("the reaction is not to a comment on a merge request")
@@ -116,13 +118,13 @@ def _emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignored:
         return Ignored("only 👍 and 👎 are counted")
     if event.note and not find_marker(event.note.note):
         return Ignored("the reaction is not to one of our notes")
-    if reason := _unlisted(_note_path(event), projects):
+    if reason := _explain_unlisted(_get_note_path(event), projects):
         return Ignored(reason)
     revoked = "revoke" in (award.action, event.event_type)
     return Reacted(request.target_project_id, request.iid, award.awardable_id, award.id, revoked)
 
 
-def unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
+def explain_unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
     """Why the pipeline of a CI job that asks is left be, or ""."""
     if claims.ref_type != "branch":
         return f"the pipeline runs for a {claims.ref_type}, not for a merge request"
@@ -130,30 +132,30 @@ def unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
         return "a child pipeline is reported with its parent"
     if claims.pipeline_source in _UNRELATED:
         return f"the pipeline was started by {claims.pipeline_source}, not by a change"
-    return _unlisted(claims.project_path, projects)
+    return _explain_unlisted(claims.project_path, projects)
 
 
-def _unlisted(path: str | None, projects: Sequence[str]) -> str:
+def _explain_unlisted(path: str | None, projects: Sequence[str]) -> str:
     # Where the payload has no path of the target project the worker decides; it checks anyway.
-    if path is None or allowed(path, projects):
+    if path is None or is_allowed(path, projects):
         return ""
     return f"the project {path} is not in the configured list (gitlab.projects)"
 
 
-def allowed(path: str, projects: Sequence[str]) -> bool:
+def is_allowed(path: str, projects: Sequence[str]) -> bool:
     """Whether a project path matches the list. `*` spans subgroups; an empty list allows all."""
     # GitLab's paths are the same whatever their case.
     return not projects or any(fnmatchcase(path.lower(), glob.lower()) for glob in projects)
 
 
-def _pipeline_path(event: PipelineEvent) -> str | None:
+def _get_pipeline_path(event: PipelineEvent) -> str | None:
     request = event.merge_request
     if request is None or request.target_project_id == event.project.id:
         return event.project.path_with_namespace
-    return _target_path(event.project, request)
+    return _get_target_path(event.project, request)
 
 
-def _target_path(project: Project, request: PipelineMergeRequest) -> str | None:
+def _get_target_path(project: Project, request: PipelineMergeRequest) -> str | None:
     """A fork's pipeline names its target project only inside the merge request's URL."""
     root = (project.web_url or "").removesuffix(project.path_with_namespace)
     url, cut, _ = (request.url or "").partition("/-/merge_requests/")
@@ -163,7 +165,7 @@ def _target_path(project: Project, request: PipelineMergeRequest) -> str | None:
     return url.removeprefix(root)
 
 
-def _note_path(event: NoteEvent | EmojiEvent) -> str | None:
+def _get_note_path(event: NoteEvent | EmojiEvent) -> str | None:
     request = event.merge_request
     if request is None or request.target_project_id == event.project.id:
         return event.project.path_with_namespace

@@ -3,22 +3,22 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 
-KEEP = 60.0
+LIFETIME = 60.0
 """Seconds. Short, so that a human's "Resend" of an event gets through."""
 
-MOST = 10_000
+MAX_DELIVERIES = 10_000
 
 
-def delivery_key(headers: Mapping[str, str]) -> str:
+def get_delivery_key(headers: Mapping[str, str]) -> str:
     """The name of a delivery, the same at every attempt, or "" (wire-gitlab 1.2)."""
     name = headers.get("webhook-id") or headers.get("idempotency-key") or ""
     return name if len(name) <= 200 else ""
 
 
-class Seen:
+class RecentDeliveries:
     """The triggers that were queued for the newest deliveries. Not for several threads."""
 
-    def __init__(self, keep: float = KEEP, most: int = MOST) -> None:
+    def __init__(self, keep: float = LIFETIME, most: int = MAX_DELIVERIES) -> None:
         self._keep, self._most = keep, most
         self._triggers: OrderedDict[str, tuple[float, str]] = OrderedDict()
 

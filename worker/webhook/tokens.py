@@ -53,10 +53,10 @@ class GitLabKeys:
 
     def fetch(self) -> Any:
         """See Keys."""
-        with _fetching(self._url):
-            return json.loads(self._body())
+        with _translate_errors(self._url):
+            return json.loads(self._fetch_body())
 
-    def _body(self) -> bytes:
+    def _fetch_body(self) -> bytes:
         body = bytearray()
         with (
             httpx.Client(timeout=self._timeout, transport=self._transport) as client,
@@ -72,7 +72,7 @@ class GitLabKeys:
 
 
 @contextmanager
-def _fetching(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, ValueError, RecursionError) as error:
@@ -80,7 +80,7 @@ def _fetching(url: str) -> Iterator[None]:
         raise QueueError(f"GitLab's keys ({url}) cannot be had: {why}", transient=True) from error
 
 
-def _number(value: object) -> object:
+def _parse_number(value: object) -> object:
     """Ids stand in the claims as text."""
     digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
     return int(str(value)) if digits else value
@@ -91,15 +91,15 @@ class Claims(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
-    project_id: Annotated[Id, BeforeValidator(_number)]
+    project_id: Annotated[Id, BeforeValidator(_parse_number)]
     project_path: Path
-    pipeline_id: Annotated[Id, BeforeValidator(_number)]
+    pipeline_id: Annotated[Id, BeforeValidator(_parse_number)]
     pipeline_source: Word = ""
     ref: Ref
     ref_type: Word = "branch"
     sha: Sha
 
-    def trigger(self) -> PipelineFailed:
+    def make_trigger(self) -> PipelineFailed:
         """What the job asks for."""
         return PipelineFailed(self.project_id, self.pipeline_id, self.sha, self.ref, by_job=True)
 
@@ -135,10 +135,10 @@ class TokenReader:
         if not token or len(token) > MAX_TOKEN or not token.isascii():
             raise Rejected(401, "there is no id token: send `Authorization: Bearer $ID_TOKEN`")
         try:
-            decoded = self._decoded(token)
+            decoded = self._decode(token)
             self._registry.validate(decoded.claims)
         except JoseError as error:
-            raise Rejected(401, f"the id token is not valid: {_why(error)}") from error
+            raise Rejected(401, f"the id token is not valid: {_explain(error)}") from error
         except (ValueError, RecursionError, UnicodeError) as error:
             raise Rejected(401, "the id token is not a JSON web token") from error
         try:
@@ -147,14 +147,14 @@ class TokenReader:
             where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
             raise Rejected(401, f"the id token has no usable {where}: is it GitLab's?") from error
 
-    def _decoded(self, token: str) -> jwt.Token:
+    def _decode(self, token: str) -> jwt.Token:
         try:
-            return jwt.decode(token, self._set(FRESH), algorithms=["RS256"])
+            return jwt.decode(token, self._get_keys(FRESH), algorithms=["RS256"])
         except InvalidKeyIdError:
             # GitLab may have changed its keys since.
-            return jwt.decode(token, self._set(PATIENCE), algorithms=["RS256"])
+            return jwt.decode(token, self._get_keys(PATIENCE), algorithms=["RS256"])
 
-    def _set(self, max_age: float) -> KeySet:
+    def _get_keys(self, max_age: float) -> KeySet:
         """GitLab's keys, fetched if they are older; the old ones if GitLab does not answer."""
         with self._lock:
             now = self._now()
@@ -169,19 +169,19 @@ class TokenReader:
 
     def _renew(self, now: float) -> None:
         try:
-            self._known = _key_set(self._keys.fetch())
+            self._known = _parse_keys(self._keys.fetch())
             self._fetched = now
         except QueueError:
             if self._known is None:
                 raise
 
 
-def _key_set(answer: Any) -> KeySet:
+def _parse_keys(answer: Any) -> KeySet:
     try:
         return KeySet.import_key_set(answer)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise QueueError("GitLab's answer is no set of keys", transient=True) from error
 
 
-def _why(error: JoseError) -> str:
+def _explain(error: JoseError) -> str:
     return str(error.description or error.error)[:200]

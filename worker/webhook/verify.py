@@ -49,7 +49,7 @@ class Verifier(Protocol):
         ...
 
 
-def verifier(secret: str) -> Verifier:
+def make_verifier(secret: str) -> Verifier:
     """The check for the configured secret. Raises ConfigError if it is empty or malformed."""
     if not secret.strip():
         raise ConfigError(
@@ -57,11 +57,11 @@ def verifier(secret: str) -> Verifier:
             "to the secret token or the signing token of the GitLab webhook"
         )
     if secret.startswith(_PREFIX):
-        return Signature(_key(secret))
-    return Token(secret.encode())
+        return SignatureVerifier(_decode_key(secret))
+    return TokenVerifier(secret.encode())
 
 
-def _key(secret: str) -> bytes:
+def _decode_key(secret: str) -> bytes:
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -72,7 +72,7 @@ def _key(secret: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class TokenVerifier:
     """The plain secret, sent with every delivery."""
 
     secret: bytes
@@ -99,7 +99,7 @@ class _AnyBody:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Signature:
+class SignatureVerifier:
     """An HMAC-SHA256 over id, time and raw body."""
 
     key: bytes

@@ -1,31 +1,37 @@
 """The composition root: the only package that names concrete adapters."""
 
-from worker.webhook.connections import server
-from worker.wiring.doors import door, journal, published
-from worker.wiring.engines import driver, reap
-from worker.wiring.jobs import deps, dry
-from worker.wiring.kits import sources, tool_names
-from worker.wiring.process import require_secret, require_worker, start, telemetry, use
-from worker.wiring.providers import catalogue, models
-from worker.wiring.stores import store
+from worker.webhook.connections import build_server
+from worker.wiring.doors import build_pages, build_receiver, open_journal
+from worker.wiring.engines import build_driver, remove_stale_sandboxes
+from worker.wiring.jobs import build_deps, build_dry_deps
+from worker.wiring.kits import build_sources, list_tool_names
+from worker.wiring.process import (
+    build_telemetry,
+    load_settings,
+    require_secret,
+    require_worker,
+    set_up_logging,
+)
+from worker.wiring.providers import build_catalogue, build_models
+from worker.wiring.stores import open_session_store
 
 __all__ = [
-    "catalogue",
-    "deps",
-    "door",
-    "driver",
-    "dry",
-    "journal",
-    "models",
-    "published",
-    "reap",
+    "build_catalogue",
+    "build_deps",
+    "build_driver",
+    "build_dry_deps",
+    "build_models",
+    "build_pages",
+    "build_receiver",
+    "build_server",
+    "build_sources",
+    "build_telemetry",
+    "list_tool_names",
+    "load_settings",
+    "open_journal",
+    "open_session_store",
+    "remove_stale_sandboxes",
     "require_secret",
     "require_worker",
-    "server",
-    "sources",
-    "start",
-    "store",
-    "telemetry",
-    "tool_names",
-    "use",
+    "set_up_logging",
 ]

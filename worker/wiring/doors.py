@@ -11,7 +11,7 @@ from worker.core.conversation.limits import Limits
 from worker.core.ports import SessionStore
 from worker.core.triggers import Trigger
 from worker.maintenance import missed_pipelines
-from worker.pages.parts import Kept, Published
+from worker.pages.parts import PageSettings, PageStore
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
 from worker.sessions.store import Store
@@ -20,7 +20,7 @@ from worker.telemetry.parts import Telemetry
 from worker.webhook import http
 from worker.webhook.tokens import GitLabKeys, TokenReader
 from worker.wiring.clock import SystemClock
-from worker.wiring.stores import store
+from worker.wiring.stores import open_session_store
 
 _log = logging.getLogger("sandpiper.pages")
 
@@ -28,7 +28,7 @@ MOST_READ = 200
 """Entries of the journal that the operators' page looks through."""
 
 
-def door(
+def build_receiver(
     settings: Settings,
     enqueue: Callable[[Trigger], None],
     ready: Callable[[], str | None] = lambda: None,
@@ -36,7 +36,7 @@ def door(
 ) -> Starlette:
     """The webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
-    if why := settings.pages.why_unsafe(gitlab.webhook_secret):
+    if why := settings.pages.explain_signing_risk(gitlab.webhook_secret):
         _log.warning(
             "%s: set SANDPIPER_PAGE_SECRET to the output of `openssl rand -hex 32`, the same for "
             "serve and for the workers",
@@ -44,38 +44,42 @@ def door(
         )
     issuer = gitlab.ci_issuer or gitlab.url
     tokens = TokenReader(GitLabKeys(gitlab.url), issuer, gitlab.ci_audience, time.time)
-    built = http.build(
+    built = http.build_app(
         *(gitlab.webhook_secret, enqueue, gitlab.projects, time.time, ready),
         tokens=tokens,
-        told=watched.webhook if watched else lambda kind, outcome: None,
-        page=watched.metrics.page if watched and settings.metrics.enabled else None,
+        record_outcome=watched.count_webhook if watched else lambda kind, outcome: None,
+        render_metrics=watched.metrics.render_page
+        if watched and settings.metrics.enabled
+        else None,
     )
-    pages = published(settings).routes(
-        partial(store, settings), Limits(**settings.limits.of_a_run()), _parked
+    pages = build_pages(settings).make_routes(
+        partial(open_session_store, settings),
+        Limits(**settings.limits.get_run_limits()),
+        _list_parked,
     )
     built.router.routes.extend(pages)
     return built
 
 
-def journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
+def open_journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
     """Where the door writes what it accepts. Raises ConfigError or StoreError."""
-    kept = store(settings)
-    return _journal(Store(watched.objects(kept.records)) if watched else kept)
+    kept = open_session_store(settings)
+    return _make_journal(Store(watched.wrap_objects(kept.records)) if watched else kept)
 
 
-def _journal(kept: SessionStore) -> Journal:
+def _make_journal(kept: SessionStore) -> Journal:
     """The journal, for a process that holds no leases."""
     clock = SystemClock()
     return Journal(kept.records, Leases(kept, clock, "door"), clock)
 
 
-def _parked(kept: Kept) -> Iterator[str]:
+def _list_parked(kept: PageStore) -> Iterator[str]:
     """What was given up, of the first triggers in the journal."""
-    return missed_pipelines.list_parked(_journal(kept), MOST_READ)
+    return missed_pipelines.list_parked(_make_journal(kept), MOST_READ)
 
 
-def published(settings: Settings) -> Published:
+def build_pages(settings: Settings) -> PageSettings:
     """The pages of what is stored."""
     pages = settings.pages
-    secret = pages.signing_secret(settings.gitlab.webhook_secret)
-    return Published(pages.url, pages.days, secret, pages.operator_token, time.time)
+    secret = pages.get_signing_secret(settings.gitlab.webhook_secret)
+    return PageSettings(pages.url, pages.days, secret, pages.operator_token, time.time)

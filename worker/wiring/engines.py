@@ -18,7 +18,7 @@ from worker.turns.session import CLAIM_MARGIN
 log = logging.getLogger("sandpiper.sandbox")
 
 
-def driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
+def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
     """What starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
@@ -37,9 +37,9 @@ def driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
     return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
 
 
-def sandboxes(settings: Settings) -> Driver:
+def build_sandboxes(settings: Settings) -> Driver:
     """The driver, behind a pool if one is wanted; what waits in it ends with this process."""
-    chosen = driver(settings)
+    chosen = build_driver(settings)
     if not settings.sandbox.pool:
         return chosen
     pool = Pool(chosen, settings.sandbox.pool)
@@ -56,7 +56,7 @@ class SandboxTools:
         self._known = ""
         self._lock = threading.Lock()
 
-    def tell(self) -> str:
+    def describe_versions(self) -> str:
         """See `find_versions`; "" while no sandbox can be asked."""
         with self._lock:
             if not self._known:
@@ -67,7 +67,7 @@ class SandboxTools:
             return self._known
 
 
-def reap(settings: Settings) -> list[str]:
+def remove_stale_sandboxes(settings: Settings) -> list[str]:
     """Remove sandboxes that no run can own any more; their sessions. Raises SandpiperError."""
     age = POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
     try:

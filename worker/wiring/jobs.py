@@ -26,41 +26,41 @@ from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, NoteOptions
 from worker.wiring.clock import SystemClock
-from worker.wiring.doors import published
-from worker.wiring.engines import SandboxTools, sandboxes
-from worker.wiring.kits import kits
-from worker.wiring.providers import guarded
-from worker.wiring.stores import leases, store
+from worker.wiring.doors import build_pages
+from worker.wiring.engines import SandboxTools, build_sandboxes
+from worker.wiring.kits import make_kit_factory
+from worker.wiring.providers import build_guarded_models
+from worker.wiring.stores import make_leases, open_session_store
 
 
-def deps(
+def build_deps(
     settings: Settings,
     forge: Forge | None = None,
     salt: str = "",
     watched: Telemetry | None = None,
 ) -> Deps:
     """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
-    gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.secrets())
-    redact = partial(_redacted, redactor)
+    gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
+    redact = partial(_redact, redactor)
     client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
-    models = guarded(settings, watched)
-    pages = published(settings)
-    hosts = pages.hosts | settings.sources.link_places()
+    models = build_guarded_models(settings, watched)
+    pages = build_pages(settings)
+    hosts = pages.list_hosts | settings.sources.list_link_places()
     writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts, redact)
-    kit = kits(settings, client, redactor, partial(_own, writer))
-    kept = store(settings)
-    kept = Store(watched.objects(kept.records)) if watched else kept
-    held = leases(settings, kept)
-    driver = sandboxes(settings)
+    kit = make_kit_factory(settings, client, redactor, partial(_find_own_ids, writer))
+    kept = open_session_store(settings)
+    kept = Store(watched.wrap_objects(kept.records)) if watched else kept
+    held = make_leases(settings, kept)
+    driver = build_sandboxes(settings)
     made = Deps(
-        desk=_desk(client, gitlab),
+        desk=_build_desk(client, gitlab),
         forge=writer,
         store=kept,
         sandboxes=driver,
         model=lambda: FallbackModel(models),
         kit=kit,
         playbook=playbook.load(settings.workflows),
-        limits=Limits(**settings.limits.of_a_run()),
+        limits=Limits(**settings.limits.get_run_limits()),
         clock=clock,
         redact=redact,
         gitlab_url=gitlab.url,
@@ -78,26 +78,26 @@ def deps(
         ),
         debounce=gitlab.debounce,
         note=NoteOptions(**settings.note.model_dump()),
-        known=None if salt else kept.known,
+        known=None if salt else kept.known_failures,
         known_settings=KnownSettings(**settings.known.model_dump()),
-        recent=kept.recent,
-        tools=SandboxTools(driver).tell,
-        page=pages.linker(),
+        recent=kept.recent_turns,
+        tools=SandboxTools(driver).describe_versions,
+        page=pages.make_linker(),
     )
-    return watched.around(made) if watched else made
+    return watched.wrap_deps(made) if watched else made
 
 
-def _redacted(redactor: Redactor, text: str) -> str:
+def _redact(redactor: Redactor, text: str) -> str:
     """`text` without unseen characters, behind which a secret hides, and without secrets."""
     return redactor.text(visible(text))
 
 
-def dry(settings: Settings) -> Deps:
+def build_dry_deps(settings: Settings) -> Deps:
     """The parts of a job that posts nothing; its session is its own."""
-    return deps(settings, DryForge(lambda body: None), salt=token_hex(8))
+    return build_deps(settings, DryForge(lambda body: None), salt=token_hex(8))
 
 
-def _desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
+def _build_desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
     policy = Policy(
         skip_labels=gitlab.skip_labels,
         skip_drafts=gitlab.skip_drafts,
@@ -109,7 +109,7 @@ def _desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
     return GitLabDesk(client, gitlab.url, gitlab.projects, level, policy)
 
 
-def _own(forge: Forge) -> frozenset[int]:
+def _find_own_ids(forge: Forge) -> frozenset[int]:
     try:
         return frozenset({forge.me()})
     except ForgeError:

@@ -21,14 +21,14 @@ from worker.sources.survey.failures import failed_jobs
 from worker.sources.survey.reader import survey
 from worker.sources.table import Rows, bind, joined, notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
-from worker.tools.base import Bench
+from worker.tools.base import ToolContext
 from worker.tools.table import TOOLS
-from worker.tools.toolbox import WorkflowToolbox, offered
+from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Kit
 
 
 @dataclass(frozen=True, slots=True)
-class _Kit:
+class _WorkflowKit:
     """The tools and sources of one workflow over one subject. Satisfies deps.Kit."""
 
     reader: Reader
@@ -42,7 +42,7 @@ class _Kit:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told."""
-        return offered(self.sources, self.workflow.allows)
+        return list_specs(self.sources, self.workflow.allows)
 
     @property
     def notes(self) -> str:
@@ -75,26 +75,30 @@ class _Kit:
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
         """The toolbox over a running sandbox."""
         self.reader.logs.known_errors = errors
-        bench = Bench(sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes)
+        bench = ToolContext(
+            sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes
+        )
         return WorkflowToolbox(bench, self.workflow.allows)
 
 
-def kits(
+def make_kit_factory(
     settings: Settings, client: ReadClient, redactor: Redactor, own: Callable[[], frozenset[int]]
 ) -> Callable[[Subject, Workflow], Kit]:
     """What makes a run's kit. `own` gives the users whose notes are ours. Raises ConfigError."""
-    rows, timeout = sources(settings), settings.sandbox.exec_timeout
+    rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
     shown = settings.limits.preview_bytes
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
 
     def made(subject: Subject, workflow: Workflow) -> Kit:
         reader = opened(subject, redactor.data)
-        return _Kit(reader, rows, bind(reader, rows), workflow, timeout, shown, redactor.text)
+        return _WorkflowKit(
+            reader, rows, bind(reader, rows), workflow, timeout, shown, redactor.text
+        )
 
     return made
 
 
-def sources(settings: Settings) -> Rows:
+def build_sources(settings: Settings) -> Rows:
     """GitLab's sources, the configured others, and the plug-ins'. Raises ConfigError."""
     cluster, farm = settings.sources.konflux, settings.sources.testing_farm
     tenants = {
@@ -111,6 +115,6 @@ def sources(settings: Settings) -> Rows:
     )
 
 
-def tool_names(settings: Settings) -> tuple[str, ...]:
+def list_tool_names(settings: Settings) -> tuple[str, ...]:
     """Every tool and source that a workflow may name. Raises ConfigError."""
-    return (*(tool.name for tool in TOOLS), *(row.name for row in sources(settings)))
+    return (*(tool.name for tool in TOOLS), *(row.name for row in build_sources(settings)))

@@ -6,27 +6,27 @@ from worker import settings as settings_module
 from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
 from worker.settings import Settings
-from worker.telemetry.parts import Telemetry, tracing
-from worker.wiring.doors import published
-from worker.wiring.engines import driver
-from worker.wiring.kits import tool_names
-from worker.wiring.providers import models
-from worker.wiring.stores import store
+from worker.telemetry.parts import Telemetry, open_traces
+from worker.wiring.doors import build_pages
+from worker.wiring.engines import build_driver
+from worker.wiring.kits import list_tool_names
+from worker.wiring.providers import build_models
+from worker.wiring.stores import open_session_store
 
 
-def start(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
+def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
     """Settings, with logging set up. Raises ConfigError."""
     settings = settings_module.load(config)
     if model:
         chosen = settings.models.model_copy(update={"default": model})
         settings = settings.model_copy(update={"models": chosen})
-    use(settings, quiet=quiet)
+    set_up_logging(settings, quiet=quiet)
     return settings
 
 
-def use(settings: Settings, *, quiet: bool = False) -> None:
+def set_up_logging(settings: Settings, *, quiet: bool = False) -> None:
     """Set logging up so that no secret of `settings` is ever written."""
-    chosen, redact = settings.log, Redactor(settings.secrets()).text
+    chosen, redact = settings.log, Redactor(settings.list_secrets()).text
     log.configure(redact, quiet=quiet, form=chosen.format, level=chosen.level)
 
 
@@ -47,17 +47,17 @@ def require_worker(settings: Settings) -> None:
             "GITLAB_WRITE_TOKEN (scope api)"
         )
     playbook.load(settings.workflows)
-    for each in models(settings):
+    for each in build_models(settings):
         each.close()
-    published(settings).linker()
-    store(settings).probe()
+    build_pages(settings).make_linker()
+    open_session_store(settings).probe()
     try:
-        driver(settings).check()
+        build_driver(settings).check()
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error
 
 
-def telemetry(settings: Settings) -> Telemetry:
+def build_telemetry(settings: Settings) -> Telemetry:
     """What watches one process: metrics, and traces where they are wanted. Raises ConfigError."""
-    names = tool_names(settings)
-    return Telemetry(names, tracing(settings.traces.endpoint, names))
+    names = list_tool_names(settings)
+    return Telemetry(names, open_traces(settings.traces.endpoint, names))

@@ -11,14 +11,14 @@ from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 
 
-def models(settings: Settings, told: Told = untold) -> list[HttpModel]:
+def build_models(settings: Settings, told: Told = untold) -> list[HttpModel]:
     """The configured model and those to fall back to, in order. Raises ConfigError."""
     chosen = settings.models
-    return [_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
+    return [_build_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
 
 
-def _model(name: str, settings: Settings, told: Told) -> HttpModel:
-    provider = settings.models.provider(name.partition("/")[0])
+def _build_model(name: str, settings: Settings, told: Told) -> HttpModel:
+    provider = settings.models.get_provider(name.partition("/")[0])
     return build(
         name,
         provider.base_url,
@@ -26,29 +26,31 @@ def _model(name: str, settings: Settings, told: Told) -> HttpModel:
         clock=SystemClock(),
         project=provider.project,
         location=provider.location,
-        dialect=_dialect(provider),
-        catalogue=catalogue(settings),
+        dialect=_make_dialect(provider),
+        catalogue=build_catalogue(settings),
         told=told,
     )
 
 
-def guarded(settings: Settings, watched: Telemetry | None) -> list[breaker.GuardedModel]:
+def build_guarded_models(
+    settings: Settings, watched: Telemetry | None
+) -> list[breaker.GuardedModel]:
     """The models behind their providers' breakers, `watched` if they are to be.
 
     Raises ConfigError.
     """
-    asked = models(settings, watched.attempt if watched else untold)
-    heard = watched.circuit if watched else breaker.unheard
+    asked = build_models(settings, watched.count_attempt if watched else untold)
+    heard = watched.set_circuit if watched else breaker.unheard
     return breaker.guarded(asked, SystemClock(), heard)
 
 
-def catalogue(settings: Settings) -> Catalogue:
+def build_catalogue(settings: Settings) -> Catalogue:
     """What is known of models, the operator's word included. Raises ConfigError."""
     entries = settings.models.catalogue.items()
     return extended({model: entry.model_dump(exclude_unset=True) for model, entry in entries})
 
 
-def _dialect(provider: ProviderSettings) -> Dialect | None:
+def _make_dialect(provider: ProviderSettings) -> Dialect | None:
     """What the operator says of a compatible server; None leaves it to the endpoint."""
     said = {
         "limit": provider.max_tokens_field,

@@ -5,12 +5,12 @@ import socket
 
 from worker.queue.leases import Leases
 from worker.sessions.store import Store
-from worker.sessions.table import guarded, open_store
+from worker.sessions.table import guard_store, open_store
 from worker.settings import Settings
 from worker.wiring.clock import SystemClock
 
 
-def store(settings: Settings) -> Store:
+def open_session_store(settings: Settings) -> Store:
     """The session store. Raises ConfigError or StoreError.
 
     Where S3 is an imitation that ignores conditional writes, a Redis broker makes up for it.
@@ -19,13 +19,13 @@ def store(settings: Settings) -> Store:
     imitation = settings.store.startswith("s3://") and settings.s3_endpoint
     if not imitation or not settings.broker.startswith("redis"):
         return opened
-    return opened if opened.honours_conditions() else guarded(opened, settings.broker)
+    return opened if opened.honours_conditions() else guard_store(opened, settings.broker)
 
 
-def leases(settings: Settings, kept: Store) -> Leases:
+def make_leases(settings: Settings, store: Store) -> Leases:
     """This process's leases in the store `kept`, given back at its end."""
     chosen = settings.worker
     host = socket.gethostname()
-    held = Leases(kept, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
+    held = Leases(store, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)
     atexit.register(held.unregister)
     return held

@@ -1,6 +1,6 @@
 """Gemini's generateContent as a strict simulator over real HTTP (wire-models 3).
 
-What the API refuses is refused here in its own words, and kept in `GeminiSim.unexpected`.
+What the API refuses is refused here in its own words, and kept in `GeminiSim.unexpected_requests`.
 """
 
 from tests.simulators.gemini.cache import ImplicitCache

@@ -83,11 +83,11 @@ class GeminiSim(ModelApi):
         place = _place(request)
         try:
             body = self._admitted(request, place, raw)
-            if spoiled := await self._thought():
+            if spoiled := await self._think_and_fail():
                 return spoiled
             answer = self._answer(body, place)
         except Refused as refused:
-            self.unexpected.append(f"{request.method} {request.url.path}: {refused}")
+            self.unexpected_requests.append(f"{request.method} {request.url.path}: {refused}")
             # The front end of Vertex AI wraps an error in a list (wire-models 2).
             content = [refused.body()] if place.route else refused.body()
             return _json(content, refused.status)

@@ -1,6 +1,6 @@
 """OpenAI's two wires as strict simulators over real HTTP (wire-models 4).
 
-What the APIs refuse is refused here in their own words, and kept in `unexpected`.
+What the APIs refuse is refused here in their own words, and kept in `unexpected_requests`.
 """
 
 from tests.simulators.openai.chat import ChatSim

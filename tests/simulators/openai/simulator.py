@@ -67,11 +67,11 @@ class Simulator(ModelApi):
         raw = await request.body()
         try:
             body = self._admitted(request, raw)
-            if spoiled := await self._thought():
+            if spoiled := await self._think_and_fail():
                 return spoiled
             answer = self._answer(body)
         except Refused as refused:
-            self.unexpected.append(f"{request.method} {request.url.path}: {refused}")
+            self.unexpected_requests.append(f"{request.method} {request.url.path}: {refused}")
             return self._json(refused.body(), refused.status)
         self.answers.append(answer)
         return self._json(answer, 200)

@@ -1,5 +1,5 @@
 from tests.contexts import call
-from worker.cli.live import line
+from worker.cli.live import format_event
 from worker.core.conversation.context import Outcome, Status
 from worker.core.conversation.messages import Usage
 from worker.core.events import Answered, Asking, Stage, ToolRan, TurnEnded
@@ -7,7 +7,7 @@ from worker.core.events import Answered, Asking, Stage, ToolRan, TurnEnded
 
 def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:
     made = call("a", "sandbox_exec", '{"command": "sed \'s/[bold]\\\\[1\\\\]/x/\'\\n\\u001b[2J"}')
-    shown = line(ToolRan(made, 1234, 56, 0.5, is_error=True)).plain
+    shown = format_event(ToolRan(made, 1234, 56, 0.5, is_error=True)).plain
     assert shown == (
         "  sandbox_exec sed 's/[bold]\\[1\\]/x/' \ufffd[2J failed "
         "1,234 bytes, 56 shown to the model, 0.50 s"
@@ -16,20 +16,23 @@ def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:
 
 def test_arguments_that_are_no_object_do_not_matter() -> None:
     for arguments in ("[1]", "{", "3", ""):
-        assert "look" in line(ToolRan(call("a", "look", arguments), 1, 1, 0.0, False)).plain
+        assert "look" in format_event(ToolRan(call("a", "look", arguments), 1, 1, 0.0, False)).plain
 
 
 def test_an_answer_tells_tokens_budget_and_cost() -> None:
     usage = Usage(uncached=300, cache_read=700, output=5)
-    told = line(Answered(usage, 0.005, 0.0123, 1.26, "", ())).plain
+    told = format_event(Answered(usage, 0.005, 0.0123, 1.26, "", ())).plain
     assert told == (
         "  model: 1,000 tokens in (70% cached), 5 out, 0.5% of the context budget, $0.0123, 1.3 s"
     )
-    assert "cost unknown" in line(Answered(usage, 0.005, None, 1.26, "", ())).plain
+    assert "cost unknown" in format_event(Answered(usage, 0.005, None, 1.26, "", ())).plain
 
 
 def test_a_notice_and_the_end_of_a_turn_are_told() -> None:
-    assert line(Asking(8, 10, "80 % used.\nmore")).plain == "iteration 8 of at most 10  80 % used."
-    assert line(Stage("[red]x")).plain == "• [red]x"
+    assert (
+        format_event(Asking(8, 10, "80 % used.\nmore")).plain
+        == "iteration 8 of at most 10  80 % used."
+    )
+    assert format_event(Stage("[red]x")).plain == "• [red]x"
     ended = TurnEnded(1, Outcome(Status.PARTIAL, "", "time"), "", "/tmp/x")
-    assert line(ended).plain == "• turn 1 partial (time), stored: /tmp/x"
+    assert format_event(ended).plain == "• turn 1 partial (time), stored: /tmp/x"

@@ -50,7 +50,7 @@ def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
     store.commit(key, 0, context_json.dump(stored))
     if listed:
-        store.recent.put(key, 0, stored.spent.started_at, turn_row.dump(turn_row.row(stored)))
+        store.recent_turns.put(key, 0, stored.spent.started_at, turn_row.dump(turn_row.row(stored)))
     return key
 
 
@@ -75,7 +75,7 @@ def test_the_newest_come_first_and_only_they_are_read(tmp_path: Path) -> None:
     for number in (5, 1, 30, 4, *range(6, 26)):
         keep(store, made(number))
     objects.read_names.clear()
-    rows = read_rows(store, find_sessions(store, store.recent))
+    rows = read_rows(store, find_sessions(store, store.recent_turns))
     assert sessions(islice(rows, 3)) == [30, 25, 24]
     assert len([name for name in objects.read_names if name.endswith("context.json")]) == 3
     assert len(objects.read_names) == 6
@@ -86,9 +86,9 @@ def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> No
     key = keep(store, made(1))
     reply = replace(made(1), turn=1, spent=Spent(started_at=9.0))
     store.commit(key, 1, context_json.dump(reply))
-    store.recent.put(key, 1, 9.0, turn_row.dump(turn_row.row(reply)))
+    store.recent_turns.put(key, 1, 9.0, turn_row.dump(turn_row.row(reply)))
     keep(store, made(2))
-    rows = list(read_rows(store, find_sessions(store, store.recent)))
+    rows = list(read_rows(store, find_sessions(store, store.recent_turns)))
     assert [(row["session"], row["turns"]) for row in rows] == [
         (key.session_id, 2),
         (f"{2:020x}", 1),
@@ -100,8 +100,8 @@ def test_what_the_list_of_turns_lacks_comes_last(tmp_path: Path) -> None:
     keep(store, made(1), listed=False)
     keep(store, made(2))
     keep(store, made(3))
-    store.recent.put(SessionKey(7, 42, f"{3:020x}"), 0, 4.0, b"no row")
-    assert sessions(read_rows(store, find_sessions(store, store.recent))) == [3, 2, 1]
+    store.recent_turns.put(SessionKey(7, 42, f"{3:020x}"), 0, 4.0, b"no row")
+    assert sessions(read_rows(store, find_sessions(store, store.recent_turns))) == [3, 2, 1]
 
 
 @pytest.mark.slow

@@ -37,23 +37,28 @@ def cache() -> PrefixCache:
 
 
 def test_what_stands_behind_the_last_mark_is_not_written(cache: PrefixCache) -> None:
-    billed = cache.bill(turns(2, 0))
+    billed = cache.account_body(turns(2, 0))
 
-    assert billed.uncached > 1000
-    assert billed.written > 1000
+    assert billed.uncached_tokens > 1000
+    assert billed.written_tokens > 1000
 
 
 def test_a_prefix_below_the_minimum_is_silently_uncached(cache: PrefixCache) -> None:
-    cache.bill(turns(1, 0, block="short"))
+    cache.account_body(turns(1, 0, block="short"))
 
-    assert cache.bill(turns(1, 0, block="short")).read == 0
+    assert cache.account_body(turns(1, 0, block="short")).read_tokens == 0
 
 
 def test_a_read_looks_back_twenty_positions_and_no_further(cache: PrefixCache) -> None:
-    cache.bill(turns(1, 0))
+    cache.account_body(turns(1, 0))
 
-    assert PrefixCache(now=cache.now, _entries=dict(cache._entries)).bill(turns(20, 19)).read > 0
-    assert cache.bill(turns(21, 20)).read == 0
+    assert (
+        PrefixCache(now=cache.now, _entries=dict(cache._entries))
+        .account_body(turns(20, 19))
+        .read_tokens
+        > 0
+    )
+    assert cache.account_body(turns(21, 20)).read_tokens == 0
 
 
 def test_a_run_of_results_is_one_position_unless_every_block_counts(cache: PrefixCache) -> None:
@@ -61,13 +66,13 @@ def test_a_run_of_results_is_one_position_unless_every_block_counts(cache: Prefi
     results: list[dict[str, Any]]
     results = [{"type": "tool_result", "tool_use_id": f"c{n}"} for n in range(40)]
     results[-1] |= MARK
-    cache.bill(turns(1, 0))
+    cache.account_body(turns(1, 0))
     vertex = PrefixCache(now=cache.now, runs_are_one=False)
-    vertex.bill(turns(1, 0))
+    vertex.account_body(turns(1, 0))
     wide = body(("user", [text(f"0{LONG}")]), ("assistant", uses), ("user", results))
 
-    assert cache.bill(wide).read > 0
-    assert vertex.bill(wide).read == 0
+    assert cache.account_body(wide).read_tokens > 0
+    assert vertex.account_body(wide).read_tokens == 0
 
 
 @pytest.mark.parametrize(
@@ -82,26 +87,26 @@ def test_a_run_of_results_is_one_position_unless_every_block_counts(cache: Prefi
 def test_a_change_before_the_messages_loses_them(
     cache: PrefixCache, change: dict[str, Any]
 ) -> None:
-    cache.bill(turns(1, 0))
+    cache.account_body(turns(1, 0))
 
-    assert cache.bill({**turns(1, 0), **change}).read == 0
+    assert cache.account_body({**turns(1, 0), **change}).read_tokens == 0
 
 
 def test_tool_choice_loses_the_messages_but_not_the_system_text(cache: PrefixCache) -> None:
     request = {**turns(1, 0), "system": [text(LONG, mark=True)]}
-    cache.bill(request)
-    billed = cache.bill({**request, "tool_choice": {"type": "none"}})
+    cache.account_body(request)
+    billed = cache.account_body({**request, "tool_choice": {"type": "none"}})
 
-    assert 1000 < billed.read < billed.total - 1000
+    assert 1000 < billed.read_tokens < billed.total - 1000
 
 
 def test_an_entry_lives_five_minutes_from_its_last_use() -> None:
     clock = HandClock()
     cache = PrefixCache(now=clock.now)
-    cache.bill(turns(1, 0))
+    cache.account_body(turns(1, 0))
     reads = []
     for pause in (200.0, 200.0, 301.0):
         clock.sleep(pause)
-        reads.append(cache.bill(turns(1, 0)).read > 0)
+        reads.append(cache.account_body(turns(1, 0)).read_tokens > 0)
 
     assert reads == [True, True, False]

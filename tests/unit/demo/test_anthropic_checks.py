@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.simulators.changes import Change, drop, put
 from worker.demo.anthropic import binding
-from worker.demo.anthropic.checks import check_body, check_headers, parse
+from worker.demo.anthropic.checks import check_body, check_headers, parse_body
 from worker.demo.anthropic.protocol import Refused
 
 Body = dict[str, Any]
@@ -135,13 +135,13 @@ def test_no_header_may_be_missing(name: str) -> None:
 @pytest.mark.parametrize("raw", [b"[]", b'{"a":NaN}', b'{"a":"\\ud800"}'])
 def test_a_body_that_is_no_strict_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(Refused):
-        parse(raw)
+        parse_body(raw)
 
 
 def signed() -> Body:
     """The valid body with thinking that was signed under its own prefix."""
     body = valid()
-    body["messages"][1]["content"][0]["signature"] = binding.sign(
+    body["messages"][1]["content"][0]["signature"] = binding.sign_thinking(
         {**body, "messages": body["messages"][:1]}
     )
     return body
@@ -165,4 +165,4 @@ def test_an_edit_before_signed_thinking_is_refused(change: Change) -> None:
     change(body)
 
     with pytest.raises(Refused, match=r"messages\.1\.content\.0: Invalid `signature`"):
-        binding.check(body)
+        binding.check_thinking(body)

@@ -86,7 +86,7 @@ def test_thinking_under_a_notice_that_is_gone_is_refused_and_the_client_recovers
     assert session.ask().text == "done"
 
     assert [b"signature" in raw for raw in sim.raw] == [False, True, True, False]
-    assert "bound to a different conversation" in sim.unexpected[0]
+    assert "bound to a different conversation" in sim.unexpected_requests[0]
 
 
 def test_a_wrong_key_is_refused(start: Started) -> None:
@@ -94,7 +94,7 @@ def test_a_wrong_key_is_refused(start: Started) -> None:
 
     with pytest.raises(ModelError, match="set ANTHROPIC_API_KEY"):
         Conversation(model).ask()
-    assert sim.unexpected == ["POST /v1/messages: invalid x-api-key"]
+    assert sim.unexpected_requests == ["POST /v1/messages: invalid x-api-key"]
 
 
 def test_a_prompt_longer_than_the_window_overflows(start: Started) -> None:
@@ -111,7 +111,7 @@ def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
     session.ask(system="other")
     session.ask(system="other", tools=())
 
-    assert sim.unexpected == [
+    assert sim.unexpected_requests == [
         "system changed within the conversation",
         "tools changed within the conversation",
     ]
@@ -132,7 +132,7 @@ def test_a_script_without_an_answer_is_an_error(
 
     with pytest.raises(ModelError, match=says):
         session.ask()
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_what_the_api_does_not_know_is_an_error_body_and_recorded(
 
     assert answer.status_code == status
     assert answer.json()["type"] == "error"
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1

@@ -37,7 +37,7 @@ def test_the_model_of_the_path_answers(sim: AnthropicSim, version: str) -> None:
     answer = post(sim, BODY | {"anthropic_version": version})
 
     assert answer.json()["model"] == "claude-haiku-4-5@20251001"
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_the_model_of_the_path_answers(sim: AnthropicSim, version: str) -> None:
 )
 def test_a_body_that_is_not_vertex_s_is_refused(sim: AnthropicSim, body: dict[str, Any]) -> None:
     assert post(sim, body).json()["error"]["type"] == "invalid_request_error"
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 @pytest.mark.parametrize("given", ["", "Basic ya29.test", "Bearer", "Bearer ya29.gone"])
 def test_the_front_end_refuses_other_credentials_in_its_own_form(
     sim: AnthropicSim, given: str
 ) -> None:
-    sim.revoked.add("ya29.gone")
+    sim.revoked_keys.add("ya29.gone")
     answer = post(sim, BODY, authorization=given)
 
     assert answer.status_code == 401

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.demo.case import Case, load
+from worker.demo.case import Case, load_case
 
 STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE][ +]")
 NIGHT = "tests/test_year.py::test_a_boat_sails_when_the_water_allows_it[skarholm-2026-08-29]"
@@ -16,7 +16,7 @@ NIGHT = "tests/test_year.py::test_a_boat_sails_when_the_water_allows_it[skarholm
 
 @pytest.fixture(scope="module")
 def case() -> Case:
-    return load()
+    return load_case()
 
 
 def test_the_merge_request_changes_the_merge_its_use_and_the_changelog(case: Case) -> None:
@@ -59,15 +59,15 @@ def test_every_line_of_a_log_has_the_runners_timestamp(case: Case) -> None:
 
 
 def test_a_job_lasts_as_long_as_its_log(case: Case) -> None:
-    job = case.job("unit-tests")
+    job = case.get_job("unit-tests")
     assert job.duration is not None
     assert 10 < job.duration < 60
-    assert case.pipeline.created_at < case.job("lint").started_at < job.started_at  # type: ignore[operator]
-    assert case.job("site").started_at is None
+    assert case.pipeline.created_at < case.get_job("lint").started_at < job.started_at  # type: ignore[operator]
+    assert case.get_job("site").started_at is None
 
 
 def test_the_failure_is_explained_far_from_the_end_of_a_large_log(case: Case) -> None:
-    trace = case.job("unit-tests").trace
+    trace = case.get_job("unit-tests").trace
     assert 150_000 < len(trace) < 300_000
     assert trace.count(b"PASSED") > 1500
     assert b"assert departures(route, day) == expected(route, day)" not in uncoloured(trace[-4096:])
@@ -75,7 +75,7 @@ def test_the_failure_is_explained_far_from_the_end_of_a_large_log(case: Case) ->
 
 
 def test_the_logs_tracebacks_point_at_lines_of_the_head(case: Case) -> None:
-    trace = uncoloured(case.job("unit-tests").trace)
+    trace = uncoloured(case.get_job("unit-tests").trace)
     places = re.findall(rb"O (tests/\w+\.py):(\d+): AssertionError", trace)
     assert len(places) == 2
     for path, number in places:

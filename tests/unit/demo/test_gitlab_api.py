@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def sim() -> Iterator[GitLabSim]:
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 def ask(sim: GitLabSim, token: str, path: str, method: str = "GET", **rest: Any) -> httpx.Response:
@@ -43,7 +43,7 @@ def test_a_read_token_cannot_write(sim: GitLabSim, scene: Scene) -> None:
     response = ask(sim, scene.read_token, place, "POST", json={"body": "x"})
     assert response.status_code == 403
     assert response.json()["error"] == "insufficient_scope"
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_what_gitlab_would_pass_over_is_refused_and_recorded(
     sim: GitLabSim, scene: Scene, method: str, path: str, rest: dict[str, Any], status: int
 ) -> None:
     assert ask(sim, scene.write_token, path, method, **rest).status_code == status
-    assert len(sim.unexpected) == 1
-    assert sim.unexpected[0].startswith(f"{method} /api/v4/")
+    assert len(sim.unexpected_requests) == 1
+    assert sim.unexpected_requests[0].startswith(f"{method} /api/v4/")
 
 
 def test_a_path_outside_the_api_is_recorded_too(sim: GitLabSim) -> None:
     assert httpx.get(f"{sim.url}/team/service.git").status_code == 404
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_an_ordinary_404(sim: GitLabSim, scene: Scene, path
     response = ask(sim, scene.read_token, path)
     assert response.status_code == 404
     assert response.json()["message"].startswith("404 ")
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
 
 
 def test_lists_are_paged_with_gitlabs_headers(sim: GitLabSim, scene: Scene) -> None:
@@ -147,4 +147,4 @@ def test_a_lost_answer_was_processed_and_a_failed_request_was_not(
     sim.fail_next("POST", "/notes", drop=True)
     with pytest.raises(httpx.RemoteProtocolError):
         ask(sim, scene.write_token, place, "POST", json={"body": "c"})
-    assert [note.body for note in scene.mr.notes()] == ["b", "c"]
+    assert [note.body for note in scene.mr.list_notes()] == ["b", "c"]

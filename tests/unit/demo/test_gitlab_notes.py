@@ -18,7 +18,7 @@ from worker.demo.gitlab import (
     Receiver,
     Scene,
     commands,
-    failing_merge_request,
+    make_failing_merge_request,
 )
 
 
@@ -26,12 +26,12 @@ from worker.demo.gitlab import (
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_note_that_gitlab_would_not_keep_is_a_400(
     response = api.post("notes", json={"body": body})
     assert response.status_code == 400
     assert error in response.json()["message"]
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 def test_a_note_of_nothing_but_quick_actions_is_run_and_not_made(
@@ -83,7 +83,7 @@ def test_a_note_of_nothing_but_quick_actions_is_run_and_not_made(
     assert "id" not in response.json()
     ran = [(each.command, each.arguments, each.username) for each in sim.quick_actions]
     assert ran == [("close", "", scene.bot.username), ("assign", "@mara", scene.bot.username)]
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
 
 
 def test_an_edit_to_nothing_but_quick_actions_deletes_the_note(
@@ -92,7 +92,7 @@ def test_an_edit_to_nothing_but_quick_actions_deletes_the_note(
     number = api.post("notes", json={"body": "one"}).json()["id"]
     api.put(f"notes/{number}", json={"body": "/merge"})
     assert [each.command for each in sim.quick_actions] == ["merge"]
-    assert scene.mr.notes() == []
+    assert scene.mr.list_notes() == []
     assert scene.mr.discussions == {}
 
 
@@ -112,7 +112,7 @@ COMMANDS = [
 def test_quick_actions_are_found_where_gitlab_finds_them(
     body: str, found: list[str], left: str
 ) -> None:
-    text, ran = commands.extract(body)
+    text, ran = commands.extract_commands(body)
     assert [command for command, _ in ran] == found
     assert text == left
 
@@ -169,7 +169,7 @@ def test_every_note_made_or_changed_fires_its_hook_also_the_bots_own(
     api.put(f"notes/{number}", json={"body": "two"})
     api.put(f"notes/{number}", json={"body": "two"})
     sim.comment(scene.mr, scene.developer, "three", internal=True)
-    sim.settle()
+    sim.wait_for_deliveries()
     payloads = [json.loads(body) for _, body in inbox.got]
     facts = [
         (each["event_type"], each["object_attributes"]["action"], each["object_attributes"]["note"])
@@ -195,22 +195,22 @@ def test_every_note_made_or_changed_fires_its_hook_also_the_bots_own(
 def test_a_hook_carries_the_secret_and_the_same_key_when_sent_again(
     sim: GitLabSim, scene: Scene, inbox: Inbox
 ) -> None:
-    event = sim.pipeline_event(scene.pipeline)
+    event = sim.make_pipeline_event(scene.pipeline)
     for _ in range(2):
-        assert sim.send(event).status_code == 202
+        assert sim.deliver(event).status_code == 202
     first, second = (headers for headers, _ in inbox.got)
     assert first["X-Gitlab-Token"] == "s3cret"
     assert first["X-Gitlab-Event"] == "Pipeline Hook"
     assert first["X-Gitlab-Instance"] == sim.url
     assert first["Idempotency-Key"] == second["Idempotency-Key"]
-    assert sim.pipeline_event(scene.pipeline)[0]["Idempotency-Key"] != first["Idempotency-Key"]
+    assert sim.make_pipeline_event(scene.pipeline)[0]["Idempotency-Key"] != first["Idempotency-Key"]
 
 
 def test_a_signed_hook_can_be_verified(sim: GitLabSim, scene: Scene) -> None:
     key = bytes(range(32))
     secret = f"whsec_{base64.b64encode(key).decode()}"
     sim.receiver = Receiver("http://127.0.0.1:9/", signing_token=secret)
-    headers, body = sim.pipeline_event(scene.pipeline)
+    headers, body = sim.make_pipeline_event(scene.pipeline)
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     mac = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{mac}"
@@ -223,6 +223,6 @@ def test_a_branch_pipelines_hook_names_no_merge_request_and_no_retried_job(
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     sim.add_job(pipeline, "a", status="failed")
     again = sim.add_job(pipeline, "a", status="failed")
-    payload = json.loads(sim.pipeline_event(pipeline)[1])
+    payload = json.loads(sim.make_pipeline_event(pipeline)[1])
     assert payload["merge_request"] is None
     assert [build["id"] for build in payload["builds"]] == [again.id]

@@ -7,7 +7,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def sim() -> Iterator[GitLabSim]:
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def test_projects_are_listed_by_membership(sim: GitLabSim, scene: Scene, api: ht
 
     assert paths(membership="true", sort="asc", order_by="id") == ["team/service", "team/other"]
     assert paths() == ["team/other", "public/thing", "team/service"]
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
     assert api.get("projects?membership=yes").status_code == 400
     assert api.get("projects?colour=red").status_code == 400
-    assert len(sim.unexpected) == 2
+    assert len(sim.unexpected_requests) == 2
 
 
 def test_merge_requests_are_filtered_and_ordered_by_when_they_were_touched(
@@ -58,16 +58,17 @@ def test_merge_requests_are_filtered_and_ordered_by_when_they_were_touched(
     assert iids(order_by="updated_at") == [1, later.iid]
     assert iids(order_by="updated_at", sort="asc") == [later.iid, 1]
     assert iids(updated_after=scene.mr.updated_at) == [1]
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
     assert api.get(where, params={"updated_after": "yesterday"}).status_code == 400
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 def test_a_jobs_id_token_is_checked_by_the_published_keys(sim: GitLabSim, scene: Scene) -> None:
     published = httpx.get(f"{sim.url}/oauth/discovery/keys", trust_env=False).json()
     assert "d" not in published["keys"][0]
     token = jwt.decode(
-        sim.id_token(scene.pipeline, user_login=None, extra="x"), KeySet.import_key_set(published)
+        sim.make_id_token(scene.pipeline, user_login=None, extra="x"),
+        KeySet.import_key_set(published),
     )
     assert token.claims["pipeline_id"] == str(scene.pipeline.id)
     assert token.claims["extra"] == "x"

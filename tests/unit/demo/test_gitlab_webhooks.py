@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 
 URL = "https://sandpiper.example/webhooks/gitlab"
 
@@ -19,9 +19,9 @@ def sim() -> Iterator[GitLabSim]:
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    made = failing_merge_request(sim)
+    made = make_failing_merge_request(sim)
     sim.add_member(made.project, made.bot, Access.MAINTAINER)
-    sim.unexpected = []
+    sim.unexpected_requests = []
     return made
 
 

@@ -13,11 +13,11 @@ from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.text.redact import Redactor
 from worker.demo.anthropic import AnthropicSim
-from worker.demo.gitlab import Access, GitLabSim, Scene, failing_merge_request
-from worker.demo.gitlab.webhook_state import Webhook, Webhooks, delivered
+from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab.webhook_state import Webhook, Webhooks, add_delivery
 from worker.demo.script import Answer, Asked, Call
-from worker.doctor.base import Line, Patient
-from worker.doctor.examine import examine
+from worker.doctor.base import Installation, Line
+from worker.doctor.examine import run_checks
 from worker.doctor.table import CHECKS
 
 URL = "https://sandpiper.example"
@@ -48,17 +48,17 @@ class Bed:
         path = self.folder / "sandpiper.yaml"
         path.write_text(yaml.safe_dump(self.file))
         settings = settings_module.load(str(path), self.env)
-        patient = doctor.patient(settings, path, self.url, self.fix, self.now)
+        patient = doctor.make_installation(settings, path, self.url, self.fix, self.now)
         return self.examined(replace(patient, **self.parts), names)
 
-    def examined(self, patient: Patient, names: Sequence[str]) -> list[Line]:
+    def examined(self, patient: Installation, names: Sequence[str]) -> list[Line]:
         checks = [check for check in CHECKS if check.name in names]
         assert len(checks) == len(names), names
-        redact = Redactor(patient.settings.secrets()).text
-        report = examine(patient, checks, redact)
-        assert not report.hung
-        told = " ".join(f"{line.found} {line.advice}" for _, line in report.lines)
-        for secret in patient.settings.secrets():
+        redact = Redactor(patient.settings.list_secrets()).text
+        report = run_checks(patient, checks, redact)
+        assert not report.has_hung
+        told = " ".join(f"{line.finding} {line.advice}" for _, line in report.lines)
+        for secret in patient.settings.list_secrets():
             assert secret not in told
         return [line for _, line in report.lines]
 
@@ -105,11 +105,11 @@ def bed(ward: Ward, folder: Path) -> Iterator[Bed]:
     gitlab = ward.gitlab
     gitlab.projects.clear()
     gitlab.requests.clear()
-    gitlab.unexpected = []
+    gitlab.unexpected_requests = []
     gitlab.webhooks = Webhooks()
-    scene = failing_merge_request(gitlab)
+    scene = make_failing_merge_request(gitlab)
     hook = gitlab.webhooks.add(scene.project, f"{URL}/webhooks/gitlab", *EVENTS, token="the secret")
-    delivered(hook, "200")
+    add_delivery(hook, "200")
     env = {
         "GITLAB_URL": gitlab.url,
         "GITLAB_READ_TOKEN": scene.read_token,
@@ -123,7 +123,7 @@ def bed(ward: Ward, folder: Path) -> Iterator[Bed]:
     made.role(Access.MAINTAINER)
     ward.beds.append(made)
     yield made
-    assert gitlab.unexpected == []
+    assert gitlab.unexpected_requests == []
 
 
 Break = Callable[[Bed], object]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tests.unit.doctor.bed import Bed, Break
-from worker.demo.gitlab.webhook_state import delivered
+from worker.demo.gitlab.webhook_state import add_delivery
 from worker.doctor.base import Status
 
 FLOW = "---\nname: mine\ndescription: d\ntriggers: [{}]\ntools: [{}]\n---\nLook.\n"
@@ -49,7 +49,7 @@ def without(*events: str) -> Break:
 
 
 def last_delivery(status: str) -> Break:
-    return lambda bed: delivered(bed.hook, status)
+    return lambda bed: add_delivery(bed.hook, status)
 
 
 def set_to(**values: object) -> Break:

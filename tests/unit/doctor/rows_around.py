@@ -22,7 +22,7 @@ from worker.demo.script import Say
 ROWS = [
     Row(
         "no webhook",
-        lambda bed: bed.gitlab.webhooks.of.clear(),
+        lambda bed: bed.gitlab.webhooks.by_project.clear(),
         "webhook",
         "webhook",
         F,

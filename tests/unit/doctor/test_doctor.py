@@ -14,12 +14,12 @@ ROWS = [*rows_gitlab.ROWS, *rows_around.ROWS]
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
 def test_what_is_broken_is_named_with_what_to_do(patient: Bed, row: Row) -> None:
     if row.what in ("not GitLab", "something else there"):
-        patient.gitlab.unexpected = _Ignored()
+        patient.gitlab.unexpected_requests = _Ignored()
     row.broken(patient)
     lines = patient.lines(row.check)
     blamed = [line for line in lines if line.status is row.status and line.name == row.name]
     assert blamed, lines
-    assert row.found in " / ".join(line.found for line in blamed)
+    assert row.found in " / ".join(line.finding for line in blamed)
     assert row.advice in " / ".join(line.advice for line in blamed)
 
 
@@ -37,4 +37,4 @@ def test_without_a_list_the_bots_memberships_are_said_to_be_served(patient: Bed)
     patient.gitlab.add_project("public/thing", public=True)
     (line,) = patient.lines("projects")
     memberships = "the bot's memberships, as gitlab.projects is empty"
-    assert line.found == f"1 served, {memberships}: team/service"
+    assert line.finding == f"1 served, {memberships}: team/service"

@@ -47,7 +47,7 @@ def test_a_receiver_that_is_not_right_is_said_to_be(
     patient.url = answering(statuses)
     lines = [line for line in patient.lines("receiver") if line.status is Status.FAILED]
     assert name in [line.name for line in lines]
-    assert found in " / ".join(line.found for line in lines)
+    assert found in " / ".join(line.finding for line in lines)
 
 
 def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
@@ -55,6 +55,6 @@ def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(
 ) -> None:
     patient.url = answering({"gitlab": 401})
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_" + "c2FuZHBpcGVy" * 3
-    assert "another secret" in patient.lines("receiver")[-1].found
+    assert "another secret" in patient.lines("receiver")[-1].finding
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_not base64 at all"
     assert patient.lines("receiver")[-1].status is Status.UNCHECKED

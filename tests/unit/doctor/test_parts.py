@@ -20,14 +20,14 @@ from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.ports.records import Records, Stored
-from worker.doctor.base import Check, Line, Patient, Status, good
-from worker.doctor.examine import examine
+from worker.doctor.base import Check, Installation, Line, Status, report_good
+from worker.doctor.examine import run_checks
 from worker.errors import StoreError
 from worker.sessions.s3 import S3Store
 
 
 def blamed(lines: Iterable[Line]) -> dict[str, str]:
-    return {line.name: f"{line.found} {line.advice}" for line in lines if line.status != "ok"}
+    return {line.name: f"{line.finding} {line.advice}" for line in lines if line.status != "ok"}
 
 
 # --------------------------------------------------------------------------------------- the store
@@ -152,7 +152,7 @@ def socket_of_engine() -> str:
 def test_missing_hardening_is_seen_from_inside(ready: Bed, container_spec: ContainerSpec) -> None:
     ready.parts["driver"] = lambda: LaxDriver(container_spec)
     lines = ready.lines("sandbox")
-    told = " / ".join(line.found for line in lines if line.status is Status.FAILED)
+    told = " / ".join(line.finding for line in lines if line.status is Status.FAILED)
     for each in (
         "there is a network interface",
         "the root is not mounted read-only",
@@ -182,8 +182,8 @@ def left() -> list[str]:
 def test_a_broker_without_a_worker_is_no_queue_that_moves(patient: Bed, redis_url: str) -> None:
     patient.env["SANDPIPER_BROKER"] = redis_url
     broker, workers = patient.lines("broker", "workers")
-    assert (broker.status, broker.found) == (Status.GOOD, "redis answers")
-    assert (workers.status, "none answers" in workers.found) == (Status.FAILED, True)
+    assert (broker.status, broker.finding) == (Status.GOOD, "redis answers")
+    assert (workers.status, "none answers" in workers.finding) == (Status.FAILED, True)
     assert "sandpiper worker" in workers.advice
 
 
@@ -191,11 +191,11 @@ def test_a_broker_without_a_worker_is_no_queue_that_moves(patient: Bed, redis_ur
 
 
 @contextmanager
-def hanging() -> Iterator[Callable[[Patient], Iterable[Line]]]:
+def hanging() -> Iterator[Callable[[Installation], Iterable[Line]]]:
     """A check that ends only with the block."""
     end = threading.Event()
 
-    def run(patient: Patient) -> Iterable[Line]:
+    def run(patient: Installation) -> Iterable[Line]:
         end.wait(30)
         return ()
 
@@ -205,20 +205,22 @@ def hanging() -> Iterator[Callable[[Patient], Iterable[Line]]]:
         end.set()
 
 
-def plain(tmp_path: Path) -> Patient:
-    return doctor.patient(settings_module.load(None, {"SANDPIPER_STORE": f"file://{tmp_path}"}))
+def plain(tmp_path: Path) -> Installation:
+    return doctor.make_installation(
+        settings_module.load(None, {"SANDPIPER_STORE": f"file://{tmp_path}"})
+    )
 
 
 def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None:
-    def breaks(patient: Patient) -> Iterable[Line]:
-        yield good("b", "so far so good")
+    def breaks(patient: Installation) -> Iterable[Line]:
+        yield report_good("b", "so far so good")
         raise ZeroDivisionError("a mistake of ours")
 
-    def refuses(patient: Patient) -> Iterable[Line]:
+    def refuses(patient: Installation) -> Iterable[Line]:
         raise StoreError("the store says no")
 
-    def well(patient: Patient) -> Iterable[Line]:
-        return [good("d", "all is well")]
+    def well(patient: Installation) -> Iterable[Line]:
+        return [report_good("d", "all is well")]
 
     begun = time.monotonic()
     with hanging() as hangs:
@@ -226,7 +228,7 @@ def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None
             Check(name, "A", run)
             for name, run in {"a": hangs, "b": breaks, "c": refuses, "d": well}.items()
         ]
-        report = examine(plain(tmp_path), checks, str, limit=0.3)
+        report = run_checks(plain(tmp_path), checks, str, limit=0.3)
         assert time.monotonic() - begun < 10
     assert [(line.name, line.status) for _, line in report.lines] == [
         ("a", Status.FAILED),
@@ -234,26 +236,26 @@ def test_a_check_that_hangs_or_breaks_stops_no_other_one(tmp_path: Path) -> None
         ("c", Status.FAILED),
         ("d", Status.GOOD),
     ]
-    assert [line.found for _, line in report.lines] == [
+    assert [line.finding for _, line in report.lines] == [
         "no answer within 0.3 s",
         "the check itself failed: ZeroDivisionError: a mistake of ours",
         "the store says no",
         "all is well",
     ]
-    assert report.hung
+    assert report.has_hung
     assert not report.ok
 
 
 def test_what_is_said_is_one_printable_line_without_secrets(tmp_path: Path) -> None:
-    def hostile(patient: Patient) -> Iterable[Line]:
-        return [good("a", "one\ntwo\x1b[31m SECRET" + "x" * 5000)]
+    def hostile(patient: Installation) -> Iterable[Line]:
+        return [report_good("a", "one\ntwo\x1b[31m SECRET" + "x" * 5000)]
 
-    report = examine(
+    report = run_checks(
         plain(tmp_path), [Check("a", "A", hostile)], lambda text: text.replace("SECRET", "…")
     )
     ((_, line),) = report.lines
-    assert line.found.startswith("one two�[31m …x")
-    assert len(line.found) <= 1000
+    assert line.finding.startswith("one two�[31m …x")
+    assert len(line.finding) <= 1000
 
 
 @dataclass
@@ -296,10 +298,12 @@ class Forgetful:
 
 def test_a_probe_that_is_not_read_back_is_found(patient: Bed) -> None:
     settings = settings_module.load(None, patient.env)
-    kept = doctor.patient(settings).store()
+    kept = doctor.make_installation(settings).store()
 
     found = patient.examined(
-        replace(doctor.patient(settings), store=lambda: Forgetful(Forgotten(kept.records))),
+        replace(
+            doctor.make_installation(settings), store=lambda: Forgetful(Forgotten(kept.records))
+        ),
         ["store"],
     )
     assert "does not hold what was written" in blamed(found)["store"]

@@ -11,13 +11,13 @@ GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "w
 
 
 def test_the_webhook_of_a_group_will_do(patient: Bed) -> None:
-    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.by_project.clear()
     hook = patient.gitlab.webhooks.add_to_group("team", f"{URL}/webhooks/gitlab", *EVENTS)
     (line,) = patient.lines("webhook")
-    assert (line.status, line.found) == (Status.GOOD, "right for 1 of 1 projects")
+    assert (line.status, line.finding) == (Status.GOOD, "right for 1 of 1 projects")
     hook.events.discard("note_events")
     (line,) = patient.lines("webhook")
-    assert (line.status, "leaves out comments" in line.found) == (Status.FAILED, True)
+    assert (line.status, "leaves out comments" in line.finding) == (Status.FAILED, True)
 
 
 def writes(patient: Bed) -> list[str]:
@@ -34,13 +34,13 @@ def test_looking_writes_nothing(patient: Bed) -> None:
 
 
 def test_fix_makes_the_webhook_and_then_leaves_it_alone(patient: Bed) -> None:
-    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.by_project.clear()
     patient.gitlab.webhooks.post = lambda url, event: (200, "")
     patient.fix = True
     for _ in range(2):
         assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
         assert writes(patient) == ["POST hooks", "POST hooks/2/test/push_events"]
-    ((made,),) = patient.gitlab.webhooks.of.values()
+    ((made,),) = patient.gitlab.webhooks.by_project.values()
     assert made.url == f"{URL}/webhooks/gitlab"
     assert made.events == {
         *("pipeline_events", "note_events", "confidential_note_events", "emoji_events"),
@@ -49,12 +49,12 @@ def test_fix_makes_the_webhook_and_then_leaves_it_alone(patient: Bed) -> None:
 
 
 def test_fix_sets_a_signing_token_where_the_secret_is_one(patient: Bed) -> None:
-    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.by_project.clear()
     patient.gitlab.webhooks.post = lambda url, event: (200, "")
     patient.env["GITLAB_WEBHOOK_SECRET"] = "whsec_" + "c2FuZHBpcGVy" * 3
     patient.fix = True
     assert {line.status for line in patient.lines("webhook")} == {Status.GOOD}
-    ((made,),) = patient.gitlab.webhooks.of.values()
+    ((made,),) = patient.gitlab.webhooks.by_project.values()
     assert (made.token, made.signing_token) == ("", "whsec_" + "c2FuZHBpcGVy" * 3)
 
 
@@ -83,7 +83,7 @@ def test_fix_puts_a_webhook_right_once(patient: Bed, broken: Break) -> None:
 
 def test_fix_says_that_it_needs_a_maintainer_and_takes_the_token_of_one(patient: Bed) -> None:
     patient.role(Access.REPORTER)
-    patient.gitlab.webhooks.of.clear()
+    patient.gitlab.webhooks.by_project.clear()
     patient.gitlab.webhooks.post = lambda url, event: (200, "")
     patient.fix = True
     (line,) = patient.lines("webhook")
@@ -99,7 +99,7 @@ def test_a_test_delivery_that_is_refused_means_another_secret(patient: Bed) -> N
     patient.hook.deliveries.clear()
     patient.gitlab.webhooks.post = lambda url, event: (401, "")
     (blamed,) = [line for line in patient.lines("webhook") if line.status is Status.FAILED]
-    assert "the secrets differ" in blamed.found
+    assert "the secrets differ" in blamed.finding
     assert "GITLAB_WEBHOOK_SECRET" in blamed.advice
 
 
@@ -110,7 +110,7 @@ def test_of_many_projects_few_are_tested_and_twenty_looked_at(patient: Bed) -> N
         project = patient.gitlab.add_project(f"team/more-{number}")
         patient.gitlab.add_member(project, patient.scene.bot, Access.MAINTAINER)
         patient.gitlab.webhooks.add(project, patient.hook.url, *patient.hook.events, token="x")
-    found = {line.name: line.found for line in patient.lines("webhook")}
+    found = {line.name: line.finding for line in patient.lines("webhook")}
     assert found["webhook"] == "right for 20 of 25 projects (looked at 20)"
     asked = [seen.path for seen in patient.gitlab.requests if "/test/" in seen.path]
     assert len(asked) == len(set(asked)) == 3

@@ -23,7 +23,7 @@ from worker.turns.results import Finished
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as sim:
         yield Job(sim, tmp_path)
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
 
 
 def sweep(at: Job, *, act: bool = True) -> tuple[list[Trigger], list[Abandoned]]:

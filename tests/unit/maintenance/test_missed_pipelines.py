@@ -18,7 +18,7 @@ from worker.turns.results import Finished
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
         assert "POST" not in {seen.method for seen in running.requests if seen.token == "read"}
 
 

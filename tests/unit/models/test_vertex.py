@@ -64,7 +64,7 @@ def test_an_answer_comes_with_a_token_of_the_default_credentials(
     with SIMS[spec](script(), key="ya29.test-1") as sim:
         assert ask(spec, sim).text == "done"
 
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
     assert (tokens.issued, tokens.refused) == (["ya29.test-1"], [])
 
 

@@ -130,13 +130,13 @@ class Site:
         self.parked: list[str] = []
         self.pages = Pages(
             *(self._open, self.signer, self.token, Limits(), lambda: self.now),
-            parked=lambda: self.parked,
+            list_parked=lambda: self.parked,
         )
-        self.client = TestClient(Starlette(routes=self.pages.routes()))
+        self.client = TestClient(Starlette(routes=self.pages.make_routes()))
 
     def _open(self) -> tuple[FolderStore, RecentTurns]:
         self.opened += 1
-        return self.store, self.store.recent
+        return self.store, self.store.recent_turns
 
     def sign(self, session: str = KEY.session_id, seconds: int = 60) -> str:
         assert self.signer is not None
@@ -152,4 +152,4 @@ class Site:
     def list(self, turn: Context) -> None:
         row = turn_row.row(turn)
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent.put(key, row.turn, row.started, turn_row.dump(row))
+        self.store.recent_turns.put(key, row.turn, row.started, turn_row.dump(row))

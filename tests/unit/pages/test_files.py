@@ -126,7 +126,7 @@ def test_a_hostile_archive_gives_nothing_and_takes_little(content: bytes) -> Non
     tracemalloc.start()
     try:
         with pytest.raises(files.NoFile):
-            files.extracted([content], "data/a b&c.log" if len(content) == 300 else "_out/1.txt")
+            files.open_member([content], "data/a b&c.log" if len(content) == 300 else "_out/1.txt")
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
@@ -165,7 +165,7 @@ def test_what_a_sandbox_never_packs_is_refused_soon(crafted: bytes) -> None:
     packed = gzip.compress(crafted)
     started = time.thread_time()
     with pytest.raises(files.NoFile):
-        files.extracted([packed], "_out/1.txt")
+        files.open_member([packed], "_out/1.txt")
     assert time.thread_time() - started < 2.0
 
 
@@ -178,7 +178,7 @@ def test_a_bomb_is_not_unpacked_to_its_end() -> None:
         packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(200))
     packed += packer.compress(WANTED) + packer.flush()
     with pytest.raises(files.NoFile, match="packed more than 200 to 1"):
-        files.extracted([packed], "_out/1.txt")
+        files.open_member([packed], "_out/1.txt")
 
 
 @pytest.mark.attack("archives")
@@ -189,7 +189,7 @@ def test_a_file_is_not_looked_for_without_end() -> None:
             yield packer.compress(header("_out/0", tarfile.REGTYPE, 0)) + packer.flush(2)
 
     with pytest.raises(files.NoFile, match="takes too long"):
-        files.extracted(endless(), "_out/1.txt", seconds=0.0)
+        files.open_member(endless(), "_out/1.txt", seconds=0.0)
 
 
 @pytest.mark.attack("archives")
@@ -203,7 +203,7 @@ def test_changed_archives_give_the_file_or_nothing(
         for _ in range(chance.randrange(1, 8)):
             changed[chance.randrange(len(changed))] = chance.choice((0, 32, 48, 55, 103, 120, 255))
         with contextlib.suppress(files.NoFile):
-            size, content = files.extracted([gzip.compress(changed, 1)], "data/log")
+            size, content = files.open_member([gzip.compress(changed, 1)], "data/log")
             assert sum(map(len, content)) == size <= len(plain)
     record_property("tried", attack_inputs)
 
@@ -221,7 +221,7 @@ def packed_by_runner() -> bytes:
 
 @pytest.mark.parametrize("name", ["data/log", "data/" + "n" * 120])
 def test_what_our_own_packing_makes_is_read(name: str) -> None:
-    size, content = files.extracted([gzip.compress(packed_by_runner())], name)
+    size, content = files.open_member([gzip.compress(packed_by_runner())], name)
     assert size == len(b"".join(content)) == (5 if name == "data/log" else 700)
 
 
@@ -248,7 +248,7 @@ class StuckStore(FolderStore):
 def test_archives_keep_no_page_waiting(site: Site) -> None:
     store = StuckStore(site.root)
     site.store = store
-    app = Starlette(routes=site.pages.routes())
+    app = Starlette(routes=site.pages.make_routes())
     page = f"/sessions/{KEY.session_id}"
     query = {"turn": "0", "path": "/tmp/_out/1.txt", "sig": site.sign()}
 

@@ -11,7 +11,7 @@ from tests.unit.pages.pages import ATTRIBUTES, KEY, NOW, TAGS, TOKEN, Seen, Site
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Spent
 from worker.core.ports import Claim
-from worker.pages.overview import GIVEN_UP, ROWS
+from worker.pages.overview import MAX_PARKED, ROWS
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -89,13 +89,13 @@ def test_a_turn_that_nobody_works_on_any_more_is_interrupted(site: Site) -> None
 
 def test_what_was_given_up_stands_at_the_head_of_the_first_page(site: Site) -> None:
     assert "Given up" not in site.client.get("/sessions", headers=BEARER).text
-    site.parked = [f"trigger{number}: <script>reason</script>" for number in range(GIVEN_UP + 5)]
+    site.parked = [f"trigger{number}: <script>reason</script>" for number in range(MAX_PARKED + 5)]
     page = site.client.get("/sessions", headers=BEARER).text
     seen = Seen(page)
     assert seen.tags <= TAGS
     assert "trigger0: <script>reason</script>" in seen.text
-    assert f"trigger{GIVEN_UP - 1}:" in seen.text
-    assert f"trigger{GIVEN_UP}:" not in seen.text
+    assert f"trigger{MAX_PARKED - 1}:" in seen.text
+    assert f"trigger{MAX_PARKED}:" not in seen.text
     assert "and more" in seen.text
     for query in ("before=0", "project=7"):
         assert "Given up" not in site.client.get(f"/sessions?{query}", headers=BEARER).text
@@ -130,7 +130,7 @@ def test_the_list_of_one_project(site: Site, query: str) -> None:
 def test_hostile_rows_are_shown_as_text_or_not_at_all(site: Site) -> None:
     site.list(hostile())
     for number, row in enumerate((b"{}", b"[", b'{"turn": true}', b"[" * 9000, b"\xff")):
-        site.store.recent.put(KEY, number + 1, NOW - number, row)
+        site.store.recent_turns.put(KEY, number + 1, NOW - number, row)
     bad = "</code><script>alert(1)</script>"
     for project in (bad, ""):
         page = site.client.get("/sessions", params={"project": project}, headers=BEARER).text

@@ -113,9 +113,9 @@ def test_the_timeline_says_what_was_asked_came_back_and_took(site: Site) -> None
 def test_an_answer_that_could_not_be_used_has_its_place() -> None:
     usage = Usage(10)
     calls = (CallCost(0, "m", usage, 0.1, 1.0, 1.0, -1), CallCost(0, "m", usage, 0.1, 3.0, 1.0, 0))
-    stored = view.Stored(context(Assistant("x"), calls=calls))
-    steps = view.page([stored], Limits()).turns[0].steps
-    assert [(step.number, bool(step.note), step.at) for step in steps] == [
+    stored = view.StoredTurn(context(Assistant("x"), calls=calls))
+    steps = view.build_page([stored], Limits()).turns[0].steps
+    assert [(step.number, bool(step.note), step.time) for step in steps] == [
         (1, True, "00:00:01"),
         (2, False, "00:00:03"),
     ]
@@ -123,8 +123,8 @@ def test_an_answer_that_could_not_be_used_has_its_place() -> None:
 
 def test_calls_of_an_older_version_stand_with_their_answers() -> None:
     old = (CallCost(0, "m", Usage(11), 0.1), CallCost(0, "m", Usage(22), 0.1))
-    stored = view.Stored(replace(told(), calls=old))
-    steps = view.page([stored], Limits()).turns[0].steps
+    stored = view.StoredTurn(replace(told(), calls=old))
+    steps = view.build_page([stored], Limits()).turns[0].steps
     assert [step.tokens for step in steps] == ["11 in · 0 out", "22 in · 0 out"]
 
 
@@ -192,7 +192,7 @@ def test_without_its_own_signature_a_page_is_not_there(
 def test_without_a_secret_there_are_no_pages(site: Site) -> None:
     site.keep(told())
     pages = replace(site.pages, signer=None)
-    with TestClient(Starlette(routes=pages.routes())) as client:
+    with TestClient(Starlette(routes=pages.make_routes())) as client:
         answer = client.get(f"/sessions/{KEY.session_id}", params={"sig": site.sign()})
     assert answer.status_code == 404
 
@@ -209,7 +209,7 @@ def test_votes_and_what_became_of_the_pipeline_stand_with_their_turn(site: Site)
 
 
 def test_a_turn_of_endless_steps_is_cut_and_says_so() -> None:
-    answers = tuple(Assistant("x") for _ in range(view.MOST_STEPS + 5))
-    steps = view.page([view.Stored(context(*answers))], Limits()).turns[0].steps
-    assert len(steps) == view.MOST_STEPS + 1
+    answers = tuple(Assistant("x") for _ in range(view.MAX_STEPS + 5))
+    steps = view.build_page([view.StoredTurn(context(*answers))], Limits()).turns[0].steps
+    assert len(steps) == view.MAX_STEPS + 1
     assert steps[-1].note == "What came after is not shown."

@@ -22,14 +22,14 @@ def settings(hook: str = HOOK, **pages: str) -> Settings:
 
 def warnings(chosen: Settings, caplog: pytest.LogCaptureFixture) -> list[str]:
     with caplog.at_level(logging.WARNING):
-        wiring.door(chosen, lambda trigger: None)
+        wiring.build_receiver(chosen, lambda trigger: None)
     return [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.attack("pages")
 @pytest.mark.parametrize("hook", [HOOK, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="])
 def test_links_have_a_key_of_their_own(hook: str) -> None:
-    signer = wiring.published(settings(hook, url=URL)).signer
+    signer = wiring.build_pages(settings(hook, url=URL)).get_signer
     assert signer is not None
     given = signer.sign(SESSION, UNTIL)
     text = f"{SESSION}\n{UNTIL}".encode()
@@ -41,10 +41,10 @@ def test_links_have_a_key_of_their_own(hook: str) -> None:
 @pytest.mark.attack("pages")
 @pytest.mark.parametrize("hook", ["", "hunter2", "x" * 15])
 def test_a_secret_that_a_link_would_give_away_signs_none(hook: str) -> None:
-    published = wiring.published(settings(hook, url=URL))
-    assert published.signer is None
+    published = wiring.build_pages(settings(hook, url=URL))
+    assert published.get_signer is None
     with pytest.raises(ConfigError, match="set SANDPIPER_PAGE_SECRET"):
-        published.linker()
+        published.make_linker()
 
 
 @pytest.mark.parametrize(

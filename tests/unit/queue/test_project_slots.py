@@ -178,7 +178,7 @@ def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:
 def at(tmp_path: Path) -> Iterator[Job]:
     with GitLabSim() as sim:
         yield Job(sim, tmp_path)
-        assert sim.unexpected == []
+        assert sim.unexpected_requests == []
 
 
 def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> None:

@@ -10,17 +10,20 @@ KEY = SessionKey(7, 42, "0123456789abcdef0123")
 @pytest.mark.parametrize("turn", [0, 1, 9, 10, 9999])
 @pytest.mark.parametrize("leaf", [keys.CONTEXT, keys.FILES, keys.CHECKPOINT, keys.CLAIM])
 def test_a_name_says_what_it_was_made_of(turn: int, leaf: str) -> None:
-    assert keys.parse(keys.turn(KEY, turn) + leaf) == keys.Found(KEY, turn, leaf)
+    assert keys.parse_name(keys.make_turn_prefix(KEY, turn) + leaf) == keys.ObjectName(
+        KEY, turn, leaf
+    )
 
 
 def test_names_sort_as_their_turns_do() -> None:
-    names = [keys.turn(KEY, turn) for turn in range(0, 10_000, 37)]
+    names = [keys.make_turn_prefix(KEY, turn) for turn in range(0, 10_000, 37)]
     assert names == sorted(names)
 
 
 def test_the_layout_is_the_one_of_the_design() -> None:
     assert (
-        keys.turn(KEY, 3) + keys.FILES == "sessions/7/42/0123456789abcdef0123/0003/sandbox.tar.gz"
+        keys.make_turn_prefix(KEY, 3) + keys.FILES
+        == "sessions/7/42/0123456789abcdef0123/0003/sandbox.tar.gz"
     )
 
 
@@ -44,14 +47,14 @@ def test_the_layout_is_the_one_of_the_design() -> None:
     ids=lambda name: name[:60],
 )
 def test_a_name_that_is_not_ours_is_nothing(name: str) -> None:
-    assert keys.parse(name) is None
+    assert keys.parse_name(name) is None
 
 
 def test_a_key_that_is_refused_does_not_flood_the_message() -> None:
     with pytest.raises(StoreError) as caught:
-        keys.session(SessionKey(1, 1, "../" * 10_000))
+        keys.make_session_prefix(SessionKey(1, 1, "../" * 10_000))
     assert len(str(caught.value)) < 300
 
 
 def test_an_index_entry_leads_back_to_its_key() -> None:
-    assert keys.follow(KEY.session_id, keys.pointer(KEY)) == KEY
+    assert keys.decode_pointer(KEY.session_id, keys.encode_pointer(KEY)) == KEY

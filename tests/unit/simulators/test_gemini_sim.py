@@ -85,7 +85,7 @@ def test_signatures_of_another_route_are_refused_and_the_client_recovers(start: 
     session.messages[1] = replace(calling, wire=replace(calling.wire, content=content))
 
     assert session.ask().text == "done"
-    assert ["Corrupted thought signature" in said for said in sim.unexpected] == [True]
+    assert ["Corrupted thought signature" in said for said in sim.unexpected_requests] == [True]
 
 
 def test_a_part_of_another_request_is_refused(start: Started) -> None:
@@ -104,7 +104,7 @@ def test_a_wrong_key_is_refused(start: Started) -> None:
     with pytest.raises(ModelError, match="set GEMINI_API_KEY"):
         Conversation(model).ask()
 
-    assert "API key not valid" in sim.unexpected[0]
+    assert "API key not valid" in sim.unexpected_requests[0]
 
 
 def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
@@ -114,7 +114,7 @@ def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
     session.ask(system="other")
     session.ask(system="other", tools=())
 
-    assert sim.unexpected == [
+    assert sim.unexpected_requests == [
         "systemInstruction changed within the conversation",
         "tools changed within the conversation",
     ]
@@ -127,7 +127,7 @@ def test_a_script_without_an_answer_is_an_error(start: Started) -> None:
     with pytest.raises(ModelError, match="turn 0 has no step 2"):
         session.ask()
 
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 def _body(text: str = "x") -> dict[str, Any]:
@@ -164,7 +164,7 @@ def test_what_the_api_does_not_know_is_an_error_body_and_recorded(
 
     assert answer.status_code == status
     assert (found[0] if isinstance(found, list) else found)["error"]["code"] == status
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 # --------------------------------------------------------------------------- the official client
@@ -236,7 +236,7 @@ def test_the_official_client_runs_a_whole_session(
     assert second.usage_metadata
     assert second.usage_metadata.cached_content_token_count
     assert second.usage_metadata.thoughts_token_count == 32
-    assert sim.unexpected == []
+    assert sim.unexpected_requests == []
 
 
 def test_the_official_client_puts_an_answer_in_two_parts_together(start: Started) -> None:

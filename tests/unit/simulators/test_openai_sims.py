@@ -94,7 +94,7 @@ def test_a_wrong_key_is_refused(start: Started) -> None:
 
     with pytest.raises(ModelError, match="set OPENAI_API_KEY"):
         Conversation(model).ask()
-    assert "Incorrect API key provided" in sim.unexpected[0]
+    assert "Incorrect API key provided" in sim.unexpected_requests[0]
 
 
 def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
@@ -104,8 +104,8 @@ def test_a_changed_system_text_or_tool_set_is_noticed(start: Started) -> None:
     session.ask(system="other")
     session.ask(system="other", tools=())
 
-    assert len(sim.unexpected) == 2
-    assert sim.unexpected[1] == "tools changed within the conversation"
+    assert len(sim.unexpected_requests) == 2
+    assert sim.unexpected_requests[1] == "tools changed within the conversation"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_script_without_an_answer_is_an_error(
 
     with pytest.raises(ModelError, match=says):
         session.ask()
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_the_api_does_not_know_is_an_error_body_and_recorded(
     assert answer.status_code == status
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
     assert answer.headers["x-request-id"].startswith("req_")
-    assert len(sim.unexpected) == 1
+    assert len(sim.unexpected_requests) == 1
 
 
 def test_reasoning_of_another_model_is_withheld_and_said_to_be() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from worker.core.conversation.context import Subject
 from worker.core.ports import Document
-from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind
@@ -22,12 +22,12 @@ from worker.sources.table import bind
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 def subject_of(sim: GitLabSim, mr: MergeRequest, pipeline: Pipeline) -> Subject:

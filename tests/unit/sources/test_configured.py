@@ -31,12 +31,12 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_nothing_but_gitlab_is_read_unless_it_is_configured() -> None:
-    assert wiring.sources(load(environ={})) == SOURCES
+    assert wiring.build_sources(load(environ={})) == SOURCES
 
 
 def test_what_is_configured_stands_after_gitlab(tmp_path: Path) -> None:
     settings = load(written(tmp_path, FILE), TOKENS)
-    names = [row.name for row in wiring.sources(settings)]
+    names = [row.name for row in wiring.build_sources(settings)]
     assert names[len(SOURCES) :] == [
         "konflux_list_pipelineruns",
         "konflux_list_taskruns",
@@ -50,7 +50,7 @@ def test_what_is_configured_stands_after_gitlab(tmp_path: Path) -> None:
 
 def test_the_tokens_of_sources_are_secrets(tmp_path: Path) -> None:
     settings = load(written(tmp_path, FILE), TOKENS)
-    assert set(TOKENS.values()) <= set(settings.secrets())
+    assert set(TOKENS.values()) <= set(settings.list_secrets())
     assert "secret-1" not in repr(settings) + settings.model_dump_json()
     with pytest.raises(ConfigError, match=r"sources\.konflux\.token .*set \$KONFLUX_TOKEN"):
         load(written(tmp_path, "sources: {konflux: {token: x}}"), {})

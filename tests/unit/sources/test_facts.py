@@ -18,7 +18,7 @@ from worker.demo.gitlab import (
     Pipeline,
     Project,
     Scene,
-    failing_merge_request,
+    make_failing_merge_request,
 )
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
@@ -149,7 +149,7 @@ def _reader(sim: GitLabSim, scene: Scene) -> Reader:
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_the_verdict_of_a_world_is_right(sim: GitLabSim, world: World) -> None:
-    scene = failing_merge_request(sim, log=LOG)
+    scene = make_failing_merge_request(sim, log=LOG)
     world.build(sim, scene)
     rulings = _rulings(_reader(sim, scene))
     assert final(rulings, world.model).verdict == world.truth
@@ -194,7 +194,7 @@ def test_the_change_is_held_against_what_the_error_names(sim: GitLabSim, scene: 
 
 
 def test_a_forks_pipeline_is_compared_with_the_target_project(sim: GitLabSim) -> None:
-    scene = failing_merge_request(sim, log=LOG)
+    scene = make_failing_merge_request(sim, log=LOG)
     fork = sim.add_project("mara/service", parent=scene.project)
     sim.add_member(fork, scene.bot, Access.REPORTER)
     mr = sim.open_merge_request(
@@ -238,9 +238,10 @@ def test_other_merge_requests_with_the_same_error_are_named(sim: GitLabSim, scen
 def _child(sim: GitLabSim, by: Pipeline, outcome: str, where: Project | None = None) -> Pipeline:
     """A child pipeline whose one job ran so, behind the trigger job `deploy`."""
     child = Pipeline(
-        id=sim.next_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
+        id=sim.make_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
         ref=by.ref, sha=by.sha, source="parent_pipeline",
-        status="success" if outcome == "pass" else "failed", user=by.user, created_at=sim.now(),
+        status="success" if outcome == "pass" else "failed", user=by.user,
+        created_at=sim.advance_clock(),
     )  # fmt: skip
     sim.pipelines[child.id] = child
     by.bridges.append(Bridge(len(by.bridges) + 1, "deploy", child.status, child))

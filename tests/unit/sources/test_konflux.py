@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
     with Cluster("team-tenant", token="sa-token-1") as running:
         assert isinstance(running, Cluster)
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def archive() -> Iterator[Cluster]:
     with Cluster("team-tenant", token="sa-token-1") as running:
         assert isinstance(running, Cluster)
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 def sources(

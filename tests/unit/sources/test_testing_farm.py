@@ -35,7 +35,7 @@ def farm() -> Iterator[TestingFarm]:
     with TestingFarm(token="tf-token-1") as running:
         assert isinstance(running, TestingFarm)
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def store() -> Iterator[TestingFarm]:
     with TestingFarm() as running:
         assert isinstance(running, TestingFarm)
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ KEY = SessionKey(7, 42, "0123456789abcdef0123")
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     """One sample of the page."""
-    for family in text_string_to_metric_families(metrics.page().decode()):
+    for family in text_string_to_metric_families(metrics.render_page().decode()):
         for sample in family.samples:
             if sample.name == name and sample.labels == labels:
                 return float(sample.value)
@@ -62,7 +62,7 @@ def told() -> Telemetry:
 
 def perform(at: Job, told: Telemetry, waited: float | None = 2.0) -> list[Trigger]:
     later: list[Trigger] = []
-    deps = told.around(at.deps())
+    deps = told.wrap_deps(at.deps())
     delivery.deliver_trigger(
         at.trigger(), deps, told.watch, lambda one, _: later.append(one), waited
     )
@@ -128,7 +128,7 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
 def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
     kit = EchoKit(redacted={("gitlab-token", "the diff"): 3})
-    deps = told.around(at.deps(kit=lambda subject, workflow: kit))
+    deps = told.wrap_deps(at.deps(kit=lambda subject, workflow: kit))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
@@ -148,15 +148,15 @@ def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> 
 
 
 def test_the_providers_failures_are_counted_by_kind_with_the_retries(told: Telemetry) -> None:
-    told.attempt("anthropic/some-model", ModelError("slow down", kind="rate_limit"), True)
-    told.attempt("anthropic/some-model", ModelError("no", kind="bad_key"), False)
+    told.count_attempt("anthropic/some-model", ModelError("slow down", kind="rate_limit"), True)
+    told.count_attempt("anthropic/some-model", ModelError("no", kind="bad_key"), False)
     labels = {"provider": "anthropic", "kind": "rate_limit"}
     assert value(told.metrics, "sandpiper_provider_errors_total", **labels) == 1
     assert value(told.metrics, "sandpiper_provider_retries_total", provider="anthropic") == 1
 
 
 def test_the_state_of_a_circuit_is_shown(told: Telemetry) -> None:
-    breaker = Breaker("anthropic", HandClock(), told.circuit)
+    breaker = Breaker("anthropic", HandClock(), told.set_circuit)
     for _ in range(FAILURES):
         breaker.leave(failed=True)
     assert value(told.metrics, "sandpiper_provider_circuit", provider="anthropic") == 2
@@ -216,7 +216,7 @@ def test_many_threads_lose_no_count() -> None:
 
     def count() -> None:
         for _ in range(500):
-            told.webhook("pipeline", "accepted")
+            told.count_webhook("pipeline", "accepted")
 
     threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
@@ -245,7 +245,7 @@ def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telem
     kit = EchoKit()
     kit.toolbox.fails = lambda call: SandboxLost("gone")
     at.answers(says("", ToolCall("1", "look", "{}")))
-    deps = told.around(at.deps(kit=lambda subject, workflow: kit))
+    deps = told.wrap_deps(at.deps(kit=lambda subject, workflow: kit))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

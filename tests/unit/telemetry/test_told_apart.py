@@ -19,7 +19,7 @@ from worker.core.ports.gitlab import Forge
 from worker.core.triggers import Reacted
 from worker.errors import ForgeError
 from worker.settings import Settings
-from worker.telemetry.counting import watcher
+from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.wrapped import CountedDriver, CountedForge, CountedModel
 
@@ -82,7 +82,7 @@ def test_errors_of_gitlab_are_counted_by_class_and_progress_apart() -> None:
 
 def test_what_is_held_waits_on_and_says_for_how_long_when_it_ran() -> None:
     metrics, clock = Metrics(), Clock()
-    watch = watcher(metrics, clock, ())
+    watch = make_watcher(metrics, clock, ())
     for waited, outcome in ((1.0, "held"), (31.0, "counted")):
         watch(Begun(TRIGGER, waited))
         assert value(metrics, "sandpiper_sessions_running") == 1
@@ -95,7 +95,7 @@ def test_what_is_held_waits_on_and_says_for_how_long_when_it_ran() -> None:
 
 def test_a_note_that_is_posted_anew_is_no_second_result() -> None:
     metrics, clock = Metrics(), Clock()
-    watch = watcher(metrics, clock, ())
+    watch = make_watcher(metrics, clock, ())
     watch(Begun(TRIGGER, 2.0))
     for later in (3.0, 50.0):
         clock.now += later
@@ -106,7 +106,7 @@ def test_a_note_that_is_posted_anew_is_no_second_result() -> None:
 
 def test_votes_and_what_the_journal_holds_are_told_apart() -> None:
     metrics = Metrics()
-    watch = watcher(metrics, Clock(), ())
+    watch = make_watcher(metrics, Clock(), ())
     watch(Voted(("up", "up"), ("down",)))
     watch(Backlog(3, 2, 60.0))
     reactions = "sandpiper_reactions_total"
@@ -121,7 +121,7 @@ def test_a_turn_that_another_model_took_over_names_the_one_that_gave_way() -> No
     metrics = Metrics()
     ended = context(gave_way="a/first", outcome=Outcome(Status.DONE, "x"))
     assert ended.outcome is not None
-    watcher(metrics, Clock(), ())(TurnEnded(0, ended.outcome, "", "", ended))
+    make_watcher(metrics, Clock(), ())(TurnEnded(0, ended.outcome, "", "", ended))
     assert value(metrics, "sandpiper_model_fallbacks_total", model="a/first") == 1
 
 
@@ -130,6 +130,8 @@ def test_the_receiver_s_metrics_can_be_switched_off(enabled: bool, status: int) 
     settings = Settings.model_validate(
         {"gitlab": {"webhook_secret": "0123456789abcdef"}, "metrics": {"enabled": enabled}}
     )
-    watched = wiring.telemetry(settings)
-    with TestClient(wiring.door(settings, lambda trigger: None, watched=watched)) as client:
+    watched = wiring.build_telemetry(settings)
+    with TestClient(
+        wiring.build_receiver(settings, lambda trigger: None, watched=watched)
+    ) as client:
         assert client.get("/metrics").status_code == status

@@ -20,7 +20,7 @@ from worker.core.events import Begun, Left, ToolRan
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
 from worker.queue import delivery
-from worker.telemetry.parts import Telemetry, tracing
+from worker.telemetry.parts import Telemetry, open_traces
 from worker.telemetry.traces import Traces
 
 SAID = "a word that nobody may see"
@@ -47,7 +47,7 @@ def told(spans: InMemorySpanExporter) -> Iterator[Telemetry]:
 
 def perform(at: Job, told: Telemetry) -> None:
     delivery.deliver_trigger(
-        at.trigger(), told.around(at.deps()), told.watch, lambda one, seconds: None
+        at.trigger(), told.wrap_deps(at.deps()), told.watch, lambda one, seconds: None
     )
 
 
@@ -110,7 +110,7 @@ def test_a_model_that_is_down_is_an_error_with_a_kind(
 
 @pytest.mark.slow
 def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
-    assert tracing("", ()) is None
+    assert open_traces("", ()) is None
     code = (
         "import sys; from worker import wiring; from worker.settings import Settings\n"
         "wiring.telemetry(Settings()); assert 'opentelemetry' not in sys.modules"

@@ -12,7 +12,7 @@ from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import GREEN, Beside, Document, DocumentKind
 from worker.core.text.redacted_values import Redacted
 from worker.sources.job_logs.redactor import Redactions
-from worker.tools.base import Bench
+from worker.tools.base import ToolContext
 from worker.tools.toolbox import WorkflowToolbox
 
 CLEAN = Redactions(bytes)
@@ -41,7 +41,7 @@ def fetch(sandbox: MemorySandbox) -> Callable[..., list[dict[str, Any]]]:
         "get_log": source("get_log", Document(LOG, DocumentKind.LOG, beside=beside)),
         "get_green": source("get_green", Document(OTHER, DocumentKind.LOG)),
     }
-    toolbox = WorkflowToolbox(Bench(sandbox, sources, 9.0, str), lambda name: True)
+    toolbox = WorkflowToolbox(ToolContext(sandbox, sources, 9.0, str), lambda name: True)
 
     def run(*requests: dict[str, str], batch: bool = False) -> list[dict[str, Any]]:
         name = "fetch_batch_to_sandbox" if batch else "fetch_to_sandbox"

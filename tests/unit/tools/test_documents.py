@@ -11,7 +11,7 @@ from worker.core.text.redacted_values import Redacted
 from worker.errors import ArgumentError
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools import documents
-from worker.tools.base import Bench
+from worker.tools.base import ToolContext
 
 CLEAN = Redactions(bytes)
 PATH = "/tmp/data/job.log"
@@ -30,10 +30,10 @@ class SmallSandbox(MemorySandbox):
         return super().put(path, [data])
 
 
-def bench(room: int) -> tuple[Bench, SmallSandbox]:
+def bench(room: int) -> tuple[ToolContext, SmallSandbox]:
     sandbox = SmallSandbox()
     sandbox.room = room
-    return Bench(sandbox, {}, 1.0, str), sandbox
+    return ToolContext(sandbox, {}, 1.0, str), sandbox
 
 
 def log(*beside: Beside) -> Document:
@@ -56,7 +56,7 @@ def log(*beside: Beside) -> Document:
 def test_a_streamed_log_comes_with_its_preview_its_lines_and_what_goes_beside_it() -> None:
     tools, sandbox = bench(1 << 30)
     green = Beside(".green", lambda: iter([CLEAN(b"passed\n")]), "the log of job 7")
-    made = documents.fetched(log(green), tools, PATH, 900)
+    made = documents.save_document(log(green), tools, PATH, 900)
     assert made.content == {
         "saved_to": PATH,
         "bytes": 30 << 20,
@@ -69,7 +69,7 @@ def test_a_streamed_log_comes_with_its_preview_its_lines_and_what_goes_beside_it
 
 def test_a_log_that_does_not_fit_is_cut_in_its_middle_and_says_so() -> None:
     tools, sandbox = bench(20 << 20)
-    made = documents.fetched(log(), tools, PATH, 900)
+    made = documents.save_document(log(), tools, PATH, 900)
     assert (made.content["bytes"], len(sandbox.files[PATH])) == (16 << 20, 16 << 20)
     reason = "lines from its middle are left empty in the file: no room left"
     assert made.content["cut"] == reason
@@ -78,12 +78,12 @@ def test_a_log_that_does_not_fit_is_cut_in_its_middle_and_says_so() -> None:
 def test_a_log_of_which_no_part_fits_is_an_error_for_the_model() -> None:
     tools, _ = bench(10)
     with pytest.raises(ArgumentError, match="nor a part of it: no room left"):
-        documents.fetched(log(), tools, PATH, 900)
+        documents.save_document(log(), tools, PATH, 900)
 
 
 def test_what_does_not_fit_beside_it_is_left_out() -> None:
     tools, sandbox = bench(30 << 20)
     green = Beside(".green", lambda: iter([CLEAN(b"x" * (31 << 20))]), "the log of job 7")
-    made = documents.fetched(log(green), tools, PATH, 900)
+    made = documents.save_document(log(green), tools, PATH, 900)
     assert "also_saved" not in made.content
     assert list(sandbox.files) == [PATH]

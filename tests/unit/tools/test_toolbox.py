@@ -13,7 +13,7 @@ from worker.core.ports import Document, DocumentKind
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SandboxLost, SourceError
 from worker.sources.job_logs.redactor import Redactions
-from worker.tools.base import Bench
+from worker.tools.base import ToolContext
 from worker.tools.toolbox import WorkflowToolbox
 
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
@@ -30,7 +30,7 @@ class Room:
     ) -> None:
         self.sandbox = MemorySandbox()
         self.source = FixedSource(SPEC, answer)
-        bench = Bench(
+        bench = ToolContext(
             sandbox=self.sandbox,
             sources={SPEC.name: self.source},
             exec_timeout=120.0,
@@ -257,7 +257,7 @@ def test_calls_that_only_read_run_side_by_side_and_answer_in_call_order() -> Non
             return super().fetch(arguments)
 
     room = Room()
-    bench = Bench(room.sandbox, {SPEC.name: Meeting(SPEC, SMALL)}, 120.0, lambda text: text)
+    bench = ToolContext(room.sandbox, {SPEC.name: Meeting(SPEC, SMALL)}, 120.0, lambda text: text)
     toolbox = WorkflowToolbox(bench, lambda name: True)
     ran = list(toolbox.run([call(id, SPEC.name) for id in "abc"], 0))
     assert [one.result.call_id for one in ran] == ["a", "b", "c"]
@@ -277,7 +277,7 @@ def test_a_command_waits_for_the_calls_before_it_and_later_ones_wait_for_it() ->
         return ExecResult(0, EMPTY, EMPTY, 0.0)
 
     room.sandbox.answer = noting
-    bench = Bench(room.sandbox, {SPEC.name: Noting(SPEC, SMALL)}, 120.0, lambda text: text)
+    bench = ToolContext(room.sandbox, {SPEC.name: Noting(SPEC, SMALL)}, 120.0, lambda text: text)
     calls = [
         call("a", SPEC.name, "1"),
         call("b", "sandbox_exec", '{"command": "2"}'),
@@ -332,7 +332,7 @@ def test_an_unforeseen_exception_is_a_value_and_does_not_spoil_the_rest(error: E
     assert "hunter22" not in result.content
     room = Room(error)
     good = FixedSource(ToolSpec("gitlab_get_other", "", {}), SMALL)
-    bench = Bench(room.sandbox, {SPEC.name: room.source, good.spec.name: good}, 1.0, str)
+    bench = ToolContext(room.sandbox, {SPEC.name: room.source, good.spec.name: good}, 1.0, str)
     requests = [
         {"source": name, "path": f"/tmp/data/{name}"} for name in (SPEC.name, good.spec.name)
     ]
@@ -377,7 +377,7 @@ def test_two_calls_of_one_answer_for_one_path_run_in_order() -> None:
             return document
 
     room = Room()
-    bench = Bench(room.sandbox, {SPEC.name: Alone(SPEC, SMALL)}, 1.0, str)
+    bench = ToolContext(room.sandbox, {SPEC.name: Alone(SPEC, SMALL)}, 1.0, str)
     calls = [
         call(f"c{at}", "fetch_to_sandbox", json.dumps(request))
         for at, request in enumerate(

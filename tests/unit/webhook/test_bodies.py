@@ -14,7 +14,7 @@ from tests.unit.webhook.cases import headers, payload
 from tests.unit.webhook.test_http import FAILED
 from tests.unit.webhook.test_verify import NOW, SIGNING, sign, signed
 from worker.webhook.bodies import MAX_ALL
-from worker.webhook.http import PATH, build
+from worker.webhook.http import PATH, build_app
 
 MB = 1024 * 1024
 FORGED = {**signed("v1," + base64.b64encode(bytes(32)).decode()), **headers(FAILED)}
@@ -79,7 +79,9 @@ async def asking(app: Starlette, *senders: Sender) -> AsyncIterator[None]:
 
 
 def signing_door(seconds: float = 60.0) -> Starlette:
-    return build(SIGNING, lambda trigger: None, (), lambda: NOW, lambda: None, body_seconds=seconds)
+    return build_app(
+        SIGNING, lambda trigger: None, (), lambda: NOW, lambda: None, body_seconds=seconds
+    )
 
 
 async def deliver(app: Starlette, body: bytes, given: dict[str, str]) -> int:

@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 
 from tests.unit.webhook.test_http import send
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
-from worker.demo.gitlab import GitLabSim, Pipeline, Scene, failing_merge_request
+from worker.demo.gitlab import GitLabSim, Pipeline, Scene, make_failing_merge_request
 from worker.errors import QueueError, Rejected
-from worker.webhook.http import CI_PATH, build
+from worker.webhook.http import CI_PATH, build_app
 from worker.webhook.tokens import MAX_KEYS, PATIENCE, GitLabKeys, TokenReader
 
 
@@ -25,12 +25,12 @@ from worker.webhook.tokens import MAX_KEYS, PATIENCE, GitLabKeys, TokenReader
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-        assert running.unexpected == []
+        assert running.unexpected_requests == []
 
 
 @pytest.fixture(scope="module")
 def scene(sim: GitLabSim) -> Scene:
-    return failing_merge_request(sim)
+    return make_failing_merge_request(sim)
 
 
 class Asked:
@@ -42,7 +42,7 @@ class Asked:
         self.reader = TokenReader(
             GitLabKeys(sim.url), f"{sim.url}/", "sandpiper", lambda: self.now()
         )
-        self.app: Starlette = build(
+        self.app: Starlette = build_app(
             "s", self.queue.append, projects, lambda: 0.0, lambda: None, tokens=self.reader
         )
 
@@ -62,7 +62,7 @@ def expected(pipeline: Pipeline) -> PipelineFailed:
 def test_a_job_of_a_merge_requests_pipeline_is_taken_at_its_tokens_word(
     sim: GitLabSim, scene: Scene, ask: Asked
 ) -> None:
-    answer = ask(sim.id_token(scene.pipeline))
+    answer = ask(sim.make_id_token(scene.pipeline))
     trigger = expected(scene.pipeline)
     assert (answer.status_code, answer.json()) == (202, {"trigger": trigger_id(trigger)})
     assert ask.queue == [trigger]
@@ -72,7 +72,7 @@ def test_a_job_of_a_merge_requests_pipeline_is_taken_at_its_tokens_word(
 def test_the_schemes_case_does_not_matter(
     sim: GitLabSim, scene: Scene, ask: Asked, scheme: str
 ) -> None:
-    assert ask(sim.id_token(scene.pipeline), scheme).status_code == 202
+    assert ask(sim.make_id_token(scene.pipeline), scheme).status_code == 202
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -103,7 +103,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_a_token_that_does_not_say_the_right_things_is_refused(
     sim: GitLabSim, scene: Scene, ask: Asked, claims: dict[str, Any], named: str
 ) -> None:
-    answer = ask(sim.id_token(scene.pipeline, **claims))
+    answer = ask(sim.make_id_token(scene.pipeline, **claims))
     assert answer.status_code == 401
     assert named in answer.json()["error"]
     assert ask.queue == []
@@ -134,7 +134,7 @@ def by_a_stranger(token: str) -> str:
 
 def by_the_public_key(sim: GitLabSim) -> Callable[[str], str]:
     def forged(token: str) -> str:
-        public = json.dumps(sim.issuer.public()["keys"][0]).encode()
+        public = json.dumps(sim.issuer.get_public_keys()["keys"][0]).encode()
         key = OctKey.import_key(public)
         return jwt.encode({"alg": "HS256", "kid": _kid(token)}, _claims(token), key)
 
@@ -169,14 +169,14 @@ def _claims(token: str) -> Any:
 def test_a_forged_token_is_refused(
     sim: GitLabSim, scene: Scene, ask: Asked, forge: Callable[[str], str]
 ) -> None:
-    answer = ask(forge(sim.id_token(scene.pipeline)))
+    answer = ask(forge(sim.make_id_token(scene.pipeline)))
     assert answer.status_code == 401
     assert "id token" in answer.json()["error"]
     assert ask.queue == []
 
 
 def test_the_public_key_is_no_secret_to_sign_with(sim: GitLabSim, scene: Scene, ask: Asked) -> None:
-    forged = by_the_public_key(sim)(sim.id_token(scene.pipeline))
+    forged = by_the_public_key(sim)(sim.make_id_token(scene.pipeline))
     assert ask(forged).status_code == 401
 
 
@@ -198,21 +198,21 @@ def test_a_request_without_a_token_is_told_what_to_send(ask: Asked) -> None:
 def test_a_pipeline_that_is_for_no_merge_request_is_ignored(
     sim: GitLabSim, scene: Scene, ask: Asked, claims: dict[str, str], reason: str
 ) -> None:
-    answer = ask(sim.id_token(scene.pipeline, **claims))
+    answer = ask(sim.make_id_token(scene.pipeline, **claims))
     assert (answer.status_code, answer.json()) == (200, {"ignored": reason})
     assert ask.queue == []
 
 
 def test_only_listed_projects_may_ask(sim: GitLabSim, scene: Scene) -> None:
-    assert Asked(sim, ("team/*",))(sim.id_token(scene.pipeline)).status_code == 202
-    answer = Asked(sim, ("other/*",))(sim.id_token(scene.pipeline))
+    assert Asked(sim, ("team/*",))(sim.make_id_token(scene.pipeline)).status_code == 202
+    answer = Asked(sim, ("other/*",))(sim.make_id_token(scene.pipeline))
     assert answer.status_code == 200
     assert "gitlab.projects" in answer.json()["ignored"]
 
 
 def test_without_a_reader_there_is_no_such_address(sim: GitLabSim, scene: Scene) -> None:
-    app = build("s", lambda trigger: None, (), lambda: 0.0, lambda: None)
-    token = sim.id_token(scene.pipeline)
+    app = build_app("s", lambda trigger: None, (), lambda: 0.0, lambda: None)
+    token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 404
 
@@ -222,8 +222,8 @@ def test_a_broker_that_is_down_is_a_503(sim: GitLabSim, scene: Scene) -> None:
         raise QueueError("down", transient=True)
 
     reader = Asked(sim).reader
-    app = build("s", enqueue, (), lambda: 0.0, lambda: None, tokens=reader)
-    token = sim.id_token(scene.pipeline)
+    app = build_app("s", enqueue, (), lambda: 0.0, lambda: None, tokens=reader)
+    token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
@@ -264,31 +264,31 @@ GONE = QueueError("GitLab is down", transient=True)
 
 
 def test_keys_are_fetched_once_for_many_tokens(sim: GitLabSim, scene: Scene) -> None:
-    shelf = Shelf(sim.issuer.public())
+    shelf = Shelf(sim.issuer.get_public_keys())
     tokens = reader(sim, shelf, Hand())
     for _ in range(10):
-        tokens.read(sim.id_token(scene.pipeline))
+        tokens.read(sim.make_id_token(scene.pipeline))
     assert shelf.asked == 1
 
 
 def test_a_key_that_gitlab_has_changed_is_fetched_again(sim: GitLabSim, scene: Scene) -> None:
     stale = RSAKey.generate_key(2048, {"alg": "RS256", "use": "sig"}, auto_kid=True)
     old = {"keys": [stale.as_dict(private=False)]}
-    shelf, clock = Shelf(old, sim.issuer.public()), Hand()
+    shelf, clock = Shelf(old, sim.issuer.get_public_keys()), Hand()
     tokens = reader(sim, shelf, clock)
     with pytest.raises(Rejected):
-        tokens.read(sim.id_token(scene.pipeline))
+        tokens.read(sim.make_id_token(scene.pipeline))
     clock.time += PATIENCE
-    assert tokens.read(sim.id_token(scene.pipeline)).pipeline_id == scene.pipeline.id
+    assert tokens.read(sim.make_id_token(scene.pipeline)).pipeline_id == scene.pipeline.id
     assert shelf.asked == 2
 
 
 def test_a_strangers_tokens_do_not_make_us_hammer_gitlab(sim: GitLabSim, scene: Scene) -> None:
-    shelf = Shelf(sim.issuer.public())
+    shelf = Shelf(sim.issuer.get_public_keys())
     tokens = reader(sim, shelf, Hand())
     stranger = RSAKey.generate_key(2048, auto_kid=True)
     head = {"alg": "RS256", "kid": stranger.kid}
-    forged = jwt.encode(head, _claims(sim.id_token(scene.pipeline)), stranger)
+    forged = jwt.encode(head, _claims(sim.make_id_token(scene.pipeline)), stranger)
     for _ in range(20):
         with pytest.raises(Rejected):
             tokens.read(forged)
@@ -296,9 +296,9 @@ def test_a_strangers_tokens_do_not_make_us_hammer_gitlab(sim: GitLabSim, scene: 
 
 
 def test_known_keys_outlive_a_gitlab_that_is_down(sim: GitLabSim, scene: Scene) -> None:
-    shelf, clock = Shelf(sim.issuer.public(), GONE), Hand()
+    shelf, clock = Shelf(sim.issuer.get_public_keys(), GONE), Hand()
     tokens = reader(sim, shelf, clock)
-    token = sim.id_token(scene.pipeline, exp=int(clock.time) + 90_000)
+    token = sim.make_id_token(scene.pipeline, exp=int(clock.time) + 90_000)
     tokens.read(token)
     clock.time += 80_000
     tokens.read(token)
@@ -315,19 +315,19 @@ def test_without_usable_keys_nobody_is_refused_or_let_in(
     tokens = reader(sim, shelf, clock)
     for _ in range(3):
         with pytest.raises(QueueError) as caught:
-            tokens.read(sim.id_token(scene.pipeline))
+            tokens.read(sim.make_id_token(scene.pipeline))
         assert caught.value.transient
     assert shelf.asked == 1
     clock.time += PATIENCE
     with pytest.raises(QueueError):
-        tokens.read(sim.id_token(scene.pipeline))
+        tokens.read(sim.make_id_token(scene.pipeline))
     assert shelf.asked == 2
 
 
 def test_a_gitlab_that_is_down_is_a_503_that_says_so(sim: GitLabSim, scene: Scene) -> None:
     tokens = reader(sim, Shelf(GONE), Hand())
-    app = build("s", lambda trigger: None, (), lambda: 0.0, lambda: None, tokens=tokens)
-    token = sim.id_token(scene.pipeline)
+    app = build_app("s", lambda trigger: None, (), lambda: 0.0, lambda: None, tokens=tokens)
+    token = sim.make_id_token(scene.pipeline)
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 503
     assert "keys" in answer.json()["error"]
@@ -339,13 +339,13 @@ def test_keys_that_never_come_are_a_503_in_time(sim: GitLabSim, scene: Scene) ->
     class Never:
         def fetch(self) -> Any:
             release.wait(10)
-            return sim.issuer.public()
+            return sim.issuer.get_public_keys()
 
     tokens = TokenReader(Never(), sim.url, "sandpiper", Hand())
-    app = build(
+    app = build_app(
         "s", lambda trigger: None, (), lambda: 0.0, lambda: None, tokens=tokens, queue_seconds=0.05
     )
-    token = sim.id_token(scene.pipeline)
+    token = sim.make_id_token(scene.pipeline)
     threading.Timer(0.3, release.set).start()
     answer = send(app, path=CI_PATH, headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 503

@@ -7,7 +7,7 @@ from tests.unit.webhook.cases import PROJECTS, headers, payload
 from tests.unit.webhook.test_http import SECRET, TOKEN, send
 from worker.core.triggers import Trigger
 from worker.errors import QueueError
-from worker.webhook.http import METRICS_TYPE, build
+from worker.webhook.http import METRICS_TYPE, build_app
 
 Counted = list[tuple[str, str]]
 FAILED = "pipeline__merge_request_failed"
@@ -18,10 +18,10 @@ def door(counted: Counted, *, down: bool = False, page: bool = True) -> Starlett
         if down:
             raise QueueError("down", transient=True)
 
-    return build(
+    return build_app(
         *(SECRET, enqueue, PROJECTS, lambda: 0.0, lambda: None),
-        told=lambda kind, outcome: counted.append((kind, outcome)),
-        page=(lambda: b"sandpiper_x 1\n") if page else None,
+        record_outcome=lambda kind, outcome: counted.append((kind, outcome)),
+        render_metrics=(lambda: b"sandpiper_x 1\n") if page else None,
     )
 
 

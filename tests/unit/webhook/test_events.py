@@ -63,7 +63,7 @@ def changed(name: str, path: str, value: object) -> bytes:
 )
 def test_a_hostile_pipeline_is_refused_naming_the_field(path: str, value: object) -> None:
     with pytest.raises(Rejected) as caught:
-        events.parse(PIPELINE, changed("pipeline__merge_request_failed", path, value))
+        events.parse_event(PIPELINE, changed("pipeline__merge_request_failed", path, value))
     assert caught.value.status == 400
     assert f" {path}: " in str(caught.value)
     assert len(str(caught.value)) < 300
@@ -85,7 +85,7 @@ def test_a_hostile_pipeline_is_refused_naming_the_field(path: str, value: object
 )
 def test_a_hostile_note_is_refused_naming_the_field(path: str, value: object) -> None:
     with pytest.raises(Rejected) as caught:
-        events.parse(NOTE, changed("note__reply_in_thread", path, value))
+        events.parse_event(NOTE, changed("note__reply_in_thread", path, value))
     assert caught.value.status == 400
     assert f" {path}: " in str(caught.value)
 
@@ -113,25 +113,27 @@ def test_a_hostile_note_is_refused_naming_the_field(path: str, value: object) ->
 @pytest.mark.parametrize("kind", ["Pipeline Hook", "Note Hook", "Push Hook"])
 def test_what_is_not_a_json_object_is_refused(kind: str, body: bytes) -> None:
     with pytest.raises(Rejected) as caught:
-        events.parse({"x-gitlab-event": kind}, body)
+        events.parse_event({"x-gitlab-event": kind}, body)
     assert caught.value.status == 400
     assert "\n" not in str(caught.value)
 
 
 def test_a_post_without_an_event_header_is_refused() -> None:
     with pytest.raises(Rejected, match="X-Gitlab-Event") as caught:
-        events.parse({}, payload("pipeline__branch_failed"))
+        events.parse_event({}, payload("pipeline__branch_failed"))
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("name", ["pipeline__merge_request_failed", "note__reply_in_thread"])
 def test_fields_of_newer_gitlabs_do_no_harm(name: str) -> None:
     newer = changed(name, "project.a_new_field", {"deep": [1, 2, {"x": None}]})
-    assert events.parse(headers(name), newer) == events.parse(headers(name), payload(name))
+    assert events.parse_event(headers(name), newer) == events.parse_event(
+        headers(name), payload(name)
+    )
 
 
 def test_the_refusal_does_not_repeat_what_was_sent() -> None:
     body = changed("pipeline__merge_request_failed", "object_attributes.id", "s3cret-value")
     with pytest.raises(Rejected) as caught:
-        events.parse(PIPELINE, body)
+        events.parse_event(PIPELINE, body)
     assert "s3cret-value" not in str(caught.value)

@@ -8,8 +8,8 @@ from tests.unit.webhook.cases import PROJECTS, headers, payload
 from tests.unit.webhook.test_http import SECRET, TOKEN, send
 from worker.core.triggers import Trigger
 from worker.errors import QueueError
-from worker.webhook.http import build
-from worker.webhook.seen import Seen, delivery_key
+from worker.webhook.http import build_app
+from worker.webhook.seen import RecentDeliveries, get_delivery_key
 
 FAILED = "pipeline__merge_request_failed"
 
@@ -20,7 +20,9 @@ class Door:
     def __init__(self) -> None:
         self.now, self.down = 1000.0, False
         self.queue: list[Trigger] = []
-        self.app: Starlette = build(SECRET, self._take, PROJECTS, lambda: self.now, lambda: None)
+        self.app: Starlette = build_app(
+            SECRET, self._take, PROJECTS, lambda: self.now, lambda: None
+        )
 
     def deliver(self, name: str = FAILED, **extra: str) -> httpx.Response:
         more = {key.replace("_", "-"): value for key, value in extra.items()}
@@ -84,7 +86,7 @@ def test_what_is_ignored_is_ignored_again() -> None:
 
 
 def test_the_oldest_are_forgotten_first() -> None:
-    seen = Seen(most=3)
+    seen = RecentDeliveries(most=3)
     for number in range(4):
         seen.put(f"d-{number}", f"t-{number}", float(number))
     seen.put("", "nothing", 4.0)
@@ -93,6 +95,6 @@ def test_the_oldest_are_forgotten_first() -> None:
 
 
 def test_the_signed_id_goes_before_the_unsigned_one() -> None:
-    assert delivery_key({"idempotency-key": "a", "webhook-id": "b"}) == "b"
-    assert delivery_key({"idempotency-key": "a"}) == "a"
-    assert delivery_key({}) == ""
+    assert get_delivery_key({"idempotency-key": "a", "webhook-id": "b"}) == "b"
+    assert get_delivery_key({"idempotency-key": "a"}) == "a"
+    assert get_delivery_key({}) == ""

@@ -3,13 +3,13 @@ import pytest
 from tests.unit.webhook.cases import CASES, PAYLOADS, PROJECTS, headers, payload
 from worker.core.triggers import Trigger
 from worker.webhook import events
-from worker.webhook.routes import Ignored, allowed, route
+from worker.webhook.routes import Ignored, is_allowed, route_event
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_delivery_becomes_its_trigger_or_a_reason(name: str) -> None:
-    decision = route(
-        events.parse(headers(name), payload(name)), headers(name)["x-gitlab-event"], PROJECTS
+    decision = route_event(
+        events.parse_event(headers(name), payload(name)), headers(name)["x-gitlab-event"], PROJECTS
     )
     expected = CASES[name]
     assert decision == (Ignored(expected) if isinstance(expected, str) else expected)
@@ -21,13 +21,15 @@ def test_every_payload_file_has_its_case() -> None:
 
 @pytest.mark.parametrize("name", ["pipeline__unlisted_project", "note__unlisted_project"])
 def test_an_empty_list_allows_every_project(name: str) -> None:
-    decision = route(events.parse(headers(name), payload(name)), "", ())
+    decision = route_event(events.parse_event(headers(name), payload(name)), "", ())
     assert isinstance(decision, Trigger)
 
 
 def test_the_same_delivery_gives_the_same_trigger_twice() -> None:
     name = "pipeline__merge_request_failed"
-    first, second = (route(events.parse(headers(name), payload(name)), "", ()) for _ in range(2))
+    first, second = (
+        route_event(events.parse_event(headers(name), payload(name)), "", ()) for _ in range(2)
+    )
     assert first == second
 
 
@@ -45,7 +47,7 @@ def test_the_same_delivery_gives_the_same_trigger_twice() -> None:
     ],
 )
 def test_the_allow_list_matches_whole_paths(path: str, globs: list[str], expected: bool) -> None:
-    assert allowed(path, globs) is expected
+    assert is_allowed(path, globs) is expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_a_target_path_that_cannot_be_told_is_left_to_the_worker(web_url: str, u
         project=events.Project(id=4, path_with_namespace="me/app", web_url=web_url),
         merge_request=request,
     )
-    assert isinstance(route(event, "Pipeline Hook", ["nothing/*"]), Trigger)
+    assert isinstance(route_event(event, "Pipeline Hook", ["nothing/*"]), Trigger)
 
 
 def test_the_target_path_is_found_where_gitlab_lives_under_a_path() -> None:
@@ -82,5 +84,5 @@ def test_the_target_path_is_found_where_gitlab_lives_under_a_path() -> None:
         ),
         merge_request=request,
     )
-    assert isinstance(route(event, "Pipeline Hook", ["other/*"]), Trigger)
-    assert isinstance(route(event, "Pipeline Hook", ["me/*", "git/*"]), Ignored)
+    assert isinstance(route_event(event, "Pipeline Hook", ["other/*"]), Trigger)
+    assert isinstance(route_event(event, "Pipeline Hook", ["me/*", "git/*"]), Ignored)

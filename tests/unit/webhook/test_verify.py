@@ -5,7 +5,7 @@ import hmac
 import pytest
 
 from worker.errors import ConfigError, Rejected
-from worker.webhook.verify import verifier
+from worker.webhook.verify import make_verifier
 
 KEY = bytes(range(32))
 SIGNING = "whsec_" + base64.b64encode(KEY).decode()
@@ -23,7 +23,7 @@ def signed(signature: str, stamp: str = "1795000000", name: str = "m1") -> dict[
 
 
 def check(secret: str, headers: dict[str, str], body: bytes = BODY) -> None:
-    checked = verifier(secret).check_headers(headers, NOW)
+    checked = make_verifier(secret).check_headers(headers, NOW)
     for at in range(0, len(body), 7):
         checked.update(body[at : at + 7])
     checked.verify()
@@ -52,7 +52,7 @@ def test_a_missing_token_is_turned_away_saying_what_to_set() -> None:
 @pytest.mark.parametrize("secret", ["", "   ", "whsec_", "whsec_!!", "whsec_abc"])
 def test_a_start_without_a_usable_secret_is_refused(secret: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        verifier(secret)
+        make_verifier(secret)
     assert "secret" in str(caught.value)
     assert "!!" not in str(caught.value)
 
@@ -129,5 +129,5 @@ def test_a_signing_secret_demands_all_three_headers(missing: str) -> None:
 
 @pytest.mark.parametrize("secret", ["s3cret", SIGNING])
 def test_the_secret_does_not_show_in_a_trace(secret: str) -> None:
-    assert secret not in repr(verifier(secret))
-    assert str(KEY) not in repr(verifier(secret))
+    assert secret not in repr(make_verifier(secret))
+    assert str(KEY) not in repr(make_verifier(secret))

@@ -1,6 +1,7 @@
-"""Anthropic's Messages API as a strict simulator over real HTTP (wire-models 1).
+"""A strict simulator of Anthropic's Messages API over real HTTP.
 
-What the API refuses is refused here in its own words, and kept in `AnthropicSim.unexpected`.
+See https://platform.claude.com/docs/en/api/messages. What the API refuses is refused here in the
+same words and recorded in `AnthropicSim.unexpected_requests`.
 """
 
 from worker.demo.anthropic.cache import PrefixCache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.demo.anthropic.protocol import bare, blocks, compact, merged
+from worker.demo.anthropic.protocol import encode_compact, list_blocks, merge_messages, remove_mark
 
 LOOK_BACK = 20
 CHARACTERS_PER_TOKEN = 4
@@ -20,17 +20,17 @@ _RUNS = frozenset({"tool_use", "tool_result"})
 
 
 @dataclass(frozen=True, slots=True)
-class Billed:
+class InputTokens:
     """Input tokens of one request."""
 
-    uncached: int
-    read: int
-    written: int
+    uncached_tokens: int
+    read_tokens: int
+    written_tokens: int
 
     @property
     def total(self) -> int:
         """All input tokens."""
-        return self.uncached + self.read + self.written
+        return self.uncached_tokens + self.read_tokens + self.written_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Position:
     key: str
     tokens: int
     slot: int
-    marked: bool
+    has_mark: bool
 
 
 @dataclass
@@ -56,21 +56,21 @@ class PrefixCache:
     now: Callable[[], float] = time.monotonic
     _entries: dict[str, float] = field(default_factory=dict)
 
-    def bill(self, body: Mapping[str, Any]) -> Billed:
+    def account_body(self, body: Mapping[str, Any]) -> InputTokens:
         """Account for one valid request, and remember what it writes."""
-        return self.account(list(positions_of(body, runs_are_one=self.runs_are_one)))
+        return self.account(list(list_positions(body, runs_are_one=self.runs_are_one)))
 
-    def account(self, positions: Sequence[Position]) -> Billed:
+    def account(self, positions: Sequence[Position]) -> InputTokens:
         """The same for a request that was taken apart before."""
         start = self.now()
         self._entries = {key: until for key, until in self._entries.items() if until > start}
-        marks = [at for at, position in enumerate(positions) if position.marked]
-        read = max((self._reads(positions, at, start) for at in marks), default=0)
-        end = max(read, self._writes(positions, start))
+        marks = [at for at, position in enumerate(positions) if position.has_mark]
+        read = max((self._count_read(positions, at, start) for at in marks), default=0)
+        end = max(read, self._count_written(positions, start))
         total = positions[-1].tokens if positions else 0
-        return Billed(uncached=total - end, read=read, written=end - read)
+        return InputTokens(uncached_tokens=total - end, read_tokens=read, written_tokens=end - read)
 
-    def _reads(self, positions: Sequence[Position], mark: int, start: float) -> int:
+    def _count_read(self, positions: Sequence[Position], mark: int, start: float) -> int:
         oldest = positions[mark].slot - LOOK_BACK + 1
         for position in reversed(positions[: mark + 1]):
             if position.slot < oldest:
@@ -80,41 +80,41 @@ class PrefixCache:
                 return position.tokens
         return 0
 
-    def _writes(self, positions: Sequence[Position], start: float) -> int:
+    def _count_written(self, positions: Sequence[Position], start: float) -> int:
         end = 0
         for position in positions:
-            if position.marked and position.tokens >= self.minimum:
+            if position.has_mark and position.tokens >= self.minimum:
                 self._entries[position.key] = start + self.lifetime
                 end = position.tokens
         return end
 
 
-def tokens(characters: int) -> int:
+def estimate_tokens(characters: int) -> int:
     """About as many as the API would count."""
     return math.ceil(characters / CHARACTERS_PER_TOKEN)
 
 
-def positions_of(body: Mapping[str, Any], *, runs_are_one: bool = True) -> Iterator[Position]:
+def list_positions(body: Mapping[str, Any], *, runs_are_one: bool = True) -> Iterator[Position]:
     """The blocks of a request in the order of the prefix."""
     digest = hashlib.sha256(str(body["model"]).encode())
     length, slot, last = 0, 0, ""
-    for tier, block in _prefix(body):
+    for tier, block in _list_prefix(body):
         kind = block.get("type", "") if tier != "tools" else ""
         slot += not (runs_are_one and kind in _RUNS and f"{tier} {kind}" == last)
         last = f"{tier} {kind}"
-        text = compact(bare(block))
+        text = encode_compact(remove_mark(block))
         digest.update(tier.encode() + text)
         length += len(text)
-        yield Position(digest.hexdigest(), tokens(length), slot, "cache_control" in block)
+        yield Position(digest.hexdigest(), estimate_tokens(length), slot, "cache_control" in block)
 
 
-def _prefix(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_prefix(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for tool in body.get("tools", ()):
         yield "tools", tool
-    for block in blocks(body.get("system", ())):
+    for block in list_blocks(body.get("system", ())):
         yield "system", block
     # A changed tool_choice loses the messages, and only them.
-    choice = compact(body.get("tool_choice", {"type": "auto"})).decode()
-    for role, content in merged(body["messages"]):
+    choice = encode_compact(body.get("tool_choice", {"type": "auto"})).decode()
+    for role, content in merge_messages(body["messages"]):
         for block in content:
             yield f"{choice} {role}", block

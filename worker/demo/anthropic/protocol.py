@@ -24,19 +24,19 @@ class Refused(Exception):
         return {"type": "error", "error": error, "request_id": request_id}
 
 
-def invalid(message: str) -> Refused:
+def make_invalid(message: str) -> Refused:
     """A request that breaks a rule."""
     return Refused(400, "invalid_request_error", message)
 
 
-def blocks(content: Any) -> list[Json]:
+def list_blocks(content: Any) -> list[Json]:
     """The content of a message or a system prompt as blocks; plain text is one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(content)
 
 
-def merged(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Json]]]:
+def merge_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Json]]]:
     """Role and blocks; neighbours of one role are one message, as on the server."""
     role, together = "", list[Json]()
     for message in messages:
@@ -44,17 +44,17 @@ def merged(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Js
             yield role, together
             together = []
         role = message["role"]
-        together = together + blocks(message["content"])
+        together = together + list_blocks(message["content"])
     if together:
         yield role, together
 
 
-def bare(block: Mapping[str, Any]) -> Json:
+def remove_mark(block: Mapping[str, Any]) -> Json:
     """The block without its cache mark, which is no part of any prefix."""
     return {name: value for name, value in block.items() if name != "cache_control"}
 
 
-def compact(value: Any) -> bytes:
+def encode_compact(value: Any) -> bytes:
     """JSON with keys in the order received: the order is part of a prefix."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"

@@ -6,10 +6,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from worker.demo.anthropic import binding, checks, vertex
-from worker.demo.anthropic.answers import message
+from worker.demo.anthropic.answers import make_message
 from worker.demo.anthropic.cache import PrefixCache
-from worker.demo.anthropic.protocol import Json, Refused, bare, blocks, compact, invalid
-from worker.demo.anthropic.reading import read
+from worker.demo.anthropic.protocol import (
+    Json,
+    Refused,
+    encode_compact,
+    list_blocks,
+    make_invalid,
+    remove_mark,
+)
+from worker.demo.anthropic.reading import read_request
 from worker.demo.model_api import ModelApi
 from worker.demo.script import Script
 
@@ -33,8 +40,8 @@ class AnthropicSim(ModelApi):
         window: int = 1_000_000,
         cache: PrefixCache | None = None,
     ) -> None:
-        super().__init__(self._endpoint, _error, think)
-        self.revoked: set[str] = set()
+        super().__init__(self._endpoint, _make_error, think)
+        self.revoked_keys: set[str] = set()
         self._script = script
         self._key = key
         self._window = window
@@ -43,59 +50,63 @@ class AnthropicSim(ModelApi):
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
         try:
-            body = self._admitted(request, raw)
-            if spoiled := await self._thought():
+            body = self._check_request(request, raw)
+            if spoiled := await self._think_and_fail():
                 return spoiled
             answer = self._answer(body)
         except Refused as refused:
-            self.unexpected.append(f"{request.method} {request.url.path}: {refused}")
-            return _json(refused.body(f"req_{len(self.raw):06}"), refused.status)
+            self.unexpected_requests.append(f"{request.method} {request.url.path}: {refused}")
+            return _make_response(refused.body(f"req_{len(self.raw):06}"), refused.status)
         self.answers.append(answer)
-        return _json(answer, 200)
+        return _make_response(answer, 200)
 
-    def _admitted(self, request: Request, raw: bytes) -> Json:
-        model = vertex.model_of(request.url.path)
+    def _check_request(self, request: Request, raw: bytes) -> Json:
+        model = vertex.parse_model(request.url.path)
         if request.method != "POST" or not (model or request.url.path == "/v1/messages"):
             raise Refused(404, "not_found_error", "Not Found")
         if model:
-            vertex.check_headers(request.headers, self._key, self.revoked)
+            vertex.check_headers(request.headers, self._key, self.revoked_keys)
         else:
             checks.check_headers(request.headers, self._key)
-        body = checks.parse(raw)
+        body = checks.parse_body(raw)
         self.raw.append(raw)
         self.requests.append(body)
         if model:
-            body = vertex.unwrapped(body, model)
+            body = vertex.convert_body(body, model)
         try:
             checks.check_body(body)
         except (AttributeError, KeyError, TypeError) as error:
-            raise invalid(f"Input has the wrong shape: {error!r}") from error
+            raise make_invalid(f"Input has the wrong shape: {error!r}") from error
         if not str(body["model"]).startswith("claude-"):
             raise Refused(404, "not_found_error", f"model: {body['model']}")
-        binding.check(body)
+        binding.check_thinking(body)
         return body
 
     def _answer(self, body: Json) -> Json:
-        asked = read(body)
-        self._watch_frame(asked.first, _frame(body))
-        billed = self._cache.bill(body)
+        asked = read_request(body)
+        self._watch_frame(asked.first, _get_frame(body))
+        billed = self._cache.account_body(body)
         if billed.total > self._window:
-            raise invalid(f"prompt is too long: {billed.total} tokens > {self._window} maximum")
+            raise make_invalid(
+                f"prompt is too long: {billed.total} tokens > {self._window} maximum"
+            )
         try:
-            return message(self._script(asked), body, billed)
+            return make_message(self._script(asked), body, billed)
         except LookupError as error:
-            raise invalid(f"the script has no answer: {error}") from error
+            raise make_invalid(f"the script has no answer: {error}") from error
 
 
-def _frame(body: Json) -> dict[str, bytes]:
+def _get_frame(body: Json) -> dict[str, bytes]:
     """What must not change within a session."""
     return {
-        "tools": compact([bare(tool) for tool in body.get("tools", [])]),
-        "system": compact([bare(block) for block in blocks(body.get("system", []))]),
+        "tools": encode_compact([remove_mark(tool) for tool in body.get("tools", [])]),
+        "system": encode_compact(
+            [remove_mark(block) for block in list_blocks(body.get("system", []))]
+        ),
     }
 
 
-def _json(content: Json, status: int) -> Response:
+def _make_response(content: Json, status: int) -> Response:
     return Response(json.dumps(content), status, media_type="application/json")
 
 
@@ -113,6 +124,8 @@ _KINDS = {
 }
 
 
-def _error(status: int) -> bytes:
+def _make_error(status: int) -> bytes:
     kind = _KINDS.get(status, "api_error")
-    return compact(Refused(status, kind, kind.replace("_", " ").capitalize()).body("req_fault"))
+    return encode_compact(
+        Refused(status, kind, kind.replace("_", " ").capitalize()).body("req_fault")
+    )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from worker.demo.anthropic.protocol import Json, Refused, invalid
+from worker.demo.anthropic.protocol import Json, Refused, make_invalid
 
 VERSIONS = frozenset({"2026-10-21", "vertex-2023-10-16"})
 _PATH = re.compile(
@@ -20,7 +20,7 @@ class FrontEnd(Refused):
         return [{"error": {"code": self.status, "message": str(self), "status": self.kind}}]
 
 
-def model_of(path: str) -> str:
+def parse_model(path: str) -> str:
     """The model of a path, or "" if it is none of Vertex AI's."""
     found = _PATH.fullmatch(path)
     return found[1] if found else ""
@@ -33,14 +33,14 @@ def check_headers(headers: Mapping[str, str], key: str, revoked: Collection[str]
         message = "Request had invalid authentication credentials."
         raise FrontEnd(401, "UNAUTHENTICATED", message)
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise invalid("content-type: application/json is required")
+        raise make_invalid("content-type: application/json is required")
 
 
-def unwrapped(body: Json, model: str) -> Json:
+def convert_body(body: Json, model: str) -> Json:
     """The body as the direct API has it: the model comes from the path, the version goes."""
     if body.get("anthropic_version") not in VERSIONS:
-        raise invalid("anthropic_version: Field required")
+        raise make_invalid("anthropic_version: Field required")
     if "model" in body:
-        raise invalid("model: Extra inputs are not permitted")
+        raise make_invalid("model: Extra inputs are not permitted")
     plain = {name: value for name, value in body.items() if name != "anthropic_version"}
     return {"model": model, **plain}

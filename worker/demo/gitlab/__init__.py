@@ -1,11 +1,12 @@
-"""GitLab as a strict state machine over real HTTP: REST API v4, webhooks, quick actions.
+"""A strict simulator of GitLab over real HTTP: REST API v4, webhooks and quick actions.
 
-Facts: wire-gitlab. What GitLab would silently ignore (an unknown route, query parameter or field)
-is refused here and kept in `GitLabSim.unexpected`, so that a test can assert that it is empty.
+See https://docs.gitlab.com/api/. What GitLab would silently ignore (an unknown route, query
+parameter or field) is refused here and recorded in `GitLabSim.unexpected_requests`, so that a test
+can assert that it is empty.
 """
 
 from worker.demo.gitlab.hooks import Receiver
-from worker.demo.gitlab.scene import Scene, failing_merge_request
+from worker.demo.gitlab.scene import Scene, make_failing_merge_request
 from worker.demo.gitlab.simulator import Delivery, GitLabSim, SeenRequest
 from worker.demo.gitlab.state import (
     Access,
@@ -42,5 +43,5 @@ __all__ = [
     "Status",
     "Token",
     "User",
-    "failing_merge_request",
+    "make_failing_merge_request",
 ]

@@ -22,7 +22,7 @@ _LINE = re.compile(r"^[ \t]{0,3}/([a-z_]+)(?:[ \t]+(.*))?$", re.IGNORECASE)
 _BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
-def extract(body: str) -> tuple[str, list[tuple[str, str]]]:
+def extract_commands(body: str) -> tuple[str, list[tuple[str, str]]]:
     """What stays of the body, and the commands in it with their arguments.
 
     As in GitLab only paragraphs at the top level of the Markdown qualify. Stricter than GitLab in
@@ -30,7 +30,7 @@ def extract(body: str) -> tuple[str, list[tuple[str, str]]]:
     slash, and every break that some version takes for a new line counts as one.
     """
     lines = _BREAKS.sub("\n", body).split("\n")
-    live = _paragraph_lines("\n".join(lines))
+    live = _find_paragraph_lines("\n".join(lines))
     kept: list[str] = []
     found: list[tuple[str, str]] = []
     for number, line in enumerate(lines):
@@ -42,7 +42,7 @@ def extract(body: str) -> tuple[str, list[tuple[str, str]]]:
     return ("\n".join(kept), found) if found else (body, found)
 
 
-def _paragraph_lines(text: str) -> set[int]:
+def _find_paragraph_lines(text: str) -> set[int]:
     tokens = MarkdownIt("commonmark").parse(text)
     tops = [token.map for token in tokens if token.type == "paragraph_open" and token.level == 0]
     return {line for span in tops if span for line in range(*span)}

@@ -15,29 +15,29 @@ from worker.demo.gitlab.protocol import (
     Call,
     Refused,
     Route,
-    not_found,
-    paged,
-    strange,
+    make_page,
+    refuse_not_found,
+    refuse_strange,
 )
 from worker.demo.gitlab.state import Access, Job, Project, Status
 
 Json = dict[str, Any]
 
 
-def pipelines(call: Call) -> Answer:
+def list_pipelines(call: Call) -> Answer:
     """The pipelines of a project, newest first, without those that pipelines have started."""
-    owner = call.project(Access.REPORTER)
-    ref, sha, status = (call.one(field) for field in ("ref", "sha", "status"))
+    owner = call.find_project(Access.REPORTER)
+    ref, sha, status = (call.get_value(field) for field in ("ref", "sha", "status"))
     found = [
         each
         for each in sorted(call.world.pipelines.values(), key=lambda each: -each.id)
         if each.project is owner and ref in ("", each.ref) and each.source != "parent_pipeline"
         if sha in ("", each.sha) and status in ("", each.status)
     ]
-    return paged(call, [views.pipeline(each) for each in found])
+    return make_page(call, [views.show_pipeline(each) for each in found])
 
 
-def bridges(call: Call) -> Answer:
+def list_bridges(call: Call) -> Answer:
     """The trigger jobs of a pipeline; what they started is shown to all who see the pipeline."""
     found = [
         {
@@ -46,31 +46,33 @@ def bridges(call: Call) -> Answer:
             "stage": "deploy",
             "status": bridge.status,
             "allow_failure": False,
-            "downstream_pipeline": views.pipeline(bridge.downstream) if bridge.downstream else None,
+            "downstream_pipeline": views.show_pipeline(bridge.downstream)
+            if bridge.downstream
+            else None,
         }
-        for bridge in call.pipeline().bridges
+        for bridge in call.find_pipeline().bridges
     ]
-    return paged(call, found)
+    return make_page(call, found)
 
 
-def test_report(call: Call) -> Answer:
+def get_test_report(call: Call) -> Answer:
     """The test report: the suites as they were set, under the sums of their counts."""
-    suites = call.pipeline().test_suites
+    suites = call.find_pipeline().test_suites
     kinds = ("total", "success", "failed", "skipped", "error")
     sums = {f"{kind}_count": sum(each.get(f"{kind}_count", 0) for each in suites) for kind in kinds}
     return Answer(200, {"total_time": 1.5, **sums, "test_suites": suites})
 
 
-def archive(call: Call) -> Answer:
+def get_archive(call: Call) -> Answer:
     """The zip of a job's artifacts."""
-    return Answer(200, headers={"content-type": "application/zip"}, raw=_archive(call))
+    return Answer(200, headers={"content-type": "application/zip"}, raw=_find_archive(call))
 
 
-def artifact(call: Call) -> Answer:
+def get_artifact(call: Call) -> Answer:
     """One file out of it."""
-    with zipfile.ZipFile(io.BytesIO(_archive(call))) as found:
+    with zipfile.ZipFile(io.BytesIO(_find_archive(call))) as found:
         if call.params["path"] not in found.namelist():
-            not_found("")
+            refuse_not_found("")
         return Answer(
             200,
             headers={"content-type": "application/octet-stream"},
@@ -78,49 +80,49 @@ def artifact(call: Call) -> Answer:
         )
 
 
-def _archive(call: Call) -> bytes:
-    owner = call.project(Access.REPORTER)
-    found: Job | None = call.world.jobs.get(call.number("job"))
+def _find_archive(call: Call) -> bytes:
+    owner = call.find_project(Access.REPORTER)
+    found: Job | None = call.world.jobs.get(call.get_number("job"))
     if found is None or found.pipeline.project is not owner or found.archive is None:
-        not_found("")
+        refuse_not_found("")
     return found.archive
 
 
-def _tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
+def _find_tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
     sha = owner.refs.get(re.sub(r"^refs/heads/", "", name), name)
     if sha not in owner.commits:
-        not_found("Tree")
+        refuse_not_found("Tree")
     return owner.commits[sha]
 
 
-def tree(call: Call) -> Answer:
+def list_tree(call: Call) -> Answer:
     """The files and folders below a folder."""
-    owner = call.project(Access.REPORTER)
-    files = _tree(call, owner, call.one("ref", owner.default_branch))
-    top = call.one("path").strip("/")
+    owner = call.find_project(Access.REPORTER)
+    files = _find_tree(call, owner, call.get_value("ref", owner.default_branch))
+    top = call.get_value("path").strip("/")
     inside = [path for path in files if not top or path.startswith(f"{top}/")]
     if not inside:
-        not_found("Tree")
+        refuse_not_found("Tree")
     folders = {path[: at.start()] for path in inside for at in re.finditer("/", path)}
     entries = [(each, "tree") for each in folders if len(each) > len(top)]
     entries += [(each, "blob") for each in inside]
-    if call.one("recursive", "false") not in {"true", "1"}:
+    if call.get_value("recursive", "false") not in {"true", "1"}:
         depth = top.count("/") + bool(top)
         entries = [each for each in entries if each[0].count("/") == depth]
-    return paged(call, [_entry(path, kind) for path, kind in sorted(entries)])
+    return make_page(call, [_make_entry(path, kind) for path, kind in sorted(entries)])
 
 
-def _entry(path: str, kind: str) -> Json:
+def _make_entry(path: str, kind: str) -> Json:
     mode = "040000" if kind == "tree" else "100644"
     return {"id": "", "name": path.rpartition("/")[2], "type": kind, "path": path, "mode": mode}
 
 
-def source_archive(call: Call) -> Answer:
+def get_source_archive(call: Call) -> Answer:
     """The source as a tar.gz under one top folder."""
-    owner = call.project(Access.REPORTER)
-    name = call.one("sha", owner.default_branch)
-    files = _tree(call, owner, name)
-    folder = call.one("path").strip("/")
+    owner = call.find_project(Access.REPORTER)
+    name = call.get_value("sha", owner.default_branch)
+    files = _find_tree(call, owner, name)
+    folder = call.get_value("path").strip("/")
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for path, content in sorted(files.items()):
@@ -131,12 +133,15 @@ def source_archive(call: Call) -> Answer:
     return Answer(200, headers={"content-type": "application/octet-stream"}, raw=packed.getvalue())
 
 
-def search(call: Call) -> Answer:
+def search_text(call: Call) -> Answer:
     """Text in files, one hit for each line."""
-    owner = call.project(Access.REPORTER)
-    if call.one("scope") != "blobs":
-        strange(400, "scope does not have a valid value")
-    files, wanted = _tree(call, owner, call.one("ref", owner.default_branch)), call.one("search")
+    owner = call.find_project(Access.REPORTER)
+    if call.get_value("scope") != "blobs":
+        refuse_strange(400, "scope does not have a valid value")
+    files, wanted = (
+        _find_tree(call, owner, call.get_value("ref", owner.default_branch)),
+        call.get_value("search"),
+    )
     hits = [
         {"path": path, "filename": path, "basename": path, "ref": "", "startline": number}
         | {"data": f"{line}\n", "project_id": owner.id, "id": None}
@@ -144,39 +149,42 @@ def search(call: Call) -> Answer:
         for number, line in enumerate(content.decode(errors="replace").split("\n"), 1)
         if wanted in line
     ]
-    return paged(call, hits)
+    return make_page(call, hits)
 
 
-def compare(call: Call) -> Answer:
+def compare_commits(call: Call) -> Answer:
     """What two commits differ in: whole files, removed and added."""
-    owner = call.project(Access.REPORTER)
-    old, new = _tree(call, owner, call.one("from")), _tree(call, owner, call.one("to"))
+    owner = call.find_project(Access.REPORTER)
+    old, new = (
+        _find_tree(call, owner, call.get_value("from")),
+        _find_tree(call, owner, call.get_value("to")),
+    )
     diffs = [
         {"old_path": path, "new_path": path, "a_mode": "100644", "b_mode": "100644"}
         | {"new_file": path not in old, "deleted_file": path not in new, "renamed_file": False}
-        | {"diff": _hunk(old.get(path, b""), new.get(path, b""))}
+        | {"diff": _make_hunk(old.get(path, b""), new.get(path, b""))}
         for path in sorted({*old, *new})
         if old.get(path) != new.get(path)
     ]
-    sha = owner.refs.get(call.one("to"), call.one("to"))
+    sha = owner.refs.get(call.get_value("to"), call.get_value("to"))
     known = [commit for mr in owner.merge_requests.values() for commit in mr.commits]
-    commits = [views.commit(each) for each in known if each.sha == sha]
+    commits = [views.show_commit(each) for each in known if each.sha == sha]
     return Answer(200, {"commits": commits, "diffs": diffs, "compare_timeout": False})
 
 
-def _hunk(old: bytes, new: bytes) -> str:
+def _make_hunk(old: bytes, new: bytes) -> str:
     gone, came = old.decode(errors="replace"), new.decode(errors="replace")
     body = [f"-{line}" for line in gone.splitlines()] + [f"+{line}" for line in came.splitlines()]
     return "\n".join(["@@ -1 +1 @@", *body, ""])
 
 
-def lint(call: Call) -> Answer:
+def lint_configuration(call: Call) -> Answer:
     """The CI configuration at a commit with what it includes, and what is wrong with it.
 
     As in GitLab, files of other projects are merged by the rights of whoever asks.
     """
-    owner = call.project(Access.REPORTER)
-    files = _tree(call, owner, call.one("content_ref", owner.default_branch))
+    owner = call.find_project(Access.REPORTER)
+    files = _find_tree(call, owner, call.get_value("content_ref", owner.default_branch))
     config = files.get(".gitlab-ci.yml")
     errors = list(owner.ci_errors or ([] if config else ["Please provide content"]))
     parts: list[str] = []
@@ -207,7 +215,7 @@ def _merge(
     for each in told.get("include", []):
         where, kind, inside, path = owner, "local", files, each.get("local", "")
         if "project" in each:
-            where, kind, path = _readable(call, each["project"]), "file", each["file"]
+            where, kind, path = _find_readable(call, each["project"]), "file", each["file"]
             inside = where.commits[where.refs[where.default_branch]]
         entry = {"type": kind, "location": path, "context_project": owner.path}
         found.append(entry | {"extra": {"project": where.path} if kind == "file" else {}})
@@ -217,42 +225,42 @@ def _merge(
     parts.append(config.decode())
 
 
-def _readable(call: Call, path: str) -> Project:
-    found = call.world.project(path)
-    if found is None or not (found.public or call.world.access(found, call.user)):
+def _find_readable(call: Call, path: str) -> Project:
+    found = call.world.find_project(path)
+    if found is None or not (found.public or call.world.get_access(found, call.user)):
         raise Refused(400, {"message": f"Project `{path}` not found or access denied!"})
     return found
 
 
-def commit(call: Call) -> Answer:
+def get_commit(call: Call) -> Answer:
     """A commit by its hash, or the newest one of a branch."""
-    owner, name = call.project(Access.REPORTER), call.params["sha"]
+    owner, name = call.find_project(Access.REPORTER), call.params["sha"]
     sha = owner.refs.get(name, name)
     if sha not in owner.commits:
-        not_found("Commit")
+        refuse_not_found("Commit")
     return Answer(200, {"id": sha, "short_id": sha[:8], "title": "", "created_at": None})
 
 
-def commits(call: Call) -> Answer:
+def list_commits(call: Call) -> Answer:
     """The commits of the default branch, or those up to one of them, newest first."""
-    owner = call.project(Access.REPORTER)
-    name = call.one("ref_name", owner.default_branch)
+    owner = call.find_project(Access.REPORTER)
+    name = call.get_value("ref_name", owner.default_branch)
     shas = [each.sha for each in owner.history]
     if name not in (owner.default_branch, *shas):
-        not_found("Commit")
+        refuse_not_found("Commit")
     end = shas.index(name) + 1 if name in shas else len(shas)
-    return paged(call, [views.commit(each) for each in reversed(owner.history[:end])])
+    return make_page(call, [views.show_commit(each) for each in reversed(owner.history[:end])])
 
 
-def statuses(call: Call) -> Answer:
+def list_statuses(call: Call) -> Answer:
     """What was reported on a commit from outside."""
-    owner = call.project(Access.REPORTER)
+    owner = call.find_project(Access.REPORTER)
     if call.params["sha"] not in owner.commits:
-        not_found("Commit")
-    return paged(call, _statuses(owner.statuses.get(call.params["sha"], [])))
+        refuse_not_found("Commit")
+    return make_page(call, _show_statuses(owner.statuses.get(call.params["sha"], [])))
 
 
-def _statuses(found: Sequence[Status]) -> list[Json]:
+def _show_statuses(found: Sequence[Status]) -> list[Json]:
     return [
         {"id": number, "name": each.name, "status": each.state, "ref": "main", "sha": ""}
         | {"description": each.description, "target_url": each.target_url, "pipeline_id": None}
@@ -266,17 +274,17 @@ _JOB = "projects/:id/jobs/:job"
 _REPOSITORY = "projects/:id/repository"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "projects/:id/pipelines", pipelines, PAGING | {"ref", "sha", "status"}),
-    Route("GET", f"{_PIPELINE}/bridges", bridges, PAGING),
-    Route("GET", f"{_PIPELINE}/test_report", test_report),
-    Route("GET", f"{_JOB}/artifacts", archive),
-    Route("GET", f"{_JOB}/artifacts/*path", artifact),
-    Route("GET", f"{_REPOSITORY}/tree", tree, PAGING | {"ref", "path", "recursive"}),
-    Route("GET", f"{_REPOSITORY}/archive.tar.gz", source_archive, frozenset({"sha", "path"})),
-    Route("GET", f"{_REPOSITORY}/compare", compare, frozenset({"from", "to", "straight"})),
-    Route("GET", f"{_REPOSITORY}/commits", commits, PAGING | {"ref_name"}),
-    Route("GET", f"{_REPOSITORY}/commits/:sha", commit),
-    Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", statuses, PAGING),
-    Route("GET", "projects/:id/search", search, PAGING | {"scope", "search", "ref"}),
-    Route("GET", "projects/:id/ci/lint", lint, frozenset({"content_ref"})),
+    Route("GET", "projects/:id/pipelines", list_pipelines, PAGING | {"ref", "sha", "status"}),
+    Route("GET", f"{_PIPELINE}/bridges", list_bridges, PAGING),
+    Route("GET", f"{_PIPELINE}/test_report", get_test_report),
+    Route("GET", f"{_JOB}/artifacts", get_archive),
+    Route("GET", f"{_JOB}/artifacts/*path", get_artifact),
+    Route("GET", f"{_REPOSITORY}/tree", list_tree, PAGING | {"ref", "path", "recursive"}),
+    Route("GET", f"{_REPOSITORY}/archive.tar.gz", get_source_archive, frozenset({"sha", "path"})),
+    Route("GET", f"{_REPOSITORY}/compare", compare_commits, frozenset({"from", "to", "straight"})),
+    Route("GET", f"{_REPOSITORY}/commits", list_commits, PAGING | {"ref_name"}),
+    Route("GET", f"{_REPOSITORY}/commits/:sha", get_commit),
+    Route("GET", f"{_REPOSITORY}/commits/:sha/statuses", list_statuses, PAGING),
+    Route("GET", "projects/:id/search", search_text, PAGING | {"scope", "search", "ref"}),
+    Route("GET", "projects/:id/ci/lint", lint_configuration, frozenset({"content_ref"})),
 )

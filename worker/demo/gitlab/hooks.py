@@ -24,7 +24,7 @@ class Receiver:
     signing_token: str = ""
 
 
-def delivery(name: str, instance: str, payload: Json, receiver: Receiver | None) -> Event:
+def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | None) -> Event:
     """Headers and body of one delivery. Sending the same pair again is a re-delivery."""
     body = json.dumps(payload, separators=(",", ":")).encode()
     key = str(uuid.uuid4())
@@ -40,11 +40,11 @@ def delivery(name: str, instance: str, payload: Json, receiver: Receiver | None)
     if receiver and receiver.token:
         headers["X-Gitlab-Token"] = receiver.token
     if receiver and receiver.signing_token:
-        headers |= _signature(receiver.signing_token, key, body)
+        headers |= _make_signature(receiver.signing_token, key, body)
     return headers, body
 
 
-def _signature(token: str, key: str, body: bytes) -> dict[str, str]:
+def _make_signature(token: str, key: str, body: bytes) -> dict[str, str]:
     sent = str(int(time.time()))
     secret = base64.b64decode(token.removeprefix("whsec_"))
     mac = hmac.new(secret, f"{key}.{sent}.".encode() + body, hashlib.sha256).digest()
@@ -55,7 +55,7 @@ def _signature(token: str, key: str, body: bytes) -> dict[str, str]:
     }
 
 
-def pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
+def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
     """A Pipeline Hook's body; `status` overrides the present one, as for an earlier transition."""
     mr, state = pipeline.mr, status or pipeline.status
     branch = mr.source_branch if mr else pipeline.ref
@@ -74,37 +74,39 @@ def pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
             "status": state,
             "detailed_status": "passed" if state == "success" else state,
             "stages": stages,
-            "created_at": _time(pipeline.created_at),
-            "finished_at": _time(pipeline.created_at),
+            "created_at": _format_time(pipeline.created_at),
+            "finished_at": _format_time(pipeline.created_at),
             "duration": 222,
             "queued_duration": 3,
             "protected_ref": False,
             "variables": [],
             "url": pipeline.web_url,
         },
-        "merge_request": _pipeline_mr(mr) if mr else None,
-        "user": _user(pipeline.user),
-        "project": _project(pipeline.project),
-        "commit": _commit(pipeline.sha, mr.title if mr else "", pipeline.user, pipeline.project),
-        "builds": [_build(job) for job in pipeline.jobs if not job.retried],
+        "merge_request": _make_pipeline_mr(mr) if mr else None,
+        "user": _make_user(pipeline.user),
+        "project": _make_project(pipeline.project),
+        "commit": _make_commit(
+            pipeline.sha, mr.title if mr else "", pipeline.user, pipeline.project
+        ),
+        "builds": [_make_build(job) for job in pipeline.jobs if not job.is_retried],
     }
 
 
-def note_payload(note: Note, action: str = "create") -> Json:
+def make_note_payload(note: Note, action: str = "create") -> Json:
     """A Note Hook's body. On updates `user` is the note's author, not the editor (wire-gitlab)."""
     mr = note.merge_request
     return {
         "object_kind": "note",
         "event_type": "confidential_note" if note.internal else "note",
-        "user": _user(note.author),
+        "user": _make_user(note.author),
         "project_id": mr.project.id,
-        "project": _project(mr.project),
+        "project": _make_project(mr.project),
         "object_attributes": {
             "attachment": None,
             "author_id": note.author.id,
             "change_position": None,
             "commit_id": None,
-            "created_at": _time(note.created_at),
+            "created_at": _format_time(note.created_at),
             "discussion_id": note.discussion_id,
             "id": note.id,
             "internal": note.internal,
@@ -120,35 +122,35 @@ def note_payload(note: Note, action: str = "create") -> Json:
             "st_diff": None,
             "system": note.system,
             "type": note.type,
-            "updated_at": _time(note.updated_at),
+            "updated_at": _format_time(note.updated_at),
             "updated_by_id": note.updated_by.id if note.updated_by else None,
             "description": note.body,
             "url": note.web_url,
             "action": action,
         },
         "repository": {"name": mr.project.path, "homepage": mr.project.web_url},
-        "merge_request": _note_mr(mr),
+        "merge_request": _make_note_mr(mr),
     }
 
 
-def emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) -> Json:
+def make_emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) -> Json:
     """An Emoji Hook's body; `action` is "award" or "revoke" (wire-gitlab 2.5)."""
-    noted = note_payload(note)
+    noted = make_note_payload(note)
     block = {key: value for key, value in noted["object_attributes"].items() if key != "action"}
     return {
         "object_kind": "emoji",
         "event_type": action,
-        "user": _user(who),
+        "user": _make_user(who),
         "project_id": noted["project_id"],
         "project": noted["project"],
         "object_attributes": {
             "user_id": who.id,
-            "created_at": _time(note.updated_at),
+            "created_at": _format_time(note.updated_at),
             "id": award_id,
             "name": name,
             "awardable_type": "Note",
             "awardable_id": note.id,
-            "updated_at": _time(note.updated_at),
+            "updated_at": _format_time(note.updated_at),
             "action": action,
             "awarded_on_url": note.web_url,
         },
@@ -157,7 +159,7 @@ def emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) 
     }
 
 
-def _pipeline_mr(mr: MergeRequest) -> Json:
+def _make_pipeline_mr(mr: MergeRequest) -> Json:
     return {
         "id": mr.id,
         "iid": mr.iid,
@@ -173,40 +175,40 @@ def _pipeline_mr(mr: MergeRequest) -> Json:
     }
 
 
-def _note_mr(mr: MergeRequest) -> Json:
-    return _pipeline_mr(mr) | {
+def _make_note_mr(mr: MergeRequest) -> Json:
+    return _make_pipeline_mr(mr) | {
         "author_id": mr.author.id,
         "description": mr.description,
         "draft": mr.draft,
-        "last_commit": _commit(mr.sha, mr.title, mr.author, mr.source_project),
+        "last_commit": _make_commit(mr.sha, mr.title, mr.author, mr.source_project),
         "head_pipeline_id": mr.head_pipeline.id if mr.head_pipeline else None,
         "labels": [],
     }
 
 
-def _build(job: Job) -> Json:
+def _make_build(job: Job) -> Json:
     return {
         "id": job.id,
         "stage": job.stage,
         "name": job.name,
         "status": job.status,
-        "created_at": _time(job.created_at),
-        "started_at": _time(job.created_at),
-        "finished_at": _time(job.created_at),
+        "created_at": _format_time(job.created_at),
+        "started_at": _format_time(job.created_at),
+        "finished_at": _format_time(job.created_at),
         "duration": job.duration,
         "queued_duration": 1.5,
         "failure_reason": job.failure_reason,
         "when": "on_success",
         "manual": False,
         "allow_failure": job.allow_failure,
-        "user": _user(job.pipeline.user),
+        "user": _make_user(job.pipeline.user),
         "runner": {"id": 7, "description": "shared-runner-7", "active": True, "is_shared": True},
         "artifacts_file": {"filename": None, "size": None},
         "environment": None,
     }
 
 
-def _user(user: User) -> Json:
+def _make_user(user: User) -> Json:
     return {
         "id": user.id,
         "name": user.name,
@@ -216,7 +218,7 @@ def _user(user: User) -> Json:
     }
 
 
-def _project(project: Project) -> Json:
+def _make_project(project: Project) -> Json:
     return {
         "id": project.id,
         "name": project.path.rpartition("/")[2],
@@ -233,7 +235,7 @@ def _project(project: Project) -> Json:
     }
 
 
-def _commit(sha: str, title: str, author: User, project: Project) -> Json:
+def _make_commit(sha: str, title: str, author: User, project: Project) -> Json:
     return {
         "id": sha,
         "message": f"{title}\n",
@@ -244,5 +246,5 @@ def _commit(sha: str, title: str, author: User, project: Project) -> Json:
     }
 
 
-def _time(moment: str) -> str:
+def _format_time(moment: str) -> str:
     return moment.replace("T", " ").replace(".000Z", " UTC")

@@ -21,11 +21,11 @@ class Issuer:
         """The key pair; deleting the attribute rotates it."""
         return RSAKey.generate_key(2048, {"alg": "RS256", "use": "sig"}, auto_kid=True)
 
-    def public(self) -> dict[str, Any]:
+    def get_public_keys(self) -> dict[str, Any]:
         """The key set as GitLab publishes it."""
         return dict(KeySet([self.key]).as_dict(private=False))
 
-    def token(self, url: str, pipeline: Pipeline, audience: str, **claims: Any) -> str:
+    def make_token(self, url: str, pipeline: Pipeline, audience: str, **claims: Any) -> str:
         """The id token of a job of `pipeline`; `claims` replace or add, None leaves one out."""
         now = int(time.time())
         project, mr = pipeline.project, pipeline.mr

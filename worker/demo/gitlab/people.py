@@ -1,30 +1,39 @@
 """The endpoints of accounts, and of the projects one is a member of."""
 
 from worker.demo.gitlab import views
-from worker.demo.gitlab.protocol import PAGING, Answer, Call, Route, not_found, paged, strange
+from worker.demo.gitlab.protocol import (
+    PAGING,
+    Answer,
+    Call,
+    Route,
+    make_page,
+    refuse_not_found,
+    refuse_strange,
+)
 
 
-def user(call: Call) -> Answer:
+def get_user(call: Call) -> Answer:
     """An account; `bot` is for everybody to see."""
-    found = call.world.users.get(call.number("user"))
+    found = call.world.users.get(call.get_number("user"))
     if found is None:
-        not_found("User")
-    return Answer(200, views.user(found) | {"bot": found.bot, "bio": "", "job_title": ""})
+        refuse_not_found("User")
+    return Answer(200, views.show_user(found) | {"bot": found.bot, "bio": "", "job_title": ""})
 
 
-def projects(call: Call) -> Answer:
+def list_projects(call: Call) -> Answer:
     """The projects the token may see, or is a member of."""
     for name, values in _VALUES.items():
-        if call.one(name, values[0]) not in values:
-            strange(400, f"{name} does not have a valid value")
+        if call.get_value(name, values[0]) not in values:
+            refuse_strange(400, f"{name} does not have a valid value")
     found = [
         each
         for each in call.world.projects.values()
-        if call.world.access(each, call.user) or (each.public and call.one("membership") != "true")
+        if call.world.get_access(each, call.user)
+        or (each.public and call.get_value("membership") != "true")
     ]
-    if call.one("sort", "desc") == "desc":
+    if call.get_value("sort", "desc") == "desc":
         found.reverse()
-    return paged(call, [views.project(each) for each in found])
+    return make_page(call, [views.show_project(each) for each in found])
 
 
 _VALUES = {
@@ -35,6 +44,6 @@ _VALUES = {
 }
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "users/:user", user),
-    Route("GET", "projects", projects, PAGING | frozenset(_VALUES)),
+    Route("GET", "users/:user", get_user),
+    Route("GET", "projects", list_projects, PAGING | frozenset(_VALUES)),
 )

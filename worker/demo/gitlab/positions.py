@@ -15,7 +15,7 @@ INVALID_LINE = (
 )
 
 
-def refused(mr: MergeRequest, position: object) -> str:
+def explain_refusal(mr: MergeRequest, position: object) -> str:
     """Why GitLab does not take the position, or ""."""
     if not isinstance(position, Mapping) or set(position) - _KNOWN:
         return "position is invalid"
@@ -24,19 +24,21 @@ def refused(mr: MergeRequest, position: object) -> str:
         return f"position[{(missing or ['position_type'])[0]}] is missing or invalid"
     shas = tuple(position[name] for name in ("base_sha", "start_sha", "head_sha"))
     lines = (position.get("old_line"), position.get("new_line"))
-    if shas != (mr.base_sha, mr.base_sha, mr.sha) or lines not in _lines(mr, position):
+    if shas != (mr.base_sha, mr.base_sha, mr.sha) or lines not in _list_lines(mr, position):
         return INVALID_LINE
     return ""
 
 
-def _lines(mr: MergeRequest, position: Mapping[str, Any]) -> set[tuple[int | None, int | None]]:
+def _list_lines(
+    mr: MergeRequest, position: Mapping[str, Any]
+) -> set[tuple[int | None, int | None]]:
     """(old, new) of each line of the file: only new if added, only old if removed, else both."""
     wanted = (position["old_path"], position["new_path"])
     files = (file for file in mr.diffs if (file.old_path or file.new_path, file.new_path) == wanted)
-    return {line for file in files for line in _numbered(file)}
+    return {line for file in files for line in _number_lines(file)}
 
 
-def _numbered(file: DiffFile) -> Iterator[tuple[int | None, int | None]]:
+def _number_lines(file: DiffFile) -> Iterator[tuple[int | None, int | None]]:
     old = new = 0
     for line in file.diff.splitlines():
         if hunk := _HUNK.match(line):

@@ -36,12 +36,12 @@ class Refused(Exception):
         self.strange = strange
 
 
-def strange(status: int, error: str) -> NoReturn:
+def refuse_strange(status: int, error: str) -> NoReturn:
     """Refuse what GitLab may let pass, but what is a mistake of the client."""
     raise Refused(status, {"error": error}, strange=True)
 
 
-def not_found(what: str) -> NoReturn:
+def refuse_not_found(what: str) -> NoReturn:
     """Refuse as GitLab does, also for what the user may not see."""
     raise Refused(404, {"message": f"404 {what} Not Found".replace("  ", " ")})
 
@@ -101,82 +101,84 @@ class Call:
         """Who asks."""
         return self.token.user
 
-    def one(self, name: str, default: str = "") -> str:
+    def get_value(self, name: str, default: str = "") -> str:
         """A query parameter's value."""
         return self.query.get(name, [default])[-1]
 
-    def number(self, name: str) -> int:
+    def get_number(self, name: str) -> int:
         """A parameter of the path that must be a number."""
         if not self.params[name].isdigit():
-            strange(400, f"{name} is invalid")
+            refuse_strange(400, f"{name} is invalid")
         return int(self.params[name])
 
-    def project(self, need: Access = Access.GUEST) -> Project:
+    def find_project(self, need: Access = Access.GUEST) -> Project:
         """The project of the path; 404 for strangers, 403 for members of too little access."""
-        found = self.world.project(self.params["id"])
+        found = self.world.find_project(self.params["id"])
         if found is None:
-            not_found("Project")
-        level = self.world.access(found, self.user)
+            refuse_not_found("Project")
+        level = self.world.get_access(found, self.user)
         if found.public:
             level = max(level, int(Access.REPORTER))
         if level == 0:
-            not_found("Project")
+            refuse_not_found("Project")
         if level < need:
             raise Refused(403, {"message": "403 Forbidden"})
         return found
 
-    def merge_request(self) -> MergeRequest:
+    def find_merge_request(self) -> MergeRequest:
         """The merge request of the path."""
-        mr = self.project(Access.REPORTER).merge_requests.get(self.number("iid"))
-        return mr or not_found("")
+        mr = self.find_project(Access.REPORTER).merge_requests.get(self.get_number("iid"))
+        return mr or refuse_not_found("")
 
-    def pipeline(self) -> Pipeline:
+    def find_pipeline(self) -> Pipeline:
         """The pipeline of the path."""
-        project = self.project(Access.REPORTER)
-        found = self.world.pipelines.get(self.number("pipeline"))
+        project = self.find_project(Access.REPORTER)
+        found = self.world.pipelines.get(self.get_number("pipeline"))
         if found is None or found.project is not project:
-            not_found("")
+            refuse_not_found("")
         return found
 
 
 Handler = Callable[[Call], Answer]
 
 
-def admit(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:
+def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:
     """Find the route and check all that does not depend on it. Raises Refused."""
-    route, params = _route(routes, wire)
-    token = _token(world, wire)
+    route, params = _find_route(routes, wire)
+    token = _find_token(world, wire)
     if token is None:
         raise Refused(401, {"message": "401 Unauthorized"})
     _check_scope(route, token)
-    call = Call(world, token, wire.path, params, _query(route, wire), _fields(route, wire))
+    call = Call(
+        world, token, wire.path, params, _parse_query(route, wire), _parse_fields(route, wire)
+    )
     return route, call
 
 
-def token_name(world: World, wire: Wire) -> str:
+def get_token_name(world: World, wire: Wire) -> str:
     """How the request log names the token: its name, "" for none, "?" for an unknown one."""
-    value = _token_value(wire)
+    value = _get_token_value(wire)
     known = world.tokens.get(value)
     return known.name if known else ("?" if value else "")
 
 
-def _route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, str]]:
+def _find_route(routes: Sequence[Route], wire: Wire) -> tuple[Route, dict[str, str]]:
     if wire.path.startswith(PREFIX):
         segments = [unquote(part) for part in wire.path.removeprefix(PREFIX).split("/")]
         for route in routes:
             params = route.match(wire.method, segments)
             if params is not None:
                 return route, params
-    strange(404, "404 Not Found")
+    refuse_strange(404, "404 Not Found")
 
 
-def _token_value(wire: Wire) -> str:
+def _get_token_value(wire: Wire) -> str:
     bearer = wire.headers.get("authorization", "").removeprefix("Bearer ")
     return wire.headers.get("private-token", "") or bearer
 
 
-def _token(world: World, wire: Wire) -> Token | None:
-    found = world.tokens.get(_token_value(wire))
+def _find_token(world: World, wire: Wire) -> Token | None:
+    found = world.tokens.get(_get_token_value(wire))
     return found if found and found.active else None
 
 
@@ -198,32 +200,34 @@ def _check_scope(route: Route, token: Token) -> None:
     )
 
 
-def _query(route: Route, wire: Wire) -> dict[str, list[str]]:
+def _parse_query(route: Route, wire: Wire) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in parse_qsl(wire.query, keep_blank_values=True):
         if name not in route.query:
-            strange(400, f"simulator: {route.pattern} has no query parameter {name!r}")
+            refuse_strange(400, f"simulator: {route.pattern} has no query parameter {name!r}")
         found.setdefault(name, []).append(value)
     return found
 
 
-def _fields(route: Route, wire: Wire) -> dict[str, Any]:
+def _parse_fields(route: Route, wire: Wire) -> dict[str, Any]:
     if not wire.body or wire.method == "GET":
         return {}
     if not wire.headers.get("content-type", "").startswith("application/json"):
-        strange(400, "simulator: the body's Content-Type is not application/json")
+        refuse_strange(400, "simulator: the body's Content-Type is not application/json")
     try:
         fields = json.loads(wire.body)
     except ValueError:
-        strange(400, "There was a problem in the JSON you submitted")
+        refuse_strange(400, "There was a problem in the JSON you submitted")
     if not isinstance(fields, dict) or set(fields) - route.fields:
-        strange(400, f"simulator: {route.pattern} takes {sorted(route.fields)}, not {fields!r}")
+        refuse_strange(
+            400, f"simulator: {route.pattern} takes {sorted(route.fields)}, not {fields!r}"
+        )
     return fields
 
 
-def paged(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
+def make_page(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
     """One page with GitLab's paging headers; `per_page` is 20 by default and at most 100."""
-    page, size = _positive(call, "page", 1), min(_positive(call, "per_page", 20), 100)
+    page, size = _get_positive(call, "page", 1), min(_get_positive(call, "per_page", 20), 100)
     total, pages = len(items), max(1, -(-len(items) // size))
     headers = {
         "x-page": str(page),
@@ -245,8 +249,8 @@ def paged(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
     return Answer(200, list(items[(page - 1) * size : page * size]), headers)
 
 
-def _positive(call: Call, name: str, default: int) -> int:
-    value = call.one(name, str(default))
+def _get_positive(call: Call, name: str, default: int) -> int:
+    value = call.get_value(name, str(default))
     if not value.isdigit() or int(value) < 1:
-        strange(400, f"{name} does not have a valid value")
+        refuse_strange(400, f"{name} does not have a valid value")
     return int(value)

@@ -10,9 +10,9 @@ from worker.demo.gitlab.protocol import (
     Call,
     Refused,
     Route,
-    not_found,
-    paged,
-    strange,
+    make_page,
+    refuse_not_found,
+    refuse_strange,
 )
 from worker.demo.gitlab.state import Access, Job, MergeRequest
 
@@ -24,56 +24,58 @@ JOB_STATUSES = frozenset(_STATUSES.split())
 MR_STATES = frozenset({"opened", "closed", "locked", "merged", "all"})
 
 
-def user(call: Call) -> Answer:
+def get_user(call: Call) -> Answer:
     """Whose token it is."""
-    return Answer(200, views.me(call.user))
+    return Answer(200, views.show_own_user(call.user))
 
 
-def own_token(call: Call) -> Answer:
+def get_own_token(call: Call) -> Answer:
     """The token itself."""
-    return Answer(200, views.token(call.token))
+    return Answer(200, views.show_token(call.token))
 
 
-def project(call: Call) -> Answer:
+def get_project(call: Call) -> Answer:
     """A project."""
-    return Answer(200, views.project(call.project()))
+    return Answer(200, views.show_project(call.find_project()))
 
 
-def member(call: Call) -> Answer:
+def get_member(call: Call) -> Answer:
     """A member, inherited ones included."""
-    found, number = call.project(), call.number("user")
+    found, number = call.find_project(), call.get_number("user")
     if number not in found.members:
         raise Refused(404, {"message": "404 Not found"})
-    return Answer(200, views.member(call.world.users[number], found.members[number]))
+    return Answer(200, views.show_member(call.world.users[number], found.members[number]))
 
 
-def merge_requests(call: Call) -> Answer:
+def list_merge_requests(call: Call) -> Answer:
     """The merge requests into a project, newest first."""
-    found = list(call.project(Access.REPORTER).merge_requests.values())
-    state = call.one("state", "all")
+    found = list(call.find_project(Access.REPORTER).merge_requests.values())
+    state = call.get_value("state", "all")
     if state not in MR_STATES:
-        strange(400, "state does not have a valid value")
+        refuse_strange(400, "state does not have a valid value")
     if state != "all":
         found = [mr for mr in found if mr.state == state]
-    if branch := call.one("source_branch"):
+    if branch := call.get_value("source_branch"):
         found = [mr for mr in found if mr.source_branch == branch]
-    return paged(call, [views.merge_request(mr) for mr in _ordered(call, _touched(call, found))])
+    return make_page(
+        call, [views.show_merge_request(mr) for mr in _sort(call, _filter_by_time(call, found))]
+    )
 
 
-def _touched(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
-    if not (after := call.one("updated_after")):
+def _filter_by_time(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+    if not (after := call.get_value("updated_after")):
         return found
     try:
         moment = datetime.fromisoformat(after)
     except ValueError:
-        strange(400, "updated_after is invalid")
+        refuse_strange(400, "updated_after is invalid")
     return [mr for mr in found if datetime.fromisoformat(mr.updated_at or mr.created_at) >= moment]
 
 
-def _ordered(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
-    field, order = call.one("order_by", "created_at"), call.one("sort", "desc")
+def _sort(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
+    field, order = call.get_value("order_by", "created_at"), call.get_value("sort", "desc")
     if field not in {"created_at", "updated_at"} or order not in {"asc", "desc"}:
-        strange(400, "order_by or sort does not have a valid value")
+        refuse_strange(400, "order_by or sort does not have a valid value")
 
     def key(mr: MergeRequest) -> tuple[str, int]:
         return (mr.updated_at or mr.created_at if field == "updated_at" else mr.created_at, mr.id)
@@ -81,76 +83,80 @@ def _ordered(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
     return sorted(found, key=key, reverse=order == "desc")
 
 
-def merge_request(call: Call) -> Answer:
+def get_merge_request(call: Call) -> Answer:
     """One merge request."""
-    return Answer(200, views.merge_request_page(call.merge_request()))
+    return Answer(200, views.show_merge_request_page(call.find_merge_request()))
 
 
-def diffs(call: Call) -> Answer:
+def list_diffs(call: Call) -> Answer:
     """The diff, file by file."""
-    return paged(call, [views.diff(each) for each in call.merge_request().diffs])
+    return make_page(call, [views.show_diff(each) for each in call.find_merge_request().diffs])
 
 
-def commits(call: Call) -> Answer:
+def list_commits(call: Call) -> Answer:
     """The commits, newest first."""
-    return paged(call, [views.commit(each) for each in reversed(call.merge_request().commits)])
+    return make_page(
+        call, [views.show_commit(each) for each in reversed(call.find_merge_request().commits)]
+    )
 
 
-def mr_pipelines(call: Call) -> Answer:
+def list_mr_pipelines(call: Call) -> Answer:
     """The pipelines of a merge request, newest first."""
-    listed = call.merge_request().pipelines
-    found = [views.pipeline(each) for each in listed if each.source != "parent_pipeline"]
-    return paged(call, found)
+    listed = call.find_merge_request().pipelines
+    found = [views.show_pipeline(each) for each in listed if each.source != "parent_pipeline"]
+    return make_page(call, found)
 
 
-def pipeline(call: Call) -> Answer:
+def get_pipeline(call: Call) -> Answer:
     """One pipeline."""
-    return Answer(200, views.pipeline_page(call.pipeline()))
+    return Answer(200, views.show_pipeline_page(call.find_pipeline()))
 
 
-def pipeline_jobs(call: Call) -> Answer:
+def list_pipeline_jobs(call: Call) -> Answer:
     """The jobs, newest first; retried ones only on request."""
-    jobs = sorted(call.pipeline().jobs, key=lambda job: -job.id)
-    if call.one("include_retried", "false") not in {"true", "1"}:
-        jobs = [job for job in jobs if not job.retried]
+    jobs = sorted(call.find_pipeline().jobs, key=lambda job: -job.id)
+    if call.get_value("include_retried", "false") not in {"true", "1"}:
+        jobs = [job for job in jobs if not job.is_retried]
     scopes = call.query.get("scope[]", [])
     if set(scopes) - JOB_STATUSES:
-        strange(400, "scope does not have a valid value")
-    return paged(call, [views.job(job) for job in jobs if not scopes or job.status in scopes])
+        refuse_strange(400, "scope does not have a valid value")
+    return make_page(
+        call, [views.show_job(job) for job in jobs if not scopes or job.status in scopes]
+    )
 
 
-def job(call: Call) -> Answer:
+def get_job(call: Call) -> Answer:
     """One job."""
-    return Answer(200, views.job(_job(call)))
+    return Answer(200, views.show_job(_find_job(call)))
 
 
-def trace(call: Call) -> Answer:
+def get_trace(call: Call) -> Answer:
     """A job's log: text, and empty where GitLab has none (yet)."""
-    found = _job(call)
+    found = _find_job(call)
     if found.erased:
-        not_found("")
+        refuse_not_found("")
     return Answer(200, headers={"content-type": "text/plain"}, raw=found.trace or b"")
 
 
-def _job(call: Call) -> Job:
-    owner = call.project(Access.REPORTER)
-    found = call.world.jobs.get(call.number("job"))
+def _find_job(call: Call) -> Job:
+    owner = call.find_project(Access.REPORTER)
+    found = call.world.jobs.get(call.get_number("job"))
     if found is None or found.pipeline.project is not owner:
-        not_found("")
+        refuse_not_found("")
     return found
 
 
-def raw_file(call: Call) -> Answer:
+def get_raw_file(call: Call) -> Answer:
     """A file's bytes at a branch or commit."""
-    owner, path = call.project(Access.REPORTER), call.params["path"]
+    owner, path = call.find_project(Access.REPORTER), call.params["path"]
     if ".." in path.split("/") or path.startswith("/"):
-        strange(400, "file_path should be a valid file path")
-    name = call.one("ref", owner.default_branch)
+        refuse_strange(400, "file_path should be a valid file path")
+    name = call.get_value("ref", owner.default_branch)
     sha = owner.refs.get(re.sub(r"^refs/heads/", "", name), name)
     if sha not in owner.commits:
-        not_found("Commit")
+        refuse_not_found("Commit")
     if path not in owner.commits[sha]:
-        not_found("File")
+        refuse_not_found("File")
     return Answer(
         200,
         headers={"content-type": "text/plain", "x-gitlab-ref": name},
@@ -162,28 +168,28 @@ _MR = "projects/:id/merge_requests"
 _ONE = f"{_MR}/:iid"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "user", user),
-    Route("GET", "personal_access_tokens/self", own_token),
-    Route("GET", "projects/:id", project),
-    Route("GET", "projects/:id/members/all/:user", member),
+    Route("GET", "user", get_user),
+    Route("GET", "personal_access_tokens/self", get_own_token),
+    Route("GET", "projects/:id", get_project),
+    Route("GET", "projects/:id/members/all/:user", get_member),
     Route(
         "GET",
         _MR,
-        merge_requests,
+        list_merge_requests,
         PAGING | {"source_branch", "state", "updated_after", "order_by", "sort"},
     ),
-    Route("GET", _ONE, merge_request),
-    Route("GET", f"{_ONE}/diffs", diffs, PAGING),
-    Route("GET", f"{_ONE}/commits", commits, PAGING),
-    Route("GET", f"{_ONE}/pipelines", mr_pipelines, PAGING),
-    Route("GET", "projects/:id/pipelines/:pipeline", pipeline),
+    Route("GET", _ONE, get_merge_request),
+    Route("GET", f"{_ONE}/diffs", list_diffs, PAGING),
+    Route("GET", f"{_ONE}/commits", list_commits, PAGING),
+    Route("GET", f"{_ONE}/pipelines", list_mr_pipelines, PAGING),
+    Route("GET", "projects/:id/pipelines/:pipeline", get_pipeline),
     Route(
         "GET",
         "projects/:id/pipelines/:pipeline/jobs",
-        pipeline_jobs,
+        list_pipeline_jobs,
         PAGING | {"scope[]", "include_retried"},
     ),
-    Route("GET", "projects/:id/jobs/:job", job),
-    Route("GET", "projects/:id/jobs/:job/trace", trace),
-    Route("GET", "projects/:id/repository/files/:path/raw", raw_file, frozenset({"ref"})),
+    Route("GET", "projects/:id/jobs/:job", get_job),
+    Route("GET", "projects/:id/jobs/:job/trace", get_trace),
+    Route("GET", "projects/:id/repository/files/:path/raw", get_raw_file, frozenset({"ref"})),
 )

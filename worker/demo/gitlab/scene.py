@@ -42,7 +42,7 @@ class Scene:
     write_token: str
 
 
-def failing_merge_request(
+def make_failing_merge_request(
     world: World,
     *,
     path: str = "team/service",

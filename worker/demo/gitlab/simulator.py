@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from worker.demo.gitlab import evidence, hooks, oidc, people, reads, webhooks, writes
 from worker.demo.gitlab.hooks import Event, Receiver
-from worker.demo.gitlab.protocol import Answer, Refused, Wire, admit, token_name
+from worker.demo.gitlab.protocol import Answer, Refused, Wire, check_request, get_token_name
 from worker.demo.gitlab.state import Note, Pipeline, User
 from worker.demo.gitlab.world import World
 from worker.demo.loopback import Cut, Loopback
@@ -56,7 +56,7 @@ class _Fault:
     drop: bool = False
     delay: float = 0.0
 
-    def hits(self, wire: Wire) -> bool:
+    def matches(self, wire: Wire) -> bool:
         return (
             self.times > 0 and self.method == wire.method and bool(re.search(self.path, wire.path))
         )
@@ -77,7 +77,7 @@ class GitLabSim(World):
         self.receiver: Receiver | None = None
         self.issuer = oidc.Issuer()
         self.requests: list[SeenRequest] = []
-        self.unexpected: list[str] = []
+        self.unexpected_requests: list[str] = []
         self.deliveries: list[Delivery] = []
         self._faults: list[_Fault] = []
         self._outage: _Fault | None = None
@@ -86,7 +86,7 @@ class GitLabSim(World):
         self._http = httpx.Client(timeout=10.0, trust_env=False, verify=False)
         self._server = Loopback("gitlab-sim", self._endpoint)
         self._postman = threading.Thread(target=self._deliver, name="gitlab-sim-hooks", daemon=True)
-        self.note_listeners.append(self._on_note)
+        self.note_listeners.append(self._queue_note_event)
         self.webhooks.post = self._post
 
     def __enter__(self) -> Self:
@@ -129,7 +129,7 @@ class GitLabSim(World):
         self._faults.append(fault)
 
     @contextmanager
-    def trouble(
+    def fail_all(
         self,
         status: int,
         headers: Mapping[str, str] | None = None,
@@ -144,11 +144,11 @@ class GitLabSim(World):
         finally:
             self._outage = None
 
-    def _fault(self, wire: Wire) -> _Fault | None:
+    def _take_fault(self, wire: Wire) -> _Fault | None:
         if outage := self._outage:
             return outage
         with self.lock:
-            found = next((fault for fault in self._faults if fault.hits(wire)), None)
+            found = next((fault for fault in self._faults if fault.matches(wire)), None)
             if found:
                 found.times -= 1
             return found
@@ -163,71 +163,77 @@ class GitLabSim(World):
             dict(request.headers),
             await request.body(),
         )
-        fault = self._fault(wire)
+        fault = self._take_fault(wire)
         if fault and fault.delay:
             await asyncio.sleep(fault.delay)
         answer = self._answer(wire, fault)
         self.requests.append(
-            SeenRequest(wire.method, wire.path, wire.query, token_name(self, wire), answer.status)
+            SeenRequest(
+                wire.method, wire.path, wire.query, get_token_name(self, wire), answer.status
+            )
         )
-        return Cut(status_code=201) if fault and fault.drop else _response(answer)
+        return Cut(status_code=201) if fault and fault.drop else _make_response(answer)
 
     def _answer(self, wire: Wire, fault: _Fault | None) -> Answer:
         spoiled = fault is not None and fault.status > 0
         if fault is None or not spoiled or fault.after or fault.drop:
-            answer = self._true_answer(wire)
+            answer = self._answer_truly(wire)
             if fault is None or not spoiled or fault.drop:
                 return answer
         return Answer(fault.status, {"message": f"{fault.status} simulated"}, fault.headers)
 
-    def _true_answer(self, wire: Wire) -> Answer:
+    def _answer_truly(self, wire: Wire) -> Answer:
         if (wire.method, wire.path, wire.query) == ("GET", oidc.KEYS_PATH, ""):
-            return Answer(200, self.issuer.public())
+            return Answer(200, self.issuer.get_public_keys())
         with self.lock:
             try:
-                route, call = admit(self, ROUTES, wire)
+                route, call = check_request(self, ROUTES, wire)
                 return route.handler(call)
             except Refused as refused:
                 if refused.strange:
-                    self.unexpected.append(f"{wire.method} {wire.path}?{wire.query}: {refused}")
+                    self.unexpected_requests.append(
+                        f"{wire.method} {wire.path}?{wire.query}: {refused}"
+                    )
                 return refused.answer
 
     # -------------------------------------------------------------------------------------- hooks
 
-    def pipeline_event(self, pipeline: Pipeline, status: str = "") -> Event:
+    def make_pipeline_event(self, pipeline: Pipeline, status: str = "") -> Event:
         """Headers and body of the pipeline's hook, now or as of an earlier `status`."""
-        payload = hooks.pipeline_payload(pipeline, status)
-        return hooks.delivery("Pipeline Hook", self.url, payload, self.receiver)
+        payload = hooks.make_pipeline_payload(pipeline, status)
+        return hooks.make_delivery("Pipeline Hook", self.url, payload, self.receiver)
 
-    def note_event(self, note: Note, action: str = "create") -> Event:
+    def make_note_event(self, note: Note, action: str = "create") -> Event:
         """Headers and body of a note's hook."""
         name = "Confidential Note Hook" if note.internal else "Note Hook"
-        return hooks.delivery(name, self.url, hooks.note_payload(note, action), self.receiver)
+        return hooks.make_delivery(
+            name, self.url, hooks.make_note_payload(note, action), self.receiver
+        )
 
-    def react(self, note: Note, who: User, emoji: str) -> int:
+    def add_reaction(self, note: Note, who: User, emoji: str) -> int:
         """Somebody gives a note an emoji, and its hook fires; the award's id."""
         with self.lock:
-            number = self.next_id("award")
+            number = self.make_id("award")
             note.awards[number] = (who.id, emoji)
-        self._tell_of(note, who, emoji, number, "award")
+        self._queue_reaction(note, who, emoji, number, "award")
         return number
 
-    def take_back(self, note: Note, who: User, award: int) -> None:
+    def remove_reaction(self, note: Note, who: User, award: int) -> None:
         """They take it back, and its hook fires."""
         with self.lock:
             _, emoji = note.awards.pop(award)
-        self._tell_of(note, who, emoji, award, "revoke")
+        self._queue_reaction(note, who, emoji, award, "revoke")
 
-    def _tell_of(self, note: Note, who: User, emoji: str, award: int, action: str) -> None:
+    def _queue_reaction(self, note: Note, who: User, emoji: str, award: int, action: str) -> None:
         if self.receiver:
-            payload = hooks.emoji_payload(note, who, emoji, award, action)
-            self._outbox.put(hooks.delivery("Emoji Hook", self.url, payload, self.receiver))
+            payload = hooks.make_emoji_payload(note, who, emoji, award, action)
+            self._outbox.put(hooks.make_delivery("Emoji Hook", self.url, payload, self.receiver))
 
-    def id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
+    def make_id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
         """The id token of one of the pipeline's jobs; `claims` replace what it says."""
-        return self.issuer.token(self.url, pipeline, audience, **claims)
+        return self.issuer.make_token(self.url, pipeline, audience, **claims)
 
-    def send(self, event: Event) -> httpx.Response:
+    def deliver(self, event: Event) -> httpx.Response:
         """Deliver to the receiver at once. Raises httpx.HTTPError if it cannot be reached."""
         assert self.receiver is not None, "set `receiver` first"
         headers, body = event
@@ -240,7 +246,7 @@ class GitLabSim(World):
         except httpx.HTTPError as error:
             return 0, str(error)
 
-    def settle(self, timeout: float = 10.0) -> None:
+    def wait_for_deliveries(self, timeout: float = 10.0) -> None:
         """Wait until all hooks of notes are delivered. Raises TimeoutError."""
         deadline = time.monotonic() + timeout
         while self._outbox.unfinished_tasks:
@@ -248,14 +254,14 @@ class GitLabSim(World):
                 raise TimeoutError("hooks are still undelivered")
             time.sleep(0.01)
 
-    def _on_note(self, note: Note, action: str) -> None:
+    def _queue_note_event(self, note: Note, action: str) -> None:
         if self.receiver:
-            self._outbox.put(self.note_event(note, action))
+            self._outbox.put(self.make_note_event(note, action))
 
     def _deliver(self) -> None:
         while (event := self._outbox.get()) is not None:
             try:
-                answer = self.send(event)
+                answer = self.deliver(event)
                 done = Delivery(event[0]["X-Gitlab-Event"], answer.status_code, answer.text)
             except httpx.HTTPError as error:
                 done = Delivery(event[0]["X-Gitlab-Event"], 0, str(error))
@@ -264,6 +270,6 @@ class GitLabSim(World):
         self._outbox.task_done()
 
 
-def _response(answer: Answer) -> Response:
+def _make_response(answer: Answer) -> Response:
     headers = {"content-type": "application/json", **answer.headers}
     return Response(answer.body(), answer.status, headers)

@@ -133,7 +133,7 @@ class MergeRequest:
         """Its page."""
         return f"{self.project.web_url}/-/merge_requests/{self.iid}"
 
-    def notes(self) -> list["Note"]:
+    def list_notes(self) -> list["Note"]:
         """All notes of all threads, oldest first."""
         found = [note for thread in self.discussions.values() for note in thread.notes]
         return sorted(found, key=lambda note: note.id)
@@ -193,7 +193,7 @@ class Job:
     created_at: str
     failure_reason: str | None = None
     allow_failure: bool = False
-    retried: bool = False
+    is_retried: bool = False
     trace: bytes | None = None
     erased: bool = False
     duration: float | None = 42.5

@@ -18,7 +18,7 @@ from worker.demo.gitlab.state import (
 Json = dict[str, Any]
 
 
-def user(record: User) -> Json:
+def show_user(record: User) -> Json:
     """A user inside another object."""
     return {
         "id": record.id,
@@ -32,12 +32,12 @@ def user(record: User) -> Json:
     }
 
 
-def me(record: User) -> Json:
+def show_own_user(record: User) -> Json:
     """GET /user."""
-    return user(record) | {"bot": record.bot, "email": "", "two_factor_enabled": False}
+    return show_user(record) | {"bot": record.bot, "email": "", "two_factor_enabled": False}
 
 
-def token(record: Token) -> Json:
+def show_token(record: Token) -> Json:
     """GET /personal_access_tokens/self."""
     return {
         "id": record.id,
@@ -53,11 +53,11 @@ def token(record: Token) -> Json:
     }
 
 
-def project(record: Project) -> Json:
+def show_project(record: Project) -> Json:
     """GET /projects/:id."""
     parent = record.parent
-    fork = {"forked_from_project": _short_project(parent)} if parent else {}
-    return _short_project(record) | {
+    fork = {"forked_from_project": _show_short_project(parent)} if parent else {}
+    return _show_short_project(record) | {
         "default_branch": record.default_branch,
         "visibility": "public" if record.public else "private",
         "public_jobs": record.public_jobs,
@@ -71,7 +71,7 @@ def project(record: Project) -> Json:
     }
 
 
-def _short_project(record: Project) -> Json:
+def _show_short_project(record: Project) -> Json:
     return {
         "id": record.id,
         "name": record.path.rpartition("/")[2],
@@ -81,9 +81,9 @@ def _short_project(record: Project) -> Json:
     }
 
 
-def member(record: User, level: int) -> Json:
+def show_member(record: User, level: int) -> Json:
     """GET /projects/:id/members/all/:user_id."""
-    return user(record) | {
+    return show_user(record) | {
         "access_level": level,
         "membership_state": "active",
         "created_at": "2026-01-05T10:00:00.000Z",
@@ -91,7 +91,7 @@ def member(record: User, level: int) -> Json:
     }
 
 
-def merge_request(record: MergeRequest) -> Json:
+def show_merge_request(record: MergeRequest) -> Json:
     """A merge request in a list."""
     merged = record.state == "merged"
     return {
@@ -107,7 +107,7 @@ def merge_request(record: MergeRequest) -> Json:
         "closed_at": record.created_at if record.state == "closed" else None,
         "target_branch": record.target_branch,
         "source_branch": record.source_branch,
-        "author": user(record.author),
+        "author": show_user(record.author),
         "assignees": [],
         "reviewers": [],
         "source_project_id": record.source_project.id,
@@ -120,7 +120,7 @@ def merge_request(record: MergeRequest) -> Json:
         "sha": record.sha,
         "merge_commit_sha": None,
         "squash_commit_sha": None,
-        "user_notes_count": len(record.notes()),
+        "user_notes_count": len(record.list_notes()),
         "web_url": record.web_url,
         "references": {
             "short": f"!{record.iid}",
@@ -130,24 +130,24 @@ def merge_request(record: MergeRequest) -> Json:
     }
 
 
-def merge_request_page(record: MergeRequest) -> Json:
+def show_merge_request_page(record: MergeRequest) -> Json:
     """GET …/merge_requests/:iid."""
     head = record.head_pipeline
-    return merge_request(record) | {
+    return show_merge_request(record) | {
         "changes_count": str(len(record.diffs)),
         "diff_refs": {
             "base_sha": record.base_sha,
             "head_sha": record.sha,
             "start_sha": record.base_sha,
         },
-        "head_pipeline": pipeline_page(head) if head else None,
-        "pipeline": pipeline(head) if head else None,
+        "head_pipeline": show_pipeline_page(head) if head else None,
+        "pipeline": show_pipeline(head) if head else None,
         "diverged_commits_count": 0,
         "user": {"can_merge": False},
     }
 
 
-def diff(record: DiffFile) -> Json:
+def show_diff(record: DiffFile) -> Json:
     """One item of GET …/diffs."""
     hidden = record.too_large or record.collapsed
     return {
@@ -165,7 +165,7 @@ def diff(record: DiffFile) -> Json:
     }
 
 
-def commit(record: Commit) -> Json:
+def show_commit(record: Commit) -> Json:
     """One item of GET …/commits."""
     return {
         "id": record.sha,
@@ -182,7 +182,7 @@ def commit(record: Commit) -> Json:
     }
 
 
-def pipeline(record: Pipeline) -> Json:
+def show_pipeline(record: Pipeline) -> Json:
     """A pipeline in a list."""
     return {
         "id": record.id,
@@ -198,13 +198,13 @@ def pipeline(record: Pipeline) -> Json:
     }
 
 
-def pipeline_page(record: Pipeline) -> Json:
+def show_pipeline_page(record: Pipeline) -> Json:
     """GET …/pipelines/:id."""
-    return pipeline(record) | {
+    return show_pipeline(record) | {
         "before_sha": "0" * 40,
         "tag": False,
         "yaml_errors": record.yaml_errors,
-        "user": user(record.user),
+        "user": show_user(record.user),
         "started_at": record.created_at,
         "finished_at": record.created_at,
         "committed_at": None,
@@ -215,7 +215,7 @@ def pipeline_page(record: Pipeline) -> Json:
     }
 
 
-def job(record: Job) -> Json:
+def show_job(record: Job) -> Json:
     """A job; `failure_reason` is there for failed ones only. No `retried`: GitLab has none."""
     pipe = record.pipeline
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
@@ -234,7 +234,7 @@ def job(record: Job) -> Json:
         "erased_at": record.created_at if record.erased else None,
         "duration": record.duration,
         "queued_duration": 1.5,
-        "user": user(pipe.user),
+        "user": show_user(pipe.user),
         "commit": {"id": pipe.sha, "short_id": pipe.sha[:8], "title": ""},
         "pipeline": {
             "id": pipe.id,
@@ -246,7 +246,7 @@ def job(record: Job) -> Json:
         },
         **reason,
         "web_url": record.web_url,
-        "artifacts": _artifacts(record),
+        "artifacts": _list_artifacts(record),
         "runner": {"id": 7, "description": "shared-runner-7", "runner_type": "instance_type"},
         "artifacts_expire_at": record.artifacts_expire_at,
         "archived": False,
@@ -254,14 +254,14 @@ def job(record: Job) -> Json:
     }
 
 
-def _artifacts(record: Job) -> list[Json]:
+def _list_artifacts(record: Job) -> list[Json]:
     if record.archive is None:
         return []
     named = {"file_type": "archive", "filename": "artifacts.zip", "file_format": "zip"}
     return [named | {"size": len(record.archive)}]
 
 
-def note(record: Note) -> Json:
+def show_note(record: Note) -> Json:
     """A note."""
     mr = record.merge_request
     thread = mr.discussions.get(record.discussion_id)
@@ -271,7 +271,7 @@ def note(record: Note) -> Json:
         "id": record.id,
         "type": record.type,
         "body": record.body,
-        "author": user(record.author),
+        "author": show_user(record.author),
         "created_at": record.created_at,
         "updated_at": record.updated_at,
         "system": record.system,
@@ -289,21 +289,21 @@ def note(record: Note) -> Json:
     }
 
 
-def discussion(record: Discussion) -> Json:
+def show_discussion(record: Discussion) -> Json:
     """A thread with its notes, oldest first."""
     return {
         "id": record.id,
         "individual_note": record.individual,
-        "notes": [note(each) for each in record.notes],
+        "notes": [show_note(each) for each in record.notes],
     }
 
 
-def award(award_id: int, owner: User, emoji: str, on: Note) -> Json:
+def show_award(award_id: int, owner: User, emoji: str, on: Note) -> Json:
     """An emoji reaction."""
     return {
         "id": award_id,
         "name": emoji,
-        "user": user(owner),
+        "user": show_user(owner),
         "awardable_id": on.id,
         "awardable_type": "Note",
         "url": None,

@@ -30,29 +30,29 @@ class Webhook:
 class Webhooks:
     """All webhooks. `post` delivers: the status, 0 with a reason where nobody answers."""
 
-    of: dict[int, list[Webhook]] = field(default_factory=dict)
-    groups: dict[str, list[Webhook]] = field(default_factory=dict)
+    by_project: dict[int, list[Webhook]] = field(default_factory=dict)
+    by_group: dict[str, list[Webhook]] = field(default_factory=dict)
     tests: dict[int, deque[float]] = field(default_factory=dict)
     version: str = "19.1.0-ee"
-    made: int = 0
+    count: int = 0
     post: Post = lambda url, event: (0, "Failed to open TCP connection")
 
     def add(self, project: Project, url: str, *events: str, **more: Any) -> Webhook:
         """A webhook of a project, as if made by hand."""
-        self.made += 1
-        made = Webhook(self.made, url, set(events), **more)
-        self.of.setdefault(project.id, []).append(made)
+        self.count += 1
+        made = Webhook(self.count, url, set(events), **more)
+        self.by_project.setdefault(project.id, []).append(made)
         return made
 
     def add_to_group(self, group: str, url: str, *events: str) -> Webhook:
         """A webhook of a group (Premium)."""
-        self.made += 1
-        made = Webhook(self.made, url, set(events), "a-token-of-the-group")
-        self.groups.setdefault(group, []).append(made)
+        self.count += 1
+        made = Webhook(self.count, url, set(events), "a-token-of-the-group")
+        self.by_group.setdefault(group, []).append(made)
         return made
 
 
-def delivered(hook: Webhook, status: str, trigger: str = "pipeline_hooks") -> None:
+def add_delivery(hook: Webhook, status: str, trigger: str = "pipeline_hooks") -> None:
     """Note a past delivery: the newest goes first, as GitLab lists them."""
     hook.deliveries.insert(
         0,

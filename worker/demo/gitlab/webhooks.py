@@ -15,12 +15,12 @@ from worker.demo.gitlab.protocol import (
     Call,
     Refused,
     Route,
-    not_found,
-    paged,
-    strange,
+    make_page,
+    refuse_not_found,
+    refuse_strange,
 )
 from worker.demo.gitlab.state import Access, Project
-from worker.demo.gitlab.webhook_state import Webhook, delivered
+from worker.demo.gitlab.webhook_state import Webhook, add_delivery
 
 EVENTS = (
     *("push_events", "tag_push_events", "issues_events", "confidential_issues_events"),
@@ -33,7 +33,7 @@ FIELDS = frozenset({"url", "token", "signing_token", "enable_ssl_verification", 
 Json = dict[str, Any]
 
 
-def _shown(hook: Webhook) -> Json:
+def _show_hook(hook: Webhook) -> Json:
     return {
         "id": hook.id,
         "url": hook.url,
@@ -49,57 +49,61 @@ def _shown(hook: Webhook) -> Json:
     }
 
 
-def _of(call: Call) -> tuple[Project, list[Webhook]]:
-    project = call.project(Access.MAINTAINER)
-    return project, call.world.webhooks.of.setdefault(project.id, [])
+def _find_hooks(call: Call) -> tuple[Project, list[Webhook]]:
+    project = call.find_project(Access.MAINTAINER)
+    return project, call.world.webhooks.by_project.setdefault(project.id, [])
 
 
-def _one(call: Call) -> tuple[Project, Webhook]:
-    project, found = _of(call)
-    number = call.number("hook")
+def _find_hook(call: Call) -> tuple[Project, Webhook]:
+    project, found = _find_hooks(call)
+    number = call.get_number("hook")
     hook = next((each for each in found if each.id == number), None)
-    return project, hook or not_found("Hook")
+    return project, hook or refuse_not_found("Hook")
 
 
-def version(call: Call) -> Answer:
+def get_version(call: Call) -> Answer:
     """GitLab's own."""
     return Answer(200, {"version": call.world.webhooks.version, "revision": "8b2f5c1"})
 
 
-def listed(call: Call) -> Answer:
+def list_hooks(call: Call) -> Answer:
     """A project's webhooks."""
-    return paged(call, [_shown(hook) for hook in _of(call)[1]])
+    return make_page(call, [_show_hook(hook) for hook in _find_hooks(call)[1]])
 
 
-def of_group(call: Call) -> Answer:
+def list_group_hooks(call: Call) -> Answer:
     """A group's; only its Owner may see them, which the token's user is if it has any project."""
-    found = call.world.webhooks.groups.get(call.params["id"])
-    return paged(call, [_shown(hook) for hook in found]) if found else not_found("Group")
+    found = call.world.webhooks.by_group.get(call.params["id"])
+    return (
+        make_page(call, [_show_hook(hook) for hook in found])
+        if found
+        else refuse_not_found("Group")
+    )
 
 
-def created(call: Call) -> Answer:
+def create_hook(call: Call) -> Answer:
     """A new webhook. GitLab's default is push events, unless they are refused."""
-    project, _ = _of(call)
+    project, _ = _find_hooks(call)
     if not str(call.fields.get("url", "")).startswith(("http://", "https://")):
         raise Refused(422, {"error": "Invalid url given"})
     events = () if call.fields.get("push_events") is False else ("push_events",)
     hook = call.world.webhooks.add(project, call.fields["url"], *events)
-    _set(hook, call)
-    return Answer(201, _shown(hook))
+    _set_fields(hook, call)
+    return Answer(201, _show_hook(hook))
 
 
-def edited(call: Call) -> Answer:
+def edit_hook(call: Call) -> Answer:
     """A change. `url` must be given, and a new one forgets the secrets."""
-    _, hook = _one(call)
+    _, hook = _find_hook(call)
     if "url" not in call.fields:
-        strange(400, "url is missing")
+        refuse_strange(400, "url is missing")
     if call.fields["url"] != hook.url:
         hook.url, hook.token, hook.signing_token = call.fields["url"], "", ""
-    _set(hook, call)
-    return Answer(200, _shown(hook))
+    _set_fields(hook, call)
+    return Answer(200, _show_hook(hook))
 
 
-def _set(hook: Webhook, call: Call) -> None:
+def _set_fields(hook: Webhook, call: Call) -> None:
     for event in EVENTS:
         if event in call.fields:
             (hook.events.add if call.fields[event] else hook.events.discard)(event)
@@ -108,11 +112,11 @@ def _set(hook: Webhook, call: Call) -> None:
     hook.ssl = call.fields.get("enable_ssl_verification", hook.ssl)
 
 
-def tested(call: Call) -> Answer:
+def send_test(call: Call) -> Answer:
     """A test delivery, five a minute for each project. Whatever HTTP answers is 201."""
-    project, hook = _one(call)
+    project, hook = _find_hook(call)
     if call.params["trigger"] not in EVENTS:
-        strange(400, "trigger does not have a valid value")
+        refuse_strange(400, "trigger does not have a valid value")
     before = call.world.webhooks.tests.setdefault(project.id, deque())
     while before and before[0] < time.monotonic() - 60:
         before.popleft()
@@ -131,25 +135,25 @@ def tested(call: Call) -> Answer:
 def _deliver(call: Call, project: Project, hook: Webhook) -> tuple[int, str]:
     payload = {"object_kind": "push", "event_name": "push", "project_id": project.id}
     receiver = Receiver(hook.url, hook.token, hook.signing_token)
-    event = hooks.delivery("Push Hook", call.world.url, payload, receiver)
+    event = hooks.make_delivery("Push Hook", call.world.url, payload, receiver)
     status, said = call.world.webhooks.post(hook.url, event)
-    delivered(hook, str(status) if status else "internal error", "push_hooks")
+    add_delivery(hook, str(status) if status else "internal error", "push_hooks")
     return status, said
 
 
-def past(call: Call) -> Answer:
+def list_deliveries(call: Call) -> Answer:
     """The deliveries of the last days."""
-    return paged(call, _one(call)[1].deliveries)
+    return make_page(call, _find_hook(call)[1].deliveries)
 
 
 _HOOKS = "projects/:id/hooks"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "version", version),
-    Route("GET", _HOOKS, listed, PAGING),
-    Route("GET", "groups/:id/hooks", of_group, PAGING),
-    Route("POST", _HOOKS, created, fields=FIELDS),
-    Route("PUT", f"{_HOOKS}/:hook", edited, fields=FIELDS),
-    Route("POST", f"{_HOOKS}/:hook/test/:trigger", tested),
-    Route("GET", f"{_HOOKS}/:hook/events", past, PAGING | {"status"}),
+    Route("GET", "version", get_version),
+    Route("GET", _HOOKS, list_hooks, PAGING),
+    Route("GET", "groups/:id/hooks", list_group_hooks, PAGING),
+    Route("POST", _HOOKS, create_hook, fields=FIELDS),
+    Route("PUT", f"{_HOOKS}/:hook", edit_hook, fields=FIELDS),
+    Route("POST", f"{_HOOKS}/:hook/test/:trigger", send_test),
+    Route("GET", f"{_HOOKS}/:hook/events", list_deliveries, PAGING | {"status"}),
 )

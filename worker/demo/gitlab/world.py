@@ -62,27 +62,27 @@ class World:
             }.items()
         }
 
-    def next_id(self, kind: str) -> int:
+    def make_id(self, kind: str) -> int:
         """A fresh id of `kind`."""
         return next(self._ids[kind])
 
-    def now(self) -> str:
+    def advance_clock(self) -> str:
         """The simulated time, one second on at each call."""
         start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-        moment = start + timedelta(seconds=self.next_id("second"))
+        moment = start + timedelta(seconds=self.make_id("second"))
         return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
     # ------------------------------------------------------------------------ people and projects
 
     def add_user(self, username: str, name: str = "", *, bot: bool = False) -> User:
         """A new account."""
-        user = User(self.next_id("user"), username, name or username.title(), bot)
+        user = User(self.make_id("user"), username, name or username.title(), bot)
         self.users[user.id] = user
         return user
 
     def add_token(self, name: str, user: User, *scopes: str) -> str:
         """A new token of `user`; returns its value. `name` labels it in the request log."""
-        number = self.next_id("token")
+        number = self.make_id("token")
         value = f"glpat-simulated-{name}-{number:04d}"
         self.tokens[value] = Token(value, name, user, scopes or ("api",), number)
         return value
@@ -98,7 +98,7 @@ class World:
     ) -> Project:
         """A new project with one commit on its default branch; a fork if it has a `parent`."""
         project = Project(
-            self.next_id("project"), path, f"{self.url}/{path}", default_branch, public
+            self.make_id("project"), path, f"{self.url}/{path}", default_branch, public
         )
         project.parent = parent
         self.projects[project.id] = project
@@ -116,7 +116,7 @@ class World:
         project.refs[branch] = digest.hexdigest()
         return digest.hexdigest()
 
-    def project(self, id_or_path: str) -> Project | None:
+    def find_project(self, id_or_path: str) -> Project | None:
         """A project by number or by full path."""
         if id_or_path.isdigit():
             return self.projects.get(int(id_or_path))
@@ -144,7 +144,7 @@ class World:
         target = target_branch or project.default_branch
         sha = self.commit(origin, branch, files or {})
         mr = MergeRequest(
-            id=self.next_id("mr"),
+            id=self.make_id("mr"),
             iid=len(project.merge_requests) + 1,
             project=project,
             source_project=origin,
@@ -154,19 +154,19 @@ class World:
             target_branch=target,
             sha=sha,
             base_sha=project.refs.get(target, ""),
-            created_at=self.now(),
+            created_at=self.advance_clock(),
             description=description,
             diffs=list(diffs),
         )
-        mr.commits.append(Commit(sha, title, author, self.now()))
+        mr.commits.append(Commit(sha, title, author, self.advance_clock()))
         project.merge_requests[mr.iid] = mr
         return mr
 
     def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
         """A new commit on the merge request's branch; returns its new head sha."""
         mr.sha = self.commit(mr.source_project, mr.source_branch, files)
-        mr.commits.append(Commit(mr.sha, title, mr.author, self.now()))
-        mr.updated_at = self.now()
+        mr.commits.append(Commit(mr.sha, title, mr.author, self.advance_clock()))
+        mr.updated_at = self.advance_clock()
         return mr.sha
 
     def run_pipeline(
@@ -191,7 +191,7 @@ class World:
             sha = hashlib.sha1(f"{mr.sha} into {mr.base_sha}".encode()).hexdigest()
         sources = {"branch": "push", "child": "parent_pipeline"}
         pipeline = Pipeline(
-            id=self.next_id("pipeline"),
+            id=self.make_id("pipeline"),
             iid=len(self.pipelines) + 1,
             project=where,
             ref=f"refs/merge-requests/{mr.iid}/{kind}" if is_mr else mr.source_branch,
@@ -199,7 +199,7 @@ class World:
             source=sources.get(kind, "merge_request_event"),
             status=status,
             user=mr.author,
-            created_at=self.now(),
+            created_at=self.advance_clock(),
             mr=mr if is_mr else None,
             yaml_errors=yaml_errors,
         )
@@ -222,16 +222,16 @@ class World:
     ) -> Job:
         """A job of the pipeline; an older job of the same name becomes a retried one."""
         for older in pipeline.jobs:
-            older.retried = older.retried or older.name == name
+            older.is_retried = older.is_retried or older.name == name
         if status == "failed" and failure_reason is None:
             failure_reason = "script_failure"
         job = Job(
-            id=self.next_id("job"),
+            id=self.make_id("job"),
             pipeline=pipeline,
             name=name,
             stage=stage,
             status=status,
-            created_at=self.now(),
+            created_at=self.advance_clock(),
             failure_reason=failure_reason,
             allow_failure=allow_failure,
             trace=trace,
@@ -263,7 +263,7 @@ class World:
         """
         with self.lock:
             place = mr.discussions[discussion_id] if discussion_id else None
-            text = self._executed(checked(body), author, 0)
+            text = self._run_quick_actions(check_body(body), author, 0)
             if not text.strip():
                 return None
             place = place or self._new_discussion(mr, individual=not thread)
@@ -277,12 +277,12 @@ class World:
     def edit(self, note: Note, body: str, editor: User) -> Note | None:
         """Replace a note's body; None if only quick actions were left and the note is gone."""
         with self.lock:
-            text = self._executed(checked(body), editor, note.id)
+            text = self._run_quick_actions(check_body(body), editor, note.id)
             changed = text != note.body
             if not text.strip():
                 self.delete(note)
                 return None
-            note.body, note.updated_by, note.updated_at = text, editor, self.now()
+            note.body, note.updated_by, note.updated_at = text, editor, self.advance_clock()
         if changed:
             self.announce(note, "update")
         return note
@@ -300,7 +300,7 @@ class World:
             listener(note, action)
 
     def _new_discussion(self, mr: MergeRequest, *, individual: bool) -> Discussion:
-        number = self.next_id("discussion")
+        number = self.make_id("discussion")
         place = Discussion(hashlib.sha1(f"discussion {number}".encode()).hexdigest(), individual)
         mr.discussions[place.id] = place
         return place
@@ -310,21 +310,21 @@ class World:
             place.individual = False
         on_diff = place.position is not None
         kind = None if place.individual else "DiffNote" if on_diff else "DiscussionNote"
-        now = self.now()
-        note = Note(self.next_id("note"), text, author, mr, place.id, now, now, kind)
+        now = self.advance_clock()
+        note = Note(self.make_id("note"), text, author, mr, place.id, now, now, kind)
         place.notes.append(note)
         for each in place.notes:
             each.type = kind
         return note
 
-    def _executed(self, body: str, user: User, note_id: int) -> str:
-        text, found = commands.extract(body)
+    def _run_quick_actions(self, body: str, user: User, note_id: int) -> str:
+        text, found = commands.extract_commands(body)
         self.quick_actions += [
             QuickAction(command, arguments, user.username, note_id) for command, arguments in found
         ]
         return text
 
-    def access(self, project: Project, user: User) -> int:
+    def get_access(self, project: Project, user: User) -> int:
         """The user's access level, 0 for a stranger."""
         return int(project.members.get(user.id, 0))
 
@@ -333,7 +333,7 @@ class World:
         project.members[user.id] = access
 
 
-def checked(body: str) -> str:
+def check_body(body: str) -> str:
     """`body` if GitLab's validation lets it pass. Raises NoteInvalid."""
     if not body.strip():
         raise NoteInvalid('400 Bad request - Note {:note=>["can\'t be blank"]}')

@@ -1,1 +1,1 @@
-"""Where sessions outlive workers: one set of rules (`store.py`) over a folder or an S3 bucket."""
+"""Stores sessions durably: one set of rules (`store.py`) over a folder or an S3 bucket."""

@@ -1,4 +1,7 @@
-"""An S3 bucket as `objects.Objects`, through boto3 (wire-misc 3)."""
+"""Implements `objects.Objects` with an S3 bucket, through boto3.
+
+Conditional writes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html.
+"""
 
 import secrets
 import time
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 PART = 8 * 1024 * 1024
-"""Bytes of an upload's part; all but the last are equal, as some compatible stores demand."""
+"""Bytes of an upload's part; all but the last are equal, as some compatible stores require."""
 
 _MISSING = {"NoSuchKey", "404"}
 _CONFLICT = {"PreconditionFailed", "412"}
@@ -59,11 +62,11 @@ class _Missing(StoreError):
 
 
 class _Conflict(StoreError):
-    """A conditional write did not find what it demanded."""
+    """The condition of a write did not hold."""
 
 
 class _Busy(StoreError):
-    """A conditional write met another one that is not done: neither has won."""
+    """A conditional write ran at the same time as another one: neither has won."""
 
 
 def connect_bucket(
@@ -75,7 +78,7 @@ def connect_bucket(
     connect_timeout: float,
     read_timeout: float,
 ) -> "S3Client":
-    """A client that AWS and its imitations understand. Safe to share between threads."""
+    """Make a client for AWS and compatible stores. Safe to share between threads."""
     with _translate_errors("connect", endpoint_url or "S3"):
         return session.client(
             "s3",
@@ -89,7 +92,7 @@ def connect_bucket(
                 read_timeout=read_timeout,
                 max_pool_connections=64,
                 tcp_keepalive=True,
-                # The newer default frames bodies in a way that many imitations store as content.
+                # The newer default frames bodies, which many compatible stores save as content.
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
             ),
@@ -197,7 +200,7 @@ class Bucket:
         return _translate_errors(verb, self.place(name))
 
     def _find_writer(self, name: str) -> str | None:
-        """Who created the object ("" if it does not say), or None if there is none."""
+        """Return the writer named by the object ("" if it names none); None without an object."""
         try:
             with self._translate("look at", name):
                 answer = self._client.head_object(Bucket=self._bucket, Key=self._key(name))
@@ -223,7 +226,7 @@ class Bucket:
             except _Busy:
                 time.sleep(pause)
             except _Conflict:
-                # A repeated request whose first answer was lost meets its own object.
+                # If the first answer was lost, the repeated request finds its own object.
                 return self._find_writer(name) == writer
             else:
                 return True
@@ -269,7 +272,7 @@ class Bucket:
             )
 
     def _abort_upload(self, name: str, upload: str) -> None:
-        # The upload already failed, and its own error is the one to tell.
+        # The upload already failed, and its own error is the one to report.
         with suppress(StoreError), self._translate("abort the upload of", name):
             self._client.abort_multipart_upload(
                 Bucket=self._bucket, Key=self._key(name), UploadId=upload
@@ -277,7 +280,7 @@ class Bucket:
 
 
 def _join_chunks(chunks: Iterable[bytes], limit: int) -> bytes:
-    # Only a body that is read to its end notices that it was cut off.
+    # Only reading a body to its end shows whether it was cut off.
     content = bytearray()
     for chunk in chunks:
         content += chunk
@@ -287,7 +290,7 @@ def _join_chunks(chunks: Iterable[bytes], limit: int) -> bytes:
 
 
 def _split_parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The stream in pieces of PART bytes; the last is shorter. One piece at least."""
+    """Split the stream into parts of PART bytes; the last is shorter. Yields at least one."""
     buffer, count = bytearray(), 0
     for chunk in chunks:
         view = memoryview(chunk)

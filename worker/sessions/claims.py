@@ -1,4 +1,4 @@
-"""A claim as the JSON of `claim.json` and back (pure)."""
+"""Encodes and decodes the JSON of `claim.json` (pure)."""
 
 import json
 import math
@@ -8,13 +8,12 @@ from worker.core.ports import Claim
 
 
 def encode_claim(claim: Claim) -> bytes:
-    """The content of `claim.json`."""
+    """Encode a claim as the content of `claim.json`."""
     return json.dumps(asdict(claim), sort_keys=True).encode()
 
 
 def decode_claim(content: bytes) -> Claim:
-    """The claim in `content`. Raises ValueError, or what hostile JSON makes of it:
-    OverflowError, RecursionError."""
+    """Decode a claim. Raises ValueError; for hostile JSON OverflowError or RecursionError too."""
     data = json.loads(content)
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
@@ -30,5 +29,5 @@ def decode_claim(content: bytes) -> Claim:
 
 
 def have_same_holder(one: Claim, other: Claim) -> bool:
-    """Whether both are of one run; `until` differs after a renewal."""
+    """Whether both claims belong to one run; `until` differs after a renewal."""
     return (one.owner, one.trigger_id) == (other.owner, other.trigger_id)

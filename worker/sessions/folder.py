@@ -1,4 +1,4 @@
-"""Sessions in a local folder, shared safely by any number of processes on it."""
+"""Stores sessions in a local folder that any number of processes may share."""
 
 # ruff: noqa: PTH104, PTH108
 
@@ -23,7 +23,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 _READ_ATTEMPTS = 3
-"""A reader can miss an object that steps aside and back between its looks; hardly three times."""
+"""A reader may miss an object while `write` swaps it; missing it three times is unlikely."""
 
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
 _HINTS = {
@@ -37,7 +37,7 @@ _HINTS = {
 
 
 class FolderStore(Store):
-    """A SessionStore under `root`, which is created. Raises StoreError if it cannot be.
+    """A SessionStore under `root`, which is created. Raises StoreError if that fails.
 
     `lock_seconds` is how long to wait for another process that changes the same turn.
     """
@@ -47,7 +47,7 @@ class FolderStore(Store):
 
 
 class Folder:
-    """See `objects.Objects`. Folders are 0700 and files 0600; dot-files are our own scratch."""
+    """See `objects.Objects`. Folders have mode 0700, files 0600; dot-files are temporary files."""
 
     def __init__(self, root: Path, lock_seconds: float) -> None:
         self._root = root
@@ -103,11 +103,11 @@ class Folder:
             return True
 
     def write(self, name: str, content: bytes) -> None:
-        """See Objects. The old object steps aside and goes when the new one has its place.
+        """See Objects. The old object is renamed, and removed when the new one is in its place.
 
-        Renaming over it would look simpler, but then a file system with delayed allocation (ext4)
+        Renaming over it would be simpler, but then a file system with delayed allocation (ext4)
         writes to the disk at once, which costs more than the rest of an iteration; a file that is
-        gone in time never reaches the disk. `read` looks aside too.
+        removed soon never reaches the disk. `read` looks for the renamed object too.
         """
         path = f"{self._root}/{name}"
         with _translate_errors(f"write {path}"):
@@ -123,7 +123,7 @@ class Folder:
         with ExitStack() as stack:
             with _translate_errors(f"write {path}"):
                 scratch, file = stack.enter_context(self._make_scratch_file(path))
-            # An OSError of the stream itself is not ours to translate.
+            # An OSError of the stream itself is passed on unchanged.
             for chunk in chunks:
                 with _translate_errors(f"write {path}"):
                     size += file.write(chunk)
@@ -169,7 +169,7 @@ class Folder:
 
     @contextmanager
     def _make_scratch_file(self, path: Path) -> Iterator[tuple[Path, BufferedWriter]]:
-        """A fresh file beside `path`, gone afterwards unless it was renamed."""
+        """Open a new file beside `path`, which is removed afterwards unless it was renamed."""
         self._make_folder(path.parent)
         scratch = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
@@ -201,7 +201,7 @@ def _translate_errors(doing: str) -> Iterator[None]:
 
 @contextmanager
 def _lock(folder: Path, seconds: float) -> Iterator[None]:
-    """The one process (and thread) that changes existing objects of `folder`."""
+    """Hold the lock on changing existing objects of `folder`, against processes and threads."""
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         deadline = time.monotonic() + seconds
@@ -211,7 +211,7 @@ def _lock(folder: Path, seconds: float) -> Iterator[None]:
             time.sleep(0.005)
         yield
     finally:
-        # Closing gives the lock up, as the kernel does for a process that dies.
+        # Closing releases the lock; the kernel does the same for a process that dies.
         os.close(handle)
 
 
@@ -224,11 +224,11 @@ def _try_lock(handle: int) -> bool:
 
 
 def _link(scratch: Path, path: Path) -> bool:
-    """Give the finished file its name, unless somebody has it. Atomic, also between hosts."""
+    """Give the finished file its name unless that exists. Atomic, also between hosts."""
     try:
         os.link(scratch, path, follow_symlinks=False)
     except FileExistsError:
-        # A repeated NFS request finds its own link: then the file has both names.
+        # A repeated NFS request fails because of its own link: then the file has both names.
         return scratch.stat().st_nlink == 2
     return True
 
@@ -256,7 +256,7 @@ def _exists(path: Path) -> bool:
 
 
 def _swap(path: str, content: bytes) -> None:
-    # Plain calls on plain strings: as paths, the names alone would cost as much as the files.
+    # Plain strings: Path objects for the names would cost as much as the files themselves.
     folder, aside = path.rpartition("/")[0], _name_aside(path)
     scratch = f"{folder}/.{secrets.token_hex(8)}.tmp"
     handle = os.open(scratch, _CREATE, 0o600)
@@ -279,7 +279,7 @@ def _name_aside(path: str) -> str:
 
 
 def _read_current(path: Path, limit: int) -> bytes | None:
-    """The object, also when `write` is about to put it in its place, or was killed at that."""
+    """Read the object, also while `write` swaps it or if a worker was killed in the middle."""
     for place in (path, Path(_name_aside(str(path)))) * _READ_ATTEMPTS:
         content = _read(place, limit)
         if content is not None:
@@ -293,7 +293,7 @@ def _read(path: Path, limit: int) -> bytes | None:
     except FileNotFoundError:
         return None
     with os.fdopen(handle, "rb") as file:
-        # Asking for the limit itself would set that much memory aside.
+        # Reading `limit` bytes at once would allocate that much memory.
         return file.read(min(limit, os.fstat(handle).st_size))
 
 
@@ -316,7 +316,7 @@ def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files under `folder`, sorted, without dot-files; nothing if there is no such folder."""
+    """Yield the files under `folder`, sorted, without dot-files; none if there is no folder."""
     with _translate_errors(f"list {folder}"):
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

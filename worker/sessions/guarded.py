@@ -1,8 +1,8 @@
-"""Objects in a store that ignores conditional writes, made safe by the broker's Redis.
+"""Makes a store that ignores conditional writes safe with the broker's Redis.
 
-What is only compared and swapped (claims, heartbeats, the journal) lies in Redis altogether; any
-other conditional write is made under a lock there. Redis needs persistence and no eviction: what it
-forgets of the journal is lost, which no other store allows.
+Objects that are only compared and swapped (claims, heartbeats, the journal) are kept in Redis; any
+other conditional write is made under a lock there. Redis needs persistence and no eviction: journal
+entries that it loses are lost, which happens with no other store.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects, Stored
 
 LOCK_SECONDS = 60
-"""How long a writer that died keeps others from the one object it was writing."""
+"""How long a writer that died keeps other writers from its object."""
 
 MAX_OBJECT = 64 * 1024 * 1024
-"""Bytes of an object that is compared."""
+"""The most bytes of an object that is compared."""
 
 _IN_REDIS = ("workers/", "journal/", "slots/", "spend/")
 _SWAP = """
@@ -34,7 +34,7 @@ return 1
 
 
 class RedisGuardedObjects:
-    """See `objects.Objects`. `url` is Redis's, `objects` what ignores conditions."""
+    """See `objects.Objects`. `url` is Redis's, `objects` the store that ignores conditions."""
 
     def __init__(self, objects: Objects, url: str) -> None:
         self._objects = objects
@@ -50,7 +50,7 @@ class RedisGuardedObjects:
             return bool(self._redis.exists(self._prefix + name))
 
     def modified(self, name: str) -> float | None:
-        """See Objects. Redis knows how long nobody has used it, which does as well."""
+        """See Objects. For Redis it is the time of the last use, which serves the same purpose."""
         if not _is_in_redis(name):
             return self._objects.modified(name)
         with self._translate_errors(name):
@@ -110,7 +110,7 @@ class RedisGuardedObjects:
                 self._redis.delete(self._prefix + name)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See Objects. A turn's claim is not among them."""
+        """See Objects. Claims of turns are not listed."""
         if not prefix.startswith(_IN_REDIS):
             yield from self._objects.names(prefix)
             return
@@ -128,7 +128,7 @@ class RedisGuardedObjects:
 
     @contextmanager
     def _lock_object(self, name: str) -> Iterator[None]:
-        """The one writer of an object."""
+        """Hold the lock on writing an object."""
         key, token = f"{self._prefix}lock:{name}", secrets.token_bytes(16)
         deadline = time.monotonic() + LOCK_SECONDS
         while not self._try_lock(key, token):

@@ -1,4 +1,4 @@
-"""Session keys as object names and back (pure; design, "Store layout").
+"""Makes object names from session keys and parses them (pure). The layout of the store:
 
 sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /sandbox.tar.gz
@@ -8,7 +8,7 @@ sessions/{project_id}/{mr_iid}/{session_id}/{turn:04d}/context.json
                                                       /stop.json
                                                       /after.json   written after the commit
                                                       /feedback.json
-index/{session_id}      "{project_id}/{mr_iid}": where to look for a session known by its id
+index/{session_id}      "{project_id}/{mr_iid}": where a session is, by its id
 
 `worker.queue` keeps its records beside these: workers/…, journal/….
 """
@@ -42,7 +42,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """What an object's name says."""
+    """The parts of an object's name."""
 
     key: SessionKey
     turn: int
@@ -50,7 +50,7 @@ class ObjectName:
 
 
 def make_session_prefix(key: SessionKey) -> str:
-    """The prefix of all of a session's turns. Raises StoreError for a key that is not one."""
+    """Make the prefix of all turns of a session. Raises StoreError for an invalid key."""
     numbers = (key.project_id, key.mr_iid)
     if not _ID.fullmatch(key.session_id) or not all(0 < number < 10**19 for number in numbers):
         raise StoreError(f"not a session's key: {str(key)[:200]!r}")
@@ -58,21 +58,21 @@ def make_session_prefix(key: SessionKey) -> str:
 
 
 def make_merge_request_prefix(project_id: int, mr_iid: int) -> str:
-    """The prefix of all sessions of a merge request, of a project, or of all there are."""
+    """Make the prefix of all sessions of a merge request, of a project, or of the store."""
     if not project_id:
         return ROOT
     return f"{ROOT}{project_id}/{mr_iid}/" if mr_iid else f"{ROOT}{project_id}/"
 
 
 def make_turn_prefix(key: SessionKey, number: int) -> str:
-    """The prefix of one turn's objects."""
+    """Make the prefix of one turn's objects."""
     if not 0 <= number <= MAX_TURN:
         raise StoreError(f"a session has turns 0 to {MAX_TURN}, not {number}")
     return f"{make_session_prefix(key)}{number:04d}/"
 
 
 def parse_name(name: str) -> ObjectName | None:
-    """What `name` is the object of, or None if it is none of ours."""
+    """Parse an object's name; None if it is not a session's object."""
     match = _NAME.fullmatch(name)
     if not match:
         return None
@@ -81,16 +81,16 @@ def parse_name(name: str) -> ObjectName | None:
 
 
 def make_index_name(start: str) -> str | None:
-    """The name, or the beginning of the names, of index entries; None for what is no id."""
+    """Make the name of an index entry, or the prefix of several; None for an invalid id."""
     return f"index/{start}" if _START.fullmatch(start) else None
 
 
 def encode_pointer(key: SessionKey) -> bytes:
-    """The content of a session's index entry."""
+    """Encode the content of a session's index entry."""
     return f"{key.project_id}/{key.mr_iid}".encode()
 
 
 def decode_pointer(session_id: str, content: bytes) -> SessionKey | None:
-    """The key that an index entry's content points to, or None if it is damaged."""
+    """Decode the key from an index entry's content; None if it is damaged."""
     match = _POINTER.fullmatch(content)
     return SessionKey(int(match[1]), int(match[2]), session_id) if match else None

@@ -1,4 +1,4 @@
-"""Known failures beside the sessions (see `core.ports.KnownFailures`).
+"""Stores known failures beside the sessions (see `core.ports.KnownFailures`).
 
 known/{project_id}/{key}.json      one error of one project, by its signature
 """
@@ -12,12 +12,12 @@ from worker.errors import StoreError
 from worker.sessions.objects import Objects, Stored
 
 MAX_ENTRY = 64 * 1024
-"""Bytes of an entry that are read or written."""
+"""The most bytes of an entry."""
 
 MAX_ENTRIES = 10_000
-"""Entries of one project that are looked through to forget a merge request."""
+"""The most entries of one project that are searched to remove a merge request."""
 
-# Each round is lost only to a worker that won it, so a handful is plenty.
+# A worker loses a round only if another one wins it, so a few rounds are enough.
 _ROUNDS = 8
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 

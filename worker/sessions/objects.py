@@ -1,4 +1,4 @@
-"""What a place must offer to hold sessions: named objects with conditional writes."""
+"""The interface of a place that stores sessions: named objects with conditional writes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -18,10 +18,10 @@ class Stored:
 
 
 class Objects(Protocol):
-    """All raise StoreError. Names are relative, `/`-separated, and checked by the caller.
+    """Named objects. Names are relative, `/`-separated, and checked by the caller.
 
-    Nobody ever sees half an object, and what was written is durable when the call returns. The one
-    exception is `write`.
+    No reader ever sees part of an object, and what was written is durable when the call returns,
+    except by `write`. All methods raise StoreError.
     """
 
     def exists(self, name: str) -> bool:
@@ -29,11 +29,11 @@ class Objects(Protocol):
         ...
 
     def modified(self, name: str) -> float | None:
-        """When the object was last written, in epoch seconds of the store; None without one."""
+        """Return the time of the last write, in the store's epoch seconds; None without object."""
         ...
 
     def read(self, name: str, limit: int) -> Stored | None:
-        """The object, or None. More than `limit` bytes is a StoreError."""
+        """Read the object; None without one. More than `limit` bytes is a StoreError."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
@@ -41,36 +41,36 @@ class Objects(Protocol):
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Write an object that must still be at `version`; False if it is not, or is gone."""
+        """Write an object that must still have `version`; False if it has not, or is gone."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whether it exists or not.
 
-        For what is replaced all the time: it outlives the worker, but a host that loses power may
-        leave it torn or forget it, so whoever reads it must be able to tell and do without.
+        For objects that are replaced often. They outlive the worker, but may be damaged or lost if
+        the host loses power, so their readers must detect that and do without them.
         """
         ...
 
     def upload(self, name: str, chunks: Iterable[bytes]) -> int:
-        """The same from a stream, in constant memory. Returns its bytes.
+        """Write an object from a stream, in constant memory. Returns its size in bytes.
 
-        What `chunks` raises is passed on, and nothing is written.
+        An exception of `chunks` is passed on, and nothing is written.
         """
         ...
 
     def open(self, name: str) -> AbstractContextManager[Iterator[bytes]] | None:
-        """The object as chunks of at most CHUNK bytes, or None."""
+        """Open the object as chunks of at most CHUNK bytes; None without one."""
         ...
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """Remove an object if it is there and, where given, still at `version`."""
+        """Remove an object if it exists and, if `version` is given, still has that version."""
         ...
 
     def names(self, prefix: str) -> Iterator[str]:
-        """All names that begin with `prefix`, sorted; read as far as it is consumed."""
+        """Yield all names that begin with `prefix`, sorted; the store is read lazily."""
         ...
 
     def place(self, name: str) -> str:
-        """Where the object lies, for a human."""
+        """Describe for a human where the object is."""
         ...

@@ -1,8 +1,8 @@
-"""Turns by the time they began (see `core.ports.RecentTurns`).
+"""Stores turns by the time of their start (see `core.ports.RecentTurns`).
 
 recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn:04d}.json
 
-Day and time count backwards, so that the newest come first wherever names are listed in order.
+Day and time count backwards, so that the newest turns come first in the order of names.
 """
 
 import re
@@ -16,10 +16,10 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects
 
 MAX_NAMES = 10_000
-"""Names that are looked at to find one page of rows."""
+"""The most names that are read to find one page of rows."""
 
 MAX_ROW = 16 * 1024
-"""Bytes of a row."""
+"""The most bytes of a row."""
 
 _PREFIX = "recent/"
 _END = 10**13

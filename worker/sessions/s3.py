@@ -1,4 +1,4 @@
-"""Sessions in an S3 bucket, or a compatible store that honours conditional writes."""
+"""Stores sessions in an S3 bucket, or in a compatible store with conditional writes."""
 
 import boto3
 
@@ -9,9 +9,9 @@ from worker.sessions.store import Store
 class S3Store(Store):
     """A SessionStore under `prefix` in `bucket`.
 
-    `endpoint_url` and `region` are None for AWS's own. Credentials come from `session`, by default
-    boto3's chain. `attempts` and `connect_timeout` (seconds) bound how long a store that is down
-    holds a worker. Call `probe` before relying on a store that is not AWS's.
+    `endpoint_url` and `region` are None for AWS's defaults. Credentials come from `session`, by
+    default from boto3's chain. `attempts` and `connect_timeout` (seconds) limit how long a store
+    that is down delays a worker. Call `probe` before using a store that is not AWS's.
     """
 
     def __init__(

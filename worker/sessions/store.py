@@ -1,7 +1,7 @@
-"""The rules of the session store, the same for every place that holds it (laws 9 and 10).
+"""The rules of the session store, which are the same for every place that it is in.
 
-`context.json` is a turn's commit point: created once, never replaced. Everything else of a turn
-comes before it.
+`context.json` is a turn's commit point: it is created once, after everything else of the turn, and
+never replaced. So a turn is committed once, and no trigger is lost or answered twice.
 """
 
 import secrets
@@ -23,7 +23,7 @@ MAX_CONTEXT = 64 * 1024 * 1024
 _MAX_SMALL = 64 * 1024
 _MAX_REASON = 1000
 _WORKING = (keys.CHECKPOINT, keys.STOP)
-# Each round is lost only to a worker that won it, so a handful is plenty.
+# A worker loses a round only if another one wins it, so a few rounds are enough.
 _ROUNDS = 8
 
 
@@ -35,12 +35,12 @@ class Store:
 
     @property
     def known_failures(self) -> KnownStore:
-        """What is known of failures, beside the sessions."""
+        """The known failures, stored beside the sessions."""
         return KnownStore(self._objects)
 
     @property
     def recent_turns(self) -> RecentStore:
-        """The turns by their time, beside the sessions."""
+        """The turns by time, stored beside the sessions."""
         return RecentStore(self._objects)
 
     def latest(self, key: SessionKey) -> int | None:
@@ -65,7 +65,7 @@ class Store:
         return self._objects.open(keys.make_turn_prefix(key, turn) + keys.FILES)
 
     def write_files(self, key: SessionKey, turn: int, chunks: Iterable[bytes]) -> int:
-        """See SessionStore. Raises TurnTaken for a turn that is committed, also meanwhile."""
+        """See SessionStore. Raises TurnTaken if the turn is committed, also during the upload."""
         self._refuse_committed(key, turn)
         return self._objects.upload(
             keys.make_turn_prefix(key, turn) + keys.FILES,
@@ -96,7 +96,7 @@ class Store:
         self._write_index(key)
         if not self._objects.create(place + keys.CONTEXT, context):
             raise self._make_turn_taken(key, turn)
-        # The turn is committed: a checkpoint that stays behind must not make it look failed.
+        # The turn is committed: an error in removing the checkpoint must not make it look failed.
         for leaf in _WORKING:
             with suppress(StoreError):
                 self._objects.delete(place + leaf)
@@ -106,7 +106,7 @@ class Store:
         place = keys.make_turn_prefix(key, turn)
         found = set(self._objects.names(place))
         if place + keys.CONTEXT in found:
-            # The claim may lie elsewhere than what is listed here.
+            # The claim may be in another place, which is not listed here.
             for leaf in (keys.CLAIM, *(leaf for leaf in _WORKING if place + leaf in found)):
                 self._objects.delete(place + leaf)
 
@@ -221,12 +221,12 @@ class Store:
         return max((at for at in times if at is not None), default=None)
 
     def remove(self, key: SessionKey) -> None:
-        """See SessionStore. What says that there is a session goes last."""
+        """See SessionStore. The index entry is removed last."""
         names = list(self._objects.names(keys.make_session_prefix(key)))
         turns = {found.turn for found in map(keys.parse_name, names) if found}
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
         self._objects.delete(f"index/{key.session_id}")
-        # A claim may lie elsewhere than what is listed here.
+        # A claim may be in another place, which is not listed here.
         claims_of = [keys.make_turn_prefix(key, number) + keys.CLAIM for number in sorted(turns)]
         others = [name for name in names if name not in commits and name not in claims_of]
         for name in (*others, *commits, *claims_of):
@@ -244,20 +244,20 @@ class Store:
         return stored.content if stored else None
 
     def find(self, session_id: str) -> SessionKey | None:
-        """See SessionStore. A beginning that fits several ids is a StoreError."""
+        """See SessionStore. Raises StoreError for a prefix that several ids have."""
         start = keys.make_index_name(session_id)
-        # Names come sorted, so a whole id stands before the longer ones it is the beginning of.
+        # Names are sorted, so a whole id comes before longer ids that begin with it.
         names = list(islice(self._objects.names(start), 2)) if start else []
         if len(names) == 2 and names[0] != start:
             raise StoreError(f"several session ids begin with {session_id}: give more of it")
         return self._read_index(names[0]) if names else None
 
     def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
-        """See SessionStore. One whose first turn is not committed yet counts."""
+        """See SessionStore. A session whose first turn is not committed yet is included."""
         last = None
         for name in self._objects.names(keys.make_merge_request_prefix(project_id, mr_iid)):
             found = keys.parse_name(name)
-            # The objects of one session are neighbours.
+            # The objects of one session are adjacent.
             if found and found.key != last:
                 last = found.key
                 yield last
@@ -269,7 +269,7 @@ class Store:
     def probe(self) -> None:
         """Raise StoreError unless the store takes writes and honours their conditions.
 
-        Many S3-compatible stores ignore them (wire-misc 3); then two workers could own one turn.
+        Many S3-compatible stores ignore conditions; then two workers could own one turn.
         """
         if not self.honours_conditions():
             raise StoreError(
@@ -279,7 +279,7 @@ class Store:
             )
 
     def honours_conditions(self) -> bool:
-        """Whether conditional writes are what they should be. Raises StoreError."""
+        """Whether the store honours the conditions of writes. Raises StoreError."""
         name = f"probe/{secrets.token_hex(8)}"
         try:
             return self._objects.create(name, b"1") and self._has_conditions(name)
@@ -302,7 +302,7 @@ class Store:
     def _refuse_if_committed(
         self, key: SessionKey, turn: int, chunks: Iterable[bytes]
     ) -> Iterator[bytes]:
-        # Raising at the end of the stream is what makes the upload undo itself.
+        # An exception at the end of the stream makes the upload undo itself.
         yield from chunks
         self._refuse_committed(key, turn)
 

@@ -1,4 +1,4 @@
-"""Which stores there are: the URL's scheme names the opener."""
+"""The table of session stores, by the scheme of their URL."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,10 +14,10 @@ _BUCKET_PREFIX = re.compile(r"[A-Za-z0-9!_.*'()/-]*", re.ASCII)
 
 
 def open_store(url: str, endpoint_url: str | None = None) -> Store:
-    """The store at `file:///dir` or `s3://bucket/prefix`.
+    """Open the store at `file:///dir` or `s3://bucket/prefix`.
 
-    `endpoint_url` is where S3 is, None for AWS. Raises ConfigError for a wrong address, StoreError
-    where a folder cannot be made. S3 is not contacted: that is for `Store.probe`.
+    `endpoint_url` is the address of S3, None for AWS. Raises ConfigError for a wrong address,
+    StoreError if a folder cannot be made. S3 is not contacted before `Store.probe`.
     """
     try:
         parts = urlsplit(url)
@@ -32,7 +32,7 @@ def open_store(url: str, endpoint_url: str | None = None) -> Store:
 
 
 def guard_store(store: Store, broker: str) -> Store:
-    """`store`, which ignores conditions, with its claims in the Redis at `broker`."""
+    """Guard a store that ignores conditions with the Redis at `broker`."""
     from worker.sessions.guarded import RedisGuardedObjects
 
     return Store(RedisGuardedObjects(store.records, broker))
@@ -49,7 +49,7 @@ def _open_folder(parts: SplitResult, endpoint_url: str | None) -> Store:
 
 
 def _open_s3(parts: SplitResult, endpoint_url: str | None) -> Store:
-    # boto3 takes a good part of a second to import, which a folder's user need not wait for.
+    # Importing boto3 takes most of a second, for which users of a folder need not wait.
     from worker.sessions.s3 import S3Store
 
     if not _BUCKET.fullmatch(parts.netloc) or not _BUCKET_PREFIX.fullmatch(parts.path):
@@ -64,7 +64,7 @@ def _open_s3(parts: SplitResult, endpoint_url: str | None) -> Store:
 
 
 def _hide_password(url: str) -> str:
-    # What stands before an @ may be a password.
+    # The part before an @ may contain a password.
     return repr(url) if "@" not in url else "the address (with something before an @)"
 
 

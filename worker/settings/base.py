@@ -1,4 +1,4 @@
-"""What every part of the settings is made of."""
+"""The base class and common types of the settings' parts."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Part(BaseModel):
-    """A mapping of the file: unknown keys are refused, and nothing changes after it was read.
+    """A mapping of the file: unknown keys are refused, and values cannot be changed.
 
-    Each field has a `description`, which is the reference's text.
+    Each field has a `description`, which is its text in the reference.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -19,11 +19,11 @@ URL = r"^(https?://[^/?#@\s]+[^?#@\s]*)?$"
 """An HTTP URL without query, fragment or user, or nothing."""
 
 Secret = Annotated[str, Field(exclude=True, repr=False)]
-"""Comes from the environment, and is never shown: see `environment.SECRETS`."""
+"""A secret comes from the environment and is never shown: see `environment.SECRETS`."""
 
 
 def list_secrets(part: Part) -> Iterator[str]:
-    """Every `Secret` in a part and in those inside it, empty ones too."""
+    """Yield every `Secret` of a part and of the parts inside it, empty ones too."""
     for name, field in type(part).model_fields.items():
         value = getattr(part, name)
         if field.exclude and not field.repr:

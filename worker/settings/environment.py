@@ -1,4 +1,4 @@
-"""What the environment says: overrides, defaults, and every secret."""
+"""Reads settings from the environment: overrides, defaults, and every secret."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ DEFAULTS: Mapping[Place, str] = {
     ("models", "providers", "gemini-vertex", "project"): "GOOGLE_CLOUD_PROJECT",
     ("models", "providers", "gemini-vertex", "location"): "GOOGLE_CLOUD_LOCATION",
 }
-"""What the environment says where the file does not: place in the settings → variable."""
+"""Where the environment gives a default for the file: place in the settings → variable."""
 
 SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("gitlab", "read_token"): ("GITLAB_READ_TOKEN", "GITLAB_TOKEN"),
@@ -49,11 +49,11 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
 """The first variable that is set wins. Each may also be given as a file, named by X_FILE."""
 
 _ENVIRONMENT_ONLY: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
-"""No secrets, but not the file's either."""
+"""Settings that are not secret, but are not allowed in the file either."""
 
 
 def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
-    """Put into `tree` what the environment says. Raises ConfigError."""
+    """Put the environment's settings into `tree`. Raises ConfigError."""
     for variable, place in OVERRIDES.items():
         if env.get(variable):
             _set(tree, place, env[variable])
@@ -66,7 +66,7 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
 
 
 def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
-    """Raises ConfigError if the file holds what belongs in the environment."""
+    """Raise ConfigError if the file contains what belongs in the environment."""
     only = {place: variables[0] for place, variables in SECRETS.items()} | dict(_ENVIRONMENT_ONLY)
     for place, variable in only.items():
         if _get(tree, place) is not None:

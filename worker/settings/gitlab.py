@@ -1,4 +1,4 @@
-"""`gitlab:`: which projects are served, whose merge requests, and who may ask."""
+"""`gitlab:`: which projects and merge requests are served, and who may ask."""
 
 from typing import Literal
 

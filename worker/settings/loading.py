@@ -1,4 +1,4 @@
-"""Reads the file and the environment: the only module of the worker that does."""
+"""Reads the settings file and the environment; no other module of the worker does."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ DEFAULT_FILE = "sandpiper.yaml"
 
 
 def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of `path`, else of $SANDPIPER_CONFIG, else of ./sandpiper.yaml if it is there.
+    """Load the settings from `path`, $SANDPIPER_CONFIG, or ./sandpiper.yaml if it exists.
 
     Raises ConfigError.
     """
@@ -29,7 +29,7 @@ def load(path: str | None = None, environ: Mapping[str, str] | None = None) -> S
 
 
 def find_file(path: str | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file that `load` would read, None for none. Raises ConfigError."""
+    """Return the file that `load` would read, or None. Raises ConfigError."""
     env = os.environ if environ is None else environ
     if named := path or env.get("SANDPIPER_CONFIG"):
         if not Path(named).is_file():

@@ -1,4 +1,4 @@
-"""`models:`: which models are asked, where they are, and what is to be known of them."""
+"""`models:`: which models are asked, where they are, and their properties."""
 
 from datetime import date
 from typing import Annotated, Literal
@@ -34,7 +34,7 @@ class ProviderSettings(Part):
 
 
 class PriceSettings(Part):
-    """Dollars per million tokens; an unstated cache price is that of plain input."""
+    """Dollars per million tokens; a cache price that is not given is that of plain input."""
 
     input: Dollars | None = Field(default=None, description="Dollars per million input tokens.")
     output: Dollars | None = Field(default=None, description="Dollars per million output tokens.")
@@ -48,7 +48,7 @@ class PriceSettings(Part):
 
 
 class TierSettings(PriceSettings):
-    """Prices above so many tokens of prompt, or since a day."""
+    """Prices for prompts above a number of tokens, or from a day on."""
 
     above: int = Field(default=0, ge=0, description="Above so many tokens of prompt.")
     since: date | None = Field(default=None, description="From this day on.")
@@ -100,5 +100,5 @@ class ModelSettings(Part):
         return value
 
     def get_provider(self, name: str) -> ProviderSettings:
-        """What is configured for a provider; empty where nothing is."""
+        """Return the settings of a provider; all fields are unset if it has none."""
         return self.providers.get(name, ProviderSettings())

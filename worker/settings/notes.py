@@ -1,4 +1,4 @@
-"""`note:` and `known:`: how a finding is told, and when an earlier one is told again."""
+"""`note:` and `known:`: how a finding is posted, and when an earlier one is used again."""
 
 from pydantic import Field
 
@@ -27,7 +27,7 @@ class NoteSettings(Part):
 
 
 class KnownSettings(Part):
-    """`known:`. Whether an earlier finding may answer for a model, for how many days after."""
+    """`known:`. Whether an earlier finding may replace a model's answer, and for how many days."""
 
     answer: bool = Field(
         default=True,

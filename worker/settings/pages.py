@@ -1,11 +1,11 @@
-"""`pages:`: who may look at what is stored, and where."""
+"""`pages:`: where stored sessions are shown, and to whom."""
 
 from pydantic import Field, field_validator
 
 from worker.settings.base import Part, Secret
 
 MIN_SECRET_LENGTH = 16
-"""Characters. Whoever sees a link can try at leisure what it was signed with."""
+"""Characters. Anyone with a link can try secrets against its signature offline."""
 
 
 class PageSettings(Part):
@@ -37,11 +37,11 @@ class PageSettings(Part):
         return value
 
     def get_signing_secret(self, webhook_secret: str) -> str:
-        """What links are signed with, or "" if there is nothing that could not be guessed."""
+        """Return the secret that links are signed with; "" if none is long enough."""
         return self.secret or (webhook_secret if len(webhook_secret) >= MIN_SECRET_LENGTH else "")
 
     def explain_signing_risk(self, webhook_secret: str) -> str:
-        """What is wrong with how links are signed, or "": there are none, or they have a secret."""
+        """Explain why signed links are unsafe; "" without links, or if they have a secret."""
         if self.secret or not (self.url or self.operator_token):
             return ""
         if self.get_signing_secret(webhook_secret):

@@ -1,4 +1,4 @@
-"""The settings told from their own models, so that what is told cannot drift from what is read.
+"""Writes the settings' reference from their models, so that it always matches the code.
 
 `python -m worker.settings.reference` writes README.md beside this file; `sandpiper settings` prints
 a whole sandpiper.yaml.
@@ -19,7 +19,7 @@ from worker.settings.tree import Settings
 
 PAGE = Path(__file__).with_name("README.md")
 NAME = "NAME"
-"""Stands for the name of an entry in a mapping of parts."""
+"""A placeholder for the name of an entry in a mapping of parts."""
 _WIDTH = 100
 
 _INTRODUCTION = """\
@@ -52,7 +52,7 @@ From the environment only; in the file they are refused. Each may be given as `X
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One field: where it is, which values it takes, its default in YAML, what it does."""
+    """One field: its place, its possible values, its default in YAML, and its description."""
 
     place: Place
     values: str
@@ -61,12 +61,12 @@ class Row:
 
     @property
     def key(self) -> str:
-        """As it is written in messages and in the README."""
+        """The field's key as messages and the README show it."""
         return _format_key(self.place)
 
 
 def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
-    """Every field of the file, in order; the fields of an entry after that of the mapping."""
+    """Yield every field of the file, in order; an entry's fields follow that of the mapping."""
     described = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
         place = (*above, name)
@@ -84,13 +84,13 @@ def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
 
 
 def list_secrets() -> Iterator[tuple[Sequence[str], str]]:
-    """The variables of each secret, and what it is for."""
+    """Yield the variables of each secret, and its purpose."""
     for place, variables in SECRETS.items():
         yield variables, f"{_find_field(place).description} (`{'.'.join(place)}`)"
 
 
 def list_keys() -> frozenset[str]:
-    """Every key there is, of sections and secrets too; NAME stands for the name of an entry."""
+    """Return every key, including sections and secrets; NAME is the name of any entry."""
     places = {row.place for row in list_rows()} | {_name_entry(place) for place in SECRETS}
     whole = {place[:length] for place in places for length in range(1, len(place) + 1)}
     return frozenset(map(_format_key, whole))
@@ -101,7 +101,7 @@ def _format_key(place: Place) -> str:
 
 
 def format_reference() -> str:
-    """The whole reference."""
+    """Return the whole reference as Markdown."""
     overrides = [(variable, place, "overrides") for variable, place in OVERRIDES.items()]
     defaults = [(variable, place, "default") for place, variable in DEFAULTS.items()]
     settings = [
@@ -123,7 +123,7 @@ def format_reference() -> str:
 
 
 def format_example() -> str:
-    """A sandpiper.yaml with every field at its default; entries of mappings as comments."""
+    """Return a sandpiper.yaml with every field at its default; mapping entries are comments."""
     head = "# Every setting, at its default. Secrets come from the environment.\n"
     return head + "\n".join(_format_yaml(Settings, 0, entry=False)) + "\n"
 
@@ -149,7 +149,7 @@ def _format_yaml(model: type[Part], depth: int, *, entry: bool) -> Iterator[str]
 
 
 def _list_parts(field: FieldInfo) -> Iterator[tuple[type[Part], Place]]:
-    """The parts inside a field, and the step to them: none, NAME, or [] for those of a list."""
+    """Yield the parts inside a field with the step to them: none, NAME, or [] for a list."""
     annotation = field.annotation
     if _is_part(annotation):
         yield annotation, ()  # type: ignore[misc]
@@ -178,7 +178,7 @@ def _name_entry(place: Place) -> Place:
 
 
 def _format_default(field: FieldInfo) -> str:
-    """In YAML; nothing for a field that has to be given, or that is unset."""
+    """Return the default as YAML; "" for a field that is required or unset."""
     value = field.get_default()
     if field.is_required() or value is None:
         return ""

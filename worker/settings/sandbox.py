@@ -10,7 +10,7 @@ _SIZE = r"^\d+[bkmg]?$"
 
 
 class SandboxSettings(Part):
-    """`sandbox:`. Sizes as the engine reads them ("2g")."""
+    """`sandbox:`. Sizes have the engine's form ("2g")."""
 
     driver: Literal["docker", "bubblewrap"] = Field(
         default="docker", description="`bubblewrap` where no engine can run."

@@ -1,4 +1,4 @@
-"""`sources:`: what may be read besides the merge request's own project."""
+"""`sources:`: what may be read besides the merge request's project."""
 
 from urllib.parse import urlsplit
 
@@ -73,7 +73,7 @@ class SourceSettings(Part):
     testing_farm: TestingFarmSettings = TestingFarmSettings()
 
     def list_link_places(self) -> frozenset[str]:
-        """The places of these systems that notes may link to: a host with its path, if any."""
+        """Return where notes may link to in these systems: hosts, with a path if there is one."""
         farm = self.testing_farm
         pages = (self.konflux.ui_url, farm.results_url if farm.repositories else "")
         parts = (urlsplit(page) for page in pages if page)

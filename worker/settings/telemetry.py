@@ -1,4 +1,4 @@
-"""`metrics:`, `log:` and `traces:`: what is told of the work, and where."""
+"""`metrics:`, `log:` and `traces:`: what is recorded about the work, and where."""
 
 from typing import Literal
 

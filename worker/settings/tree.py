@@ -1,4 +1,4 @@
-"""The whole of the settings."""
+"""All settings in one tree."""
 
 from urllib.parse import unquote, urlsplit
 
@@ -62,7 +62,7 @@ class Settings(Part):
         return value
 
     def list_secrets(self) -> tuple[str, ...]:
-        """Every secret in use, for redaction."""
+        """Return every secret that is set, for redaction."""
         password = urlsplit(self.broker).password or ""
         found = (*list_secrets(self), password, unquote(password))
         return tuple(dict.fromkeys(filter(None, found)))

@@ -1,1 +1,1 @@
-"""Metrics and traces: what the work tells of itself. See `parts`."""
+"""Metrics and traces of the work. Start with `parts`."""

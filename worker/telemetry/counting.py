@@ -1,4 +1,4 @@
-"""What the work tells of itself, as metrics: a watcher (core.progress)."""
+"""Counts the events of runs as metrics: a watcher (see core.progress)."""
 
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
@@ -26,7 +26,7 @@ OTHER = "other"
 
 @dataclass(slots=True)
 class _Run:
-    """The trigger that a thread works on; `since` is when it was queued, in monotonic seconds."""
+    """The trigger of a thread; `since` is when it was queued, in monotonic seconds."""
 
     since: float
     waited: float | None = None
@@ -39,7 +39,7 @@ _run: ContextVar[_Run | None] = ContextVar("sandpiper_run", default=None)
 def make_watcher(
     metrics: Metrics, monotonic: Callable[[], float], tools: Collection[str]
 ) -> Watcher:
-    """A watcher that counts. `tools` are the names that are told apart."""
+    """Make a watcher that counts. Tools that are not among `tools` are counted as "other"."""
 
     def watch(event: Event) -> None:
         match event:
@@ -48,7 +48,7 @@ def make_watcher(
                 metrics.running_sessions.inc()
             case Left(trigger, outcome):
                 run = _run.get()
-                # What is held goes on waiting, and will say for how long when it begins.
+                # A held trigger goes on waiting; its wait is counted when it starts.
                 if run and run.waited is not None and outcome != "held":
                     metrics.queue_wait.labels(trigger.kind).observe(run.waited)
                 _run.set(None)
@@ -77,7 +77,7 @@ def make_watcher(
 
 
 def _count_milestone(metrics: Metrics, reached: Milestone, now: float) -> None:
-    """The first time in a run: a note that is posted anew is not a second result."""
+    """Count a milestone once in a run: a note that is posted again is not a second result."""
     run = _run.get()
     if run is None or reached in run.seen:
         return

@@ -1,7 +1,7 @@
 """Every metric of Sandpiper, by name, and the page that Prometheus reads.
 
-Labels have few values: what strangers write (projects, branches, tools a model invents) is none of
-them. `webhooks` counts what came to the door, `triggers` what became of the work.
+Labels have few values and never text from outside (projects, branches, tools that a model
+invents). `webhooks` counts requests to the receiver, `triggers` the results of the work.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _ITERATIONS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 50, 100)
 
 
 class Metrics:
-    """One registry for one process; safe to share by threads."""
+    """The metrics of one process. Safe to share between threads."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -46,11 +46,14 @@ class Metrics:
         self._make_note_metrics()
 
     def render_page(self) -> bytes:
-        """What Prometheus reads, as `CONTENT_TYPE`."""
+        """Return the page that Prometheus reads, of type `CONTENT_TYPE`."""
         return generate_latest(self.registry)
 
     def serve(self, port: int, host: str = "0.0.0.0") -> Callable[[], None]:
-        """Answer on a port, in a thread; a function that stops it. Raises ConfigError."""
+        """Serve the page on a port in a thread; returns a function that stops it.
+
+        Raises ConfigError.
+        """
         try:
             server, thread = start_http_server(port, host, self.registry)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""All that watches one process, put around the parts of a job."""
+"""Wraps the parts of a job in metrics and traces."""
 
 import time
 from collections.abc import Callable, Collection
@@ -28,7 +28,10 @@ _CIRCUITS = ("closed", "probing", "open")
 
 
 class Telemetry:
-    """Metrics, and traces where there are any. `tools` are the names that are told apart."""
+    """The metrics of one process, and its traces if any.
+
+    Tools that are not among `tools` are counted as "other".
+    """
 
     def __init__(self, tools: Collection[str], traces: "Traces | None" = None) -> None:
         self.metrics = Metrics()
@@ -42,26 +45,26 @@ class Telemetry:
             self._traces.watch(event)
 
     def count_webhook(self, kind: str, outcome: str) -> None:
-        """A request came to the door."""
+        """Count a request to the receiver."""
         self.metrics.webhooks.labels(kind, outcome).inc()
 
     def count_attempt(self, model: str, error: ModelError, again: bool) -> None:
-        """A provider failed an attempt; `again` says that there will be another."""
+        """Count a failed attempt of a provider; `again` says that another one follows."""
         provider = model.partition("/")[0]
         self.metrics.provider_errors.labels(provider, error.kind).inc()
         if again:
             self.metrics.provider_retries.labels(provider).inc()
 
     def set_circuit(self, provider: str, circuit: str) -> None:
-        """A provider's circuit breaker turned: "closed", "probing" or "open"."""
+        """Record the state of a provider's circuit breaker: "closed", "probing" or "open"."""
         self.metrics.circuits.labels(provider).set(_CIRCUITS.index(circuit))
 
     def wrap_objects(self, objects: Objects) -> Objects:
-        """A store's objects, timed."""
+        """Wrap a store's objects, so that calls are timed."""
         return CountedObjects(objects, self.metrics)
 
     def wrap_deps(self, deps: Deps) -> Deps:
-        """The parts of a job, each counted."""
+        """Wrap the parts of a job, so that their calls are counted."""
         choices = {name: self._wrap_model(make) for name, make in deps.choices.items()}
         return replace(
             deps,
@@ -82,7 +85,7 @@ class Telemetry:
 
 
 def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
-    """Traces to a collector, or None for "". Raises ConfigError without OpenTelemetry."""
+    """Open traces to a collector; None for "". Raises ConfigError without OpenTelemetry."""
     if not endpoint:
         return None
     try:

@@ -1,8 +1,8 @@
-"""What the work tells of itself, as OpenTelemetry spans: run → iteration → chat and tools.
+"""Records the events of runs as OpenTelemetry spans: run → iteration → chat and tools.
 
-Names and attributes follow the GenAI semantic conventions (gen-ai-spans, gen-ai-agent-spans). No
-span holds a word of what anybody wrote: ids, names, counts and times only. Nothing but
-`parts` imports this, and only where traces are wanted: OpenTelemetry is an extra.
+Names and attributes follow https://opentelemetry.io/docs/specs/semconv/gen-ai/. Spans contain only
+ids, names, counts and times, and no text that anybody wrote. Only `parts` imports this module, and
+only if traces are configured: OpenTelemetry is an optional dependency.
 """
 
 import time
@@ -29,7 +29,7 @@ _PROVIDERS = {
     "gemini-vertex": "gcp.vertex_ai",
     "anthropic-vertex": "gcp.vertex_ai",
 }
-"""Our providers by the conventions' names, where those differ."""
+"""The conventions' names of our providers, where they differ from ours."""
 
 _BAD = ("failed", "parked", "error")
 _AGENT = "sandpiper"
@@ -37,7 +37,7 @@ _AGENT = "sandpiper"
 
 @dataclass(slots=True)
 class _OpenSpans:
-    """The spans that are open in a thread."""
+    """The open spans of a thread."""
 
     run: Span
     iteration: Span | None = None
@@ -55,7 +55,7 @@ _open: ContextVar[_OpenSpans | None] = ContextVar("sandpiper_spans", default=Non
 
 
 def open_exporter(endpoint: str) -> TracerProvider:
-    """Spans go to the OTLP/HTTP collector at this base URL, in batches, from a thread."""
+    """Open an exporter that sends spans in batches to the OTLP/HTTP collector at this base URL."""
     about = {"service.name": _AGENT, "service.version": version("sandpiper")}
     provider = TracerProvider(resource=Resource.create(about))
     exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=10)
@@ -64,7 +64,7 @@ def open_exporter(endpoint: str) -> TracerProvider:
 
 
 class Traces:
-    """A watcher and a model's wrapper that make spans. `tools` are the names that are shown."""
+    """A watcher and a wrapper for models that make spans. `tools` are the names to show."""
 
     def __init__(self, provider: TracerProvider, tools: Collection[str]) -> None:
         self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
@@ -104,11 +104,11 @@ class Traces:
                 pass
 
     def wrap_model(self, model: Model) -> "TracedModel":
-        """`model`, with a span for each call."""
+        """Wrap a model, so that each call has a span."""
         return TracedModel(model, self)
 
     def trace_call(self, model: Model, request: Request) -> Reply:
-        """One call of the model in a span of its own."""
+        """Call the model in a span."""
         provider, _, name = model.name.partition("/")
         attributes = {
             "gen_ai.operation.name": "chat",
@@ -131,7 +131,7 @@ class Traces:
         return reply
 
     def _trace_tool(self, event: ToolRan, now: _OpenSpans) -> None:
-        """The event comes when the tool has ended."""
+        """Record a tool's span after the fact: the event comes when the tool has ended."""
         name = event.call.name if event.call.name in self._tools else "other"
         ended = time.time_ns()
         attributes: dict[str, str | int] = {

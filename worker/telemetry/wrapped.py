@@ -1,4 +1,4 @@
-"""The parts of a job as they are, but timed and counted. Each satisfies its part's Protocol."""
+"""Wrappers that time and count the calls of a job's parts. Each implements its part's Protocol."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,7 +78,7 @@ class CountedDriver:
             return self._driver.start(session, archive)
 
     def adopt(self, session: str) -> Sandbox | None:
-        """See Driver. To find none is no start."""
+        """See Driver. Finding no sandbox is not counted as a start."""
         started = time.monotonic()
         adopted = self._driver.adopt(session)
         if adopted is not None:
@@ -104,7 +104,7 @@ class CountedSandbox:
         self._sandbox, self._metrics = sandbox, metrics
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """See Sandbox. `sandbox_exec` says "for want of memory" of the same exit code."""
+        """See Sandbox. For the same exit code, `sandbox_exec` reports a lack of memory."""
         with self._count_loss():
             done = self._sandbox.exec(command, timeout=timeout, number=number, cwd=cwd)
         if done.timed_out:
@@ -185,7 +185,7 @@ class CountedKit:
 
 
 class CountedObjects:
-    """See sessions.objects.Objects. `names` and `open` are timed until they begin to give."""
+    """See sessions.objects.Objects. `names` and `open` are timed until their first result."""
 
     def __init__(self, objects: Objects, metrics: Metrics) -> None:
         self._objects, self._metrics = objects, metrics
@@ -206,7 +206,7 @@ class CountedObjects:
             return self._objects.read(name, limit)
 
     def create(self, name: str, content: bytes) -> bool:
-        """See Objects. What became of a pipeline is created once, and counted here for that."""
+        """See Objects. A pipeline's outcome is created once, so it is counted here."""
         with self._time_operation("create"):
             created = self._objects.create(name, content)
         if created and name.endswith(_AFTER):
@@ -268,7 +268,7 @@ def _find_outcome(content: bytes) -> str:
 
 
 class CountedForge:
-    """See core.gitlab.Forge. What only reads is not counted, but for its errors."""
+    """See core.gitlab.Forge. Reading calls are not timed; only their errors are counted."""
 
     def __init__(self, forge: Forge, metrics: Metrics) -> None:
         self._forge, self._metrics = forge, metrics
@@ -310,7 +310,7 @@ class CountedForge:
             )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """See Forge. `hurried` edits are counted apart: they may fail."""
+        """See Forge. `hurried` edits are counted separately, because they may fail."""
         with self._time_operation("progress" if hurried else "edit"):
             self._forge.edit(subject, note, body, hurried=hurried)
 

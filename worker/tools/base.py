@@ -14,7 +14,7 @@ from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
 
 MAX_MESSAGE = 300
-"""Characters of an exception that nobody has foreseen."""
+"""Characters of an unexpected exception's message that the model is shown."""
 
 _log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 class ToolContext:
     """What tools work with in one run.
 
-    `exec_timeout` is the longest a command may take, in seconds. `redact` takes secrets out of
-    results, whatever they are made of; what is written into the sandbox comes redacted.
-    `preview_bytes` are those of one result that the model is shown.
+    `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
+    results; documents are redacted before they are written into the sandbox. `preview_bytes` is how
+    much of one result the model is shown.
     """
 
     sandbox: Sandbox
@@ -37,7 +37,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool made: the JSON object for the model, and the bytes it stands for."""
+    """A tool's result: the JSON object for the model, and the size of the output it describes."""
 
     content: Mapping[str, Any]
     size: int
@@ -48,9 +48,10 @@ class ToolOutput:
 class ToolDef(Generic[A]):
     """One row of the table of tools.
 
-    `run` gets the parsed arguments, the bench, and the call's number in the session, which names
-    its spill file. It raises ArgumentError or SourceError for what the model should read.
-    `ordered` tools see what earlier calls did and wait for them; others may run side by side.
+    `run` is given the parsed arguments, the context, and the call's number in the session, which
+    names its spill file. It raises ArgumentError or SourceError with a message for the model.
+    A tool that `runs_in_order` waits for earlier calls, whose effects it sees; others run in
+    parallel.
     """
 
     name: str
@@ -61,12 +62,12 @@ class ToolDef(Generic[A]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """The tool's description for the model."""
         return ToolSpec(self.name, self.description, schema(self.args))
 
 
 def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
-    """What `run`, named `name`, makes; its failure is a value too. Raises only SandboxLost."""
+    """Call `run`; a failure of tool `name` becomes an error result. Raises only SandboxLost."""
     try:
         return run()
     except SandboxGone as error:

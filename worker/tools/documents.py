@@ -1,4 +1,4 @@
-"""Documents of sources on their way to the model: inline, or a file with a preview."""
+"""Gives documents of sources to the model: inline, or as a file with a preview."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,11 +21,11 @@ from worker.errors import ArgumentError
 from worker.tools.base import ToolContext, ToolOutput
 
 PARTS = (64 << 20, 16 << 20, 2 << 20)
-"""Bytes of a document that are tried when the whole does not fit into the sandbox."""
+"""The sizes that are tried in turn if a document does not fit into the sandbox."""
 
 
 def show_document(document: Document, context: ToolContext, number: int) -> ToolOutput:
-    """The document itself if it is small, else a file in the sandbox and a preview."""
+    """Return a small document itself; save a large one in the sandbox and return a preview."""
     size = len(document.data)
     most = max(most_shown(context.preview_bytes), document.shown_whole)
     if document.chunks is None and size <= most:
@@ -39,9 +39,9 @@ def show_document(document: Document, context: ToolContext, number: int) -> Tool
 def save_document(
     document: Document, context: ToolContext, path: str, limit: int, alike: int = 1
 ) -> ToolOutput:
-    """The document as a file at `path`, with a preview of at most `limit` bytes.
+    """Save the document at `path`; returns a preview of at most `limit` bytes.
 
-    `alike` documents of its source share what may be shown of those that are shown whole.
+    `alike` documents of its source share the room for documents that are shown whole.
     """
     whole = document.shown_whole // alike
     room = whole if len(document.data) <= whole else limit
@@ -67,7 +67,7 @@ def _save(document: Document, context: ToolContext, path: str, shown: str) -> To
 
 
 def _put(document: Document, context: ToolContext, path: str) -> tuple[int, dict[str, Any]]:
-    """Write the document, or as much as the sandbox takes of one that can be cut in its middle."""
+    """Write the document; if it does not fit and may be cut in its middle, write part of it."""
     whole = document.chunks() if document.chunks else [document.data]
     try:
         return context.sandbox.put(path, whole), {}
@@ -92,7 +92,7 @@ def _put_part(
 def _put_beside(
     beside: Sequence[Beside], own: Collection[str], context: ToolContext, path: str
 ) -> dict[str, Any]:
-    """Write what goes beside it as far as it fits, but not over the model's `own` files."""
+    """Write the files that belong beside it if they fit, but not over the model's `own` files."""
     told = {}
     for each in beside:
         if each.suffix in own:
@@ -105,12 +105,12 @@ def _put_beside(
 
 
 def _list_leftovers(beside: Sequence[Beside], context: ToolContext, path: str) -> list[str]:
-    """The suffixes of files that are there before what they would lie beside: not the host's."""
+    """List the suffixes of files that exist without a main file: the model wrote them."""
     return [each.suffix for each in beside if _exists(path + each.suffix, context)]
 
 
 def check_free(path: str, context: ToolContext) -> None:
-    """Raise ArgumentError if the host has saved a file at `path`, beside another one."""
+    """Raise ArgumentError if the host saved a file at `path` beside another one."""
     if (
         (first := find_main_path(path)) != path
         and _exists(path, context)
@@ -124,7 +124,7 @@ def check_free(path: str, context: ToolContext) -> None:
 
 
 def find_main_path(path: str) -> str:
-    """The path that a file lies beside, by its name; else `path`."""
+    """Return the path of the file that `path` lies beside, according to its name; else `path`."""
     return next((path.removesuffix(each) for each in SUFFIXES if path.endswith(each)), path)
 
 
@@ -144,7 +144,7 @@ def _exists(path: str, context: ToolContext) -> bool:
 
 
 def make_preview(document: Document, limit: int) -> str:
-    """Of a log at most `limit` bytes of what explains the failure, else head and tail."""
+    """Of a log at most `limit` bytes of what explains the failure, or head and tail."""
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:
@@ -153,7 +153,7 @@ def make_preview(document: Document, limit: int) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise ArgumentError unless `path` is a file's under /tmp/data."""
+    """Raise ArgumentError unless `path` is a file path under /tmp/data."""
     if not path.startswith(f"{DATA}/") or path.endswith("/") or ".." in path.split("/"):
         raise ArgumentError(f"path: {path!r} is not a file path under {DATA}/")
 

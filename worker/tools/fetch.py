@@ -1,4 +1,4 @@
-"""`fetch_to_sandbox` and `fetch_batch_to_sandbox`: documents of sources as files."""
+"""`fetch_to_sandbox` and `fetch_batch_to_sandbox`: save documents of sources as files."""
 
 import json
 from collections import Counter
@@ -36,12 +36,12 @@ class Batch(Arguments):
 
 
 def fetch_one(args: One, context: ToolContext, number: int) -> ToolOutput:
-    """Fetch one document."""
+    """Fetch one document into the sandbox."""
     return _fetch(args, context, context.preview_bytes)
 
 
 def fetch_batch(args: Batch, context: ToolContext, number: int) -> ToolOutput:
-    """Fetch several; one that fails says so beside the others."""
+    """Fetch several documents; a failure is reported beside the other results."""
     limit = context.preview_bytes // len(args.requests)
     alike = Counter(request.source for request in args.requests)
     targets = [normpath(request.path) for request in args.requests]
@@ -65,16 +65,16 @@ def fetch_batch(args: Batch, context: ToolContext, number: int) -> ToolOutput:
 
 
 def _is_taken(index: int, targets: Sequence[str]) -> bool:
-    """Whether another request of the batch writes the target, or a file that it lies beside."""
+    """Whether another request of the batch writes the target or the file that it lies beside."""
     target = targets[index]
     first = documents.find_main_path(target)
     return target in targets[:index] or (first != target and first in targets)
 
 
 def list_paths(arguments: str) -> set[str]:
-    """The files that a call writes, each named by the one that it lies beside.
+    """List the files that a call writes, each by the main file that it lies beside.
 
-    None where its arguments can't be right.
+    Empty if the arguments are invalid.
     """
     try:
         given = json.loads(arguments)
@@ -113,7 +113,7 @@ def _fetch(request: One, context: ToolContext, limit: int, alike: int = 1) -> To
 
 
 def _find_source(name: str, context: ToolContext) -> tuple[str, Source]:
-    """The source of this name, or the one that must be meant."""
+    """Find the source with this name, or the one that is obviously meant."""
     real = name if name in context.sources else meant(name, context.sources)
     if real is None:
         raise ArgumentError(f"source: {name!r} is not one of {', '.join(sorted(context.sources))}")

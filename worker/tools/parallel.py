@@ -1,4 +1,4 @@
-"""Waiting for several things at once."""
+"""Runs jobs on threads."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ def run_in_parallel(jobs: Sequence[Callable[[], T]]) -> Iterator[T]:
         yield jobs[0]()
         return
     with ThreadPoolExecutor(min(len(jobs), WORKERS), thread_name_prefix="tool") as pool:
-        # Each in a context of its own: what is logged there says what it is about.
+        # Each job has its own copy of the context, so that its log records name the session.
         futures = [pool.submit(copy_context().run, job) for job in jobs]
         try:
             for future in futures:

@@ -1,4 +1,4 @@
-"""`sandbox_exec`: a command in the session's container."""
+"""`sandbox_exec`: runs a command in the session's container."""
 
 from typing import Any
 

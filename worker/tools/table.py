@@ -1,4 +1,4 @@
-"""The tools there are. A new one is a file and a row here."""
+"""The table of all tools. A new tool is a file and a row here."""
 
 from typing import Any
 

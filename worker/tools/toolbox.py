@@ -1,4 +1,4 @@
-"""The toolbox: runs what the model calls and answers every call, whatever goes wrong."""
+"""The toolbox: runs the model's calls and answers every one, whatever goes wrong."""
 
 import json
 import time
@@ -22,15 +22,15 @@ from worker.tools.table import TOOLS
 def list_specs(
     sources: Mapping[str, Source], allows: Callable[[str], bool]
 ) -> tuple[ToolSpec, ...]:
-    """What the model is told of the tools and sources a workflow may use, before any sandbox."""
+    """List the descriptions of the allowed tools and sources; needs no sandbox."""
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
     return tuple(spec for spec in specs if allows(spec.name))
 
 
 class WorkflowToolbox:
-    """The tools and sources one workflow may use. Satisfies core.ports.Toolbox.
+    """The tools and sources that one workflow may use. Implements core.ports.Toolbox.
 
-    Whatever a result is made of, every string in it is redacted before it is written as JSON.
+    Every string of a result is redacted before it is written as JSON.
     """
 
     def __init__(self, context: ToolContext, allows: Callable[[str], bool]) -> None:
@@ -40,19 +40,18 @@ class WorkflowToolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Tools first, then sources, each in its table's order."""
+        """The tools, then the sources, each in the order of its table."""
         return list_specs(self._sources, lambda name: name in self._tools or name in self._sources)
 
     def repeatable(self, call: ToolCall) -> bool:
-        """Whether the call only reads: all but commands."""
+        """Whether the call may be repeated: all but commands only read."""
         return not self._is_ordered(call)
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
-        """Answer the calls, commands in order, neighbours that only read side by side.
+        """Answer the calls; yields their results in the order of the calls.
 
-        Those that write the same file are run in order: the last one stays.
-
-        Results come in call order. Raises only SandboxLost.
+        Commands run in order, adjacent calls that only read in parallel; but those that write the
+        same file run in order, so that the last one wins. Raises only SandboxLost.
         """
         numbered = enumerate(calls, first)
         for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):

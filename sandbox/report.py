@@ -10,7 +10,7 @@ _MESSAGE = 300
 
 
 def clip_text(text: str, limit: int = most_shown(PREVIEW)) -> str:
-    """`text` as valid UTF-8 of at most `limit` bytes."""
+    """Cut `text` to at most `limit` bytes of valid UTF-8."""
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 

@@ -113,7 +113,7 @@ def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
     assert open_traces("", ()) is None
     code = (
         "import sys; from worker import wiring; from worker.settings import Settings\n"
-        "wiring.telemetry(Settings()); assert 'opentelemetry' not in sys.modules"
+        "wiring.build_telemetry(Settings()); assert 'opentelemetry' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -121,7 +121,7 @@ def test_without_an_endpoint_opentelemetry_is_not_even_imported() -> None:
 def test_an_endpoint_without_opentelemetry_is_refused_with_what_to_do() -> None:
     code = (
         "import sys; sys.modules['opentelemetry.sdk'] = None\n"
-        "from worker.telemetry.parts import tracing; tracing('http://collector:4318', ())"
+        "from worker.telemetry.parts import open_traces; open_traces('http://collector:4318', ())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60

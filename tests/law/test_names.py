@@ -28,12 +28,9 @@ BARE_NAMES: dict[str, int] = {
 CITATIONS: dict[str, int] = {
     "worker": 2,
     "worker/core": 22,
-    "worker/demo": 20,
-    "worker/doctor": 5,
     "worker/forge": 7,
     "worker/models": 41,
     "worker/sources": 15,
-    "worker/webhook": 9,
 }
 
 

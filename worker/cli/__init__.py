@@ -68,7 +68,7 @@ def main(command: click.Command = cli) -> None:
 
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Tell of an error that nobody has foreseen; as a record it has its secrets taken out."""
+    """Report an unexpected error as a log record, which is redacted."""
     log.error("unexpected error", exc_info=(kind, error, trace))
     say_failure(f"an internal error ({kind.__name__}): its traceback is above")
 

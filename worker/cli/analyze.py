@@ -50,7 +50,7 @@ def command(
 
 
 def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
-    """Project path and iid. Raises ConfigError for anything else or another GitLab."""
+    """Parse a project's path and an iid. Raises ConfigError for other text or another GitLab."""
     if found := _SHORT.match(text):
         return found["project"].strip("/"), int(found["iid"])
     if not text.startswith(gitlab_url + "/"):
@@ -62,7 +62,7 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
 
 
 def print_ended(ended: Ended, *, as_json: bool) -> None:
-    """Print how a turn ended and leave with its exit status."""
+    """Print how a turn ended and exit with its status."""
     if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return

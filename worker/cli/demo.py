@@ -1,4 +1,4 @@
-"""`sandpiper demo`: the whole story on bundled parts.
+"""`sandpiper demo`: a failed pipeline, its analysis and a reply, on bundled parts.
 
 Real: the receiver, the queue and worker, the sandbox, the tools, the session store, the note.
 Simulated: GitLab, and unless `--model` names another, the model.
@@ -66,7 +66,7 @@ def _make_settings(
     config: str | None,
     model: str | None,
 ) -> Settings:
-    """The operator's sandbox, limits and keys; everything else is the demo's own."""
+    """Make the settings: the operator's sandbox, limits and keys, all else is the demo's."""
     base = settings.load(config)
     if model is None:
         simulator = stack.enter_context(AnthropicSim(story.make_script()))
@@ -87,7 +87,7 @@ def _make_settings(
 
 @contextmanager
 def _serve(chosen: Settings, watch: Watcher) -> Iterator[str]:
-    """The receiver on a free port and the embedded worker; yields the receiver's URL."""
+    """Run the receiver on a free port and the embedded worker; yields the receiver's URL."""
     celery = app.build_app(chosen, lambda: wiring.build_deps(chosen), watch)
     door = wiring.build_receiver(chosen, app.acceptor(celery))
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
@@ -166,7 +166,7 @@ def _print_turn(console: Console, title: str, ended: TurnEnded) -> None:
 
 
 def _strip_html(note: str) -> str:
-    """A note for a terminal, which knows no HTML."""
+    """Remove a note's HTML for the terminal."""
     for tag in ("<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"):
         note = note.replace(tag, "")
     return note

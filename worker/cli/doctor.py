@@ -1,4 +1,4 @@
-"""`sandpiper doctor`: every outside part is looked at; what is wrong is said with what to do."""
+"""`sandpiper doctor`: checks every outside part and says how to repair it."""
 
 import json
 import os
@@ -120,8 +120,8 @@ def make_installation(
     fix: bool = False,
     now: Callable[[], float] = time.time,
 ) -> Installation:
-    """The product's own parts, to be looked at."""
-    celery = Lazy(lambda: app.build_app(settings, partial(_make_no_deps, settings)))
+    """Make the installation to check from the product's own parts."""
+    celery = Lazy(lambda: app.build_app(settings, partial(_make_deps, settings)))
     return Installation(
         settings=settings,
         file=file,
@@ -141,8 +141,8 @@ def make_installation(
     )
 
 
-def _make_no_deps(settings: Settings) -> Deps:
-    """The doctor runs no job; a part that asks for one is given the product's."""
+def _make_deps(settings: Settings) -> Deps:
+    """Make the parts of a job, which the app requires although the doctor runs none."""
     return wiring.build_deps(settings)
 
 
@@ -218,7 +218,7 @@ def _print_line(console: Console, line: Line) -> None:
 
 
 def _print_hanging(console: Console, lead: Text, told: str) -> None:
-    """The text behind `lead`, its further lines below its first one."""
+    """Print the text after `lead`; further lines are indented like the first one."""
     room = max(20, console.width - lead.cell_len)
     for part in Text(told).wrap(console, room, overflow="fold"):
         part.rstrip()

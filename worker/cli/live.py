@@ -1,4 +1,4 @@
-"""A run as it happens, line by line on the terminal."""
+"""Prints a run's events on the terminal as they happen."""
 
 import json
 
@@ -22,7 +22,7 @@ _WIDTH = 76
 
 
 def make_watcher(console: Console) -> Watcher:
-    """A watcher that prints to `console`."""
+    """Make a watcher that prints to `console`."""
 
     def watch(event: Event) -> None:
         if isinstance(event, RunEvent):
@@ -32,7 +32,7 @@ def make_watcher(console: Console) -> Watcher:
 
 
 def format_event(event: RunEvent) -> Text:
-    """One event, styled. What the model or a tool wrote is plain text, never markup."""
+    """Format an event. What the model or a tool wrote is plain text, never markup."""
     match event:
         case Stage(text):
             return Text.assemble(("• ", "cyan"), text)

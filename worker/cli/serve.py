@@ -1,4 +1,4 @@
-"""`sandpiper serve`: the door, and with the embedded broker the worker too."""
+"""`sandpiper serve`: the webhook receiver, and with the embedded broker the worker too."""
 
 import signal
 import sys
@@ -15,8 +15,8 @@ from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
 
 TURN = 0.0005
-"""Seconds after which a thread gives way: the one that queues triggers has many short waits, and at
-Python's own 5 ms each of them would cost more than the work."""
+"""Python's switch interval in seconds: the thread that queues triggers waits often and briefly, and
+with the default of 5 ms each wait would cost more than the work."""
 
 
 @click.command()
@@ -70,10 +70,10 @@ def run_receiver(
 
 
 def _watch_signals(again: Callable[[], None]) -> threading.Event:
-    """Set at the first signal to end; a second one calls `again`.
+    """Return an event that the first signal to end sets; a second signal calls `again`.
 
-    uvicorn handles signals while it serves, and then raises those it got once more: by now the door
-    is closed, and the embedded worker has its grace.
+    uvicorn handles signals while it serves, and raises them again afterwards: by then the receiver
+    is closed, and the embedded worker is in its grace period.
     """
     ending = threading.Event()
 

@@ -1,4 +1,4 @@
-"""`sandpiper sessions`: what is stored."""
+"""`sandpiper sessions`: lists and shows stored sessions."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError, StoreError
 
 _SEARCHED = 10_000
-"""Turns that are looked at, the newest first."""
+"""The most turns that are read, newest first."""
 
 _SHOWN = 1200
 """Characters of one message; a reply's opening text alone has some 500."""
@@ -71,9 +71,9 @@ def show(config: str | None, session: str, as_json: bool) -> None:
 
 
 def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:
-    """The sessions that have a turn, of the projects at `path`; one that cannot be read says why.
+    """Yield the sessions with a committed turn, of the projects at `path`.
 
-    Raises transient StoreErrors.
+    A session that cannot be read is a row with the reason. Raises transient StoreErrors.
     """
     for key in keys:
         try:
@@ -91,10 +91,10 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
 def find_sessions(
     store: SessionStore, turns: RecentTurns, project: str = "", *, everything: bool = False
 ) -> Iterator[SessionKey]:
-    """Each session once: those of the newest turns, then those that are not listed by turns.
+    """Yield each session once: those of the newest turns, then those in no list of turns.
 
-    Only a turn tells the path of its project, so with a path these are left out, if not for
-    `everything`.
+    Only the list of turns has the projects' paths, so with a path the others are left out,
+    unless `everything` is set.
     """
     number, seen = turn_row.project_id(project), set[SessionKey]()
     listed = _list_by_turns(turns, number, "" if number else project)
@@ -114,7 +114,7 @@ def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[Sessi
 
 
 def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
-    """A committed turn. Raises StoreError, also for one that cannot be understood."""
+    """Load a committed turn. Raises StoreError, also for a damaged one."""
     try:
         return context_json.load(store.read_context(key, turn))
     except context_json.HistoryError as error:
@@ -130,7 +130,7 @@ def _find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
 
 
 def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> Iterator[str]:
-    """What came after each turn's note."""
+    """Describe what happened after each turn's note."""
     for turn in range(latest + 1):
         after = aftermath.load_after(store.after(key, turn))
         feedback = aftermath.load_feedback(store.feedback(key, turn))
@@ -174,7 +174,7 @@ def _print_row(row: Row, as_json: bool) -> None:
 def _format_message(message: Message) -> str:
     match message:
         case User(text):
-            # What a human has asked stands at the end.
+            # The human's question is at the end.
             return f"user: {_clip(text, end=_SHOWN // 3)}"
         case Assistant(text, calls):
             called = "".join(f"\n  → {call.name} {_clip(call.arguments)}" for call in calls)
@@ -185,7 +185,7 @@ def _format_message(message: Message) -> str:
 
 
 def _clip(text: str, end: int = 0) -> str:
-    """`text` on one line; of a long one its beginning, and its last `end` characters."""
+    """Put `text` on one line; a long text is cut to its beginning and its last `end` characters."""
     flat = click.unstyle(" ".join(text.split()))
     printable = "".join(char if char.isprintable() else "�" for char in flat)
     if len(printable) <= _SHOWN:

@@ -1,4 +1,4 @@
-"""`sandpiper settings`: every setting, told."""
+"""`sandpiper settings`: prints every setting with its description."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`sandpiper sweep`: what lost webhooks and killed workers have left behind."""
+"""`sandpiper sweep`: repairs what lost webhooks and killed workers left."""
 
 import click
 

@@ -1,8 +1,8 @@
 """The bundled case: a small project, a merge request that breaks it, and its real job logs.
 
 `case/base/` is the project before the merge request, `case/head/` the files it changes,
-`case/*.log.gz` what its jobs printed when they were run on the head (`tests/record_case.py`),
-`case/case.json` the rest. Nothing here knows how GitLab serves it.
+`case/*.log.gz` the recorded logs of its jobs on the head (`tests/record_case.py`), and
+`case/case.json` the rest. Nothing here depends on how GitLab serves it.
 """
 
 import gzip
@@ -71,7 +71,8 @@ class MergeRequest:
 class Job:
     """A job and its log: raw bytes with the runner's sections, colours and timestamps.
 
-    A skipped job has no log and no times. Statuses and reasons are GitLab's (wire-gitlab 3.7).
+    A skipped job has no log and no times. Statuses and failure reasons are GitLab's:
+    https://docs.gitlab.com/api/jobs/.
     """
 
     id: int
@@ -113,9 +114,9 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Case:
-    """All of it. File contents are keyed by path; `commits` are the merge request's, oldest first.
+    """The whole case. Files are keyed by path; `commits` are the merge request's, oldest first.
 
-    The pipeline ran on the last of `commits`, the merge request starts from `base`.
+    The pipeline ran on the last of `commits`; the merge request starts from `base`.
     """
 
     project_id: int
@@ -137,7 +138,7 @@ class Case:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """What the merge request changes, by path."""
+        """The merge request's changed files, by path."""
         return tuple(
             _make_change(path, self.base_files.get(path), self.head_files.get(path))
             for path in sorted({*self.base_files, *self.head_files})
@@ -145,7 +146,7 @@ class Case:
         )
 
     def get_job(self, name: str) -> Job:
-        """The job called `name`. Raises KeyError."""
+        """Return the job called `name`. Raises KeyError."""
         return {job.name: job for job in self.pipeline.jobs}[name]
 
 
@@ -214,5 +215,5 @@ def _remove_file_lines(lines: Iterable[str]) -> str:
 
 
 def _parse_timestamp(line: bytes) -> datetime:
-    """The runner's timestamp at the start of a line (wire-gitlab 7)."""
+    """Parse the runner's timestamp at the start of a line."""
     return datetime.strptime(line[:27].decode(), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)

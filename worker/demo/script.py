@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Think:
-    """Signed thinking before an answer; current models leave its text empty (wire-models 1.5)."""
+    """Signed thinking before an answer; current models leave its text empty."""
 
     answer: "Say | Call | Truncated"
     thinking: str = ""

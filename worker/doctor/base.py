@@ -1,4 +1,4 @@
-"""What a check is given, and what it says."""
+"""The input and the output of a check."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -17,13 +17,13 @@ from worker.errors import SandpiperError
 from worker.settings import Settings
 
 LIMIT = 20.0
-"""Seconds that one check may take; all begin at once."""
+"""Seconds that one check may take; all start at the same time."""
 
 T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """What became of a line. Only FAILED makes the doctor fail."""
+    """The result of one line. Only FAILED makes the doctor fail."""
 
     GOOD = "ok"
     WARNING = "warning"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that was looked at: what was found, and what to do about it ("" for nothing)."""
+    """The result of a check: what was found, and what to do about it ("" for nothing)."""
 
     name: str
     status: Status
@@ -42,31 +42,31 @@ class Line:
 
 
 class Unchecked(SandpiperError):
-    """What a check needs is not there, so that it has nothing to say; the message is why."""
+    """A check cannot run because something that it needs is missing; the message says what."""
 
 
 def report_good(name: str, found: str) -> Line:
-    """All is well."""
+    """Make a line for what works."""
     return Line(name, Status.GOOD, found)
 
 
 def report_warning(name: str, found: str, advice: str) -> Line:
-    """It works, but not for long, or not as it should."""
+    """Make a line for what works, but not as it should or not for long."""
     return Line(name, Status.WARNING, found, advice)
 
 
 def report_failed(name: str, found: str, advice: str = "") -> Line:
-    """It does not work. `found` may hold the advice already, as messages of errors do."""
+    """Make a line for what does not work. `found` may include the advice, as error messages do."""
     return Line(name, Status.FAILED, found, advice)
 
 
 def report_unchecked(name: str, why: str, advice: str = "") -> Line:
-    """It could not be looked at."""
+    """Make a line for what could not be checked."""
     return Line(name, Status.UNCHECKED, why, advice)
 
 
 class Lazy(Generic[T]):
-    """A value that is had once, when it is first asked for, whoever asks; so is its error."""
+    """A value that is computed once, at the first call, for all threads; so is its error."""
 
     def __init__(self, have: Callable[[], T]) -> None:
         self._have = have
@@ -75,7 +75,7 @@ class Lazy(Generic[T]):
         self._error: SandpiperError | None = None
 
     def __call__(self) -> T:
-        """The value. Raises the SandpiperError that having it raised."""
+        """Return the value. Raises the SandpiperError that computing it raised."""
         with self._lock:
             if not self._value and self._error is None:
                 try:
@@ -88,7 +88,7 @@ class Lazy(Generic[T]):
 
 
 class ProbedStore(Protocol):
-    """The part of a session store that is tried."""
+    """The part of a session store that the doctor checks."""
 
     @property
     def records(self) -> Records:
@@ -96,7 +96,7 @@ class ProbedStore(Protocol):
         ...
 
     def probe(self) -> None:
-        """Raise StoreError unless it takes writes and honours their conditions."""
+        """Raise StoreError unless the store takes writes and honours their conditions."""
         ...
 
 
@@ -112,11 +112,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Everything that is looked at.
+    """The parts of an installation that checks look at.
 
-    `url` is where GitLab reaches us, "" if unknown; `file` is the configuration file, if any.
-    `broker` says why the broker cannot be used, or None; `workers` are those that answer it.
-    `now` is in epoch seconds, `monotonic` in seconds that never go back.
+    `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
+    `broker` returns why the broker cannot be used, or None; `workers` lists those that answer
+    through it. `now` is in epoch seconds, `monotonic` in seconds that never go back.
     """
 
     settings: Settings
@@ -138,7 +138,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the table. `run` may raise SandpiperError or SandboxError: a failed line."""
+    """One row of the table. A SandpiperError or SandboxError of `run` becomes a failed line."""
 
     name: str
     group: str

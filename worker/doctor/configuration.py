@@ -1,4 +1,4 @@
-"""The configuration, the workflows, and what runs here."""
+"""Checks the configuration and the workflows, and lists the versions."""
 
 import platform
 import sys
@@ -13,13 +13,13 @@ from worker.doctor.base import Installation, Line, report_failed, report_good, r
 
 SHORTEST_SECRET = 16
 _OPTIONAL = ("konflux_", "testing_farm_")
-"""Sources that workflows name for where they are configured."""
+"""Prefixes of sources that workflows may name although they are not configured."""
 
 _PACKAGES = ("sandpiper", "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
 def check_settings(installation: Installation) -> Iterator[Line]:
-    """That it loaded is known by now: where from, and whether it makes sense."""
+    """Say which file was loaded, and check values that are valid but make no sense."""
     where = (
         str(installation.file) if installation.file else "no file: the defaults and the environment"
     )
@@ -51,7 +51,7 @@ def _check_secret(secret: str) -> Iterator[Line]:
 
 
 def check_workflows(installation: Installation) -> Iterator[Line]:
-    """They parse, somebody analyses failures, and the tools they name exist."""
+    """Check that workflows parse, that one analyses failures, and that their tools exist."""
     book = playbook.load(installation.settings.workflows)
     book.for_trigger("pipeline_failed")
     known, wrong = installation.tools(), False
@@ -74,7 +74,7 @@ def _suggest_name(glob: str, known: Sequence[str]) -> str:
 
 
 def list_versions(installation: Installation) -> Iterator[Line]:
-    """What runs here."""
+    """List the versions of what runs here."""
     told = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
         try:

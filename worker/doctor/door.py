@@ -1,4 +1,4 @@
-"""Our own receiver, if it answers here: it takes what GitLab signs, and nothing else."""
+"""Checks our own receiver, if it is reachable: it must accept only what GitLab signs."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ TIMEOUT = httpx.Timeout(6.0, connect=3.0)
 
 
 def check_receiver(installation: Installation) -> Iterator[Line]:
-    """It answers, is ready, and checks signatures."""
+    """Check that the receiver answers, is ready, and verifies signatures."""
     if not installation.url:
         raise Unchecked("give --url, the address at which GitLab reaches `sandpiper serve`")
     try:
@@ -71,14 +71,14 @@ def _check_signature(client: httpx.Client, installation: Installation) -> Line:
 
 
 def _send(client: httpx.Client, secret: str, now: float) -> int:
-    """An event that the receiver checks and then ignores: the push of nothing."""
+    """Send an event that the receiver verifies and then ignores: a push without commits."""
     body = json.dumps({"object_kind": "push", "event_name": "push"}).encode()
     sent = client.post(PATH, content=body, headers=_make_headers(secret, body, now))
     return sent.status_code
 
 
 def _make_headers(secret: str, body: bytes, now: float) -> dict[str, str]:
-    """As GitLab makes them (wire-gitlab 1.1 and 1.2)."""
+    """Make GitLab's headers: https://docs.gitlab.com/user/project/integrations/webhooks/."""
     key, stamp = f"doctor-{secrets.token_hex(8)}", str(int(now))
     headers = {
         "Content-Type": "application/json",
@@ -104,7 +104,7 @@ def _decode_key(secret: str) -> bytes:
 
 
 def _make_wrong_secret(secret: str) -> str:
-    """A secret of the same form."""
+    """Make another secret of the same form."""
     made = secrets.token_bytes(32)
     signing = secret.startswith(SIGNING)
     return f"{SIGNING}{base64.b64encode(made).decode()}" if signing else made.hex()

@@ -1,4 +1,4 @@
-"""Runs the checks side by side: none waits for another one, stops it, or takes for ever."""
+"""Runs the checks in parallel, each with a time limit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,14 +20,14 @@ from worker.errors import SandpiperError
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found. `hung` says that a check still runs: its thread would keep the process."""
+    """The results. If `has_hung`, a check still runs, whose thread keeps the process alive."""
 
     lines: Sequence[tuple[Check, Line]]
     has_hung: bool
 
     @property
     def ok(self) -> bool:
-        """Whether nothing has failed."""
+        """Whether no check has failed."""
         return all(line.status is not Status.FAILED for _, line in self.lines)
 
 
@@ -37,9 +37,9 @@ def run_checks(
     redact: Callable[[str], str],
     limit: float = LIMIT,
 ) -> Report:
-    """All checks at once, each for at most `limit` seconds; their lines in the table's order.
+    """Run all checks in parallel, each for at most `limit` seconds.
 
-    Every text passes through `redact`, and is one line of printable characters.
+    The lines are in the table's order; their texts are redacted and made printable.
     """
     pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
     running = [(check, pool.submit(_run, check, installation)) for check in checks]

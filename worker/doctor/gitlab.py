@@ -1,6 +1,6 @@
-"""GitLab as the doctor asks it: small questions, short time-outs, what a token is and may.
+"""A small GitLab client for the doctor, with short time-outs: tokens, users, projects.
 
-Facts: wire-gitlab 4, 6 and 8.
+See https://docs.gitlab.com/api/personal_access_tokens/ and https://docs.gitlab.com/api/projects/.
 """
 
 import re
@@ -15,7 +15,7 @@ from worker.errors import SandpiperError
 from worker.gitlab_client import FOREIGN, Connections, decoded, explain
 
 TIMEOUT = (3.0, 6.0)
-"""Seconds to connect, and between two reads."""
+"""Seconds to connect, and seconds between two reads."""
 
 _CAP = 16 * 1024 * 1024
 _PAGES = 10
@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 
 class Refusal(SandpiperError):
-    """GitLab did not answer as asked. `status` is HTTP's, 0 without an answer; `said` GitLab's."""
+    """A request failed. `status` is the HTTP status, 0 without an answer; `reason` is GitLab's."""
 
     def __init__(self, message: str, status: int = 0, said: str = "") -> None:
         super().__init__(message)
@@ -36,8 +36,7 @@ class Refusal(SandpiperError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """JSON, and the two headers that matter: the epoch seconds of `Date`, and whether there is
-    another page."""
+    """The JSON of an answer, the epoch seconds of its `Date`, and whether there is another page."""
 
     value: Any
     date: float | None
@@ -45,7 +44,7 @@ class Answer:
 
 
 class Client:
-    """Asks with one token. `role` is how messages call it: "read", "write" or "setup"."""
+    """A client with one token. `role` names the token in messages: "read", "write" or "setup"."""
 
     def __init__(self, url: str, token: str, role: str) -> None:
         self._connections = Connections(url, token, TIMEOUT)
@@ -60,7 +59,7 @@ class Client:
         query: Mapping[str, str | int] | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """One request, never repeated. Raises Refusal; `what` names what was asked for."""
+        """Send one request without retries. Raises Refusal; `what` names the object in messages."""
         try:
             response = self._connections.get().http_request(
                 verb,
@@ -82,7 +81,7 @@ class Client:
             raise Refusal(failure.text, status, said) from error
 
     def list_all(self, path: str, what: str, query: Mapping[str, str | int]) -> Iterator[Json]:
-        """The objects of a list, of at most 1,000. Raises Refusal."""
+        """Yield the objects of a list, at most 1,000. Raises Refusal."""
         for page in range(1, _PAGES + 1):
             asked = {**query, "page": page, "per_page": _PER_PAGE}
             answer = self.request("get", path, what, asked)
@@ -92,7 +91,7 @@ class Client:
 
 
 def list_objects(value: object) -> Iterator[Json]:
-    """The objects of a JSON list."""
+    """Yield the objects of a JSON list."""
     return (each for each in (value if isinstance(value, list) else []) if isinstance(each, dict))
 
 
@@ -104,13 +103,13 @@ def _parse_date(date: str | None) -> float | None:
 
 
 def encode_path(path: str) -> str:
-    """A project's or group's path as one segment of a URL."""
+    """Encode a project's or group's path as one segment of a URL."""
     return quote(path, safe="")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A token and its user. `expires` is an ISO day, "" for never; scopes are None if untold."""
+    """A token and its user. `expires` is an ISO day, "" for never; unknown scopes are None."""
 
     user_id: int
     username: str
@@ -123,7 +122,8 @@ class Account:
 class Project:
     """A project that the read token's user is a member of.
 
-    `internal` says that notes in it are: fewer people may open its logs than its merge requests.
+    `internal` says that notes in it are internal, because fewer people may see job logs than merge
+    requests.
     """
 
     id: int
@@ -133,7 +133,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """GitLab answers. `version` is "" where it tells none; `ahead` is its clock less ours."""
+    """GitLab answers. `version` is "" if unknown; `ahead` is its clock minus ours in seconds."""
 
     version: str
     ahead: float | None
@@ -141,9 +141,9 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """GitLab with each of our tokens; whatever is known is asked for once.
+    """GitLab with each of our tokens; every fact is requested once.
 
-    `setup` is the client that may see and make webhooks. All callables raise Refusal.
+    `setup` is the client that may list and create webhooks. All callables raise Refusal.
     """
 
     read: Client
@@ -156,7 +156,7 @@ class Accounts:
 
 
 def check_connection(client: Client, now: Callable[[], float]) -> Connection:
-    """Whether GitLab answers at all; a refused token is an answer. Raises Refusal."""
+    """Check that GitLab answers; a refused token is an answer too. Raises Refusal."""
     before = now()
     try:
         answer = client.request("get", "/version", "GitLab's version")
@@ -172,7 +172,7 @@ def check_connection(client: Client, now: Callable[[], float]) -> Connection:
 
 
 def get_account(client: Client) -> Account:
-    """What the token is. Raises Refusal."""
+    """Return the token's properties. Raises Refusal."""
     user = client.request("get", "/user", f"the {client.role} token's user").value
     if not isinstance(user, dict) or not isinstance(user.get("id"), int):
         raise Refusal(f"the {client.role} token's user: the answer is not GitLab's")
@@ -200,7 +200,7 @@ def _get_token(client: Client) -> dict[str, Any]:
 
 
 def list_member_projects(client: Client) -> tuple[Project, ...]:
-    """The projects of the token's user, at most 1,000. Raises Refusal."""
+    """Return the projects of the token's user, at most 1,000. Raises Refusal."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     return tuple(
         Project(each["id"], str(each.get("path_with_namespace", "")), _hides_logs(each))

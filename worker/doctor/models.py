@@ -1,4 +1,4 @@
-"""The models: the key is taken, an answer comes, and a tool is called when it is asked for."""
+"""Checks the models: the key is accepted, and a request for a tool call is answered by one."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ QUESTION = "Call the tool report_number with the number 17. Do not answer in wor
 
 
 def check_models(installation: Installation) -> Iterator[Line]:
-    """The configured one and those to fall back to, asked side by side."""
+    """Check the configured model and its fallbacks in parallel."""
     candidates = installation.models()
     with ThreadPoolExecutor(len(candidates) or 1) as pool:
         for lines in pool.map(lambda each: list(_check_model(installation, each)), candidates):

@@ -1,4 +1,4 @@
-"""Which projects are served, and whether the bot may comment there."""
+"""Checks which projects are served, and whether the bot may comment there."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -15,10 +15,10 @@ from worker.doctor.gitlab import Project, Refusal
 from worker.doctor.tokens import require_gitlab
 
 MAX_PROJECTS = 20
-"""Projects that are looked at one by one."""
+"""The most projects that are checked one by one."""
 
 SECONDS, FIXING = 12.0, 540.0
-"""For all of them: the rest is left out, and said to be. The second is where webhooks are made."""
+"""Seconds for all projects; the others are skipped, which is reported. FIXING is for `--fix`."""
 
 _NAMED = 5
 _REPORTER = 20
@@ -26,7 +26,7 @@ _LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Mai
 
 
 def list_served(installation: Installation) -> Sequence[Project]:
-    """The projects that are visible and on the list. Raises Unchecked."""
+    """Return the projects that are visible and on the list. Raises Unchecked."""
     require_gitlab(installation)
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
@@ -43,7 +43,7 @@ def _is_listed(project: Project, globs: Sequence[str]) -> bool:
 
 
 def check_projects(installation: Installation) -> Iterator[Line]:
-    """The read token's user is a member of something that is on the list."""
+    """Check that the read token's user is a member of a project on the list."""
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
     require_gitlab(installation)
@@ -69,14 +69,14 @@ def check_projects(installation: Installation) -> Iterator[Line]:
 
 
 def format_names(projects: Sequence[Project]) -> str:
-    """The first few, and how many more."""
+    """Format the first few names and the number of others."""
     shown = ", ".join(each.path for each in projects[:_NAMED])
     more = len(projects) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown
 
 
 def select_projects(installation: Installation, *, all_of_them: bool = False) -> Iterator[Project]:
-    """The projects that there is time to look at one by one."""
+    """Yield the projects that can be checked one by one within the time limit."""
     until = installation.monotonic() + (FIXING if all_of_them else SECONDS)
     for project in list_served(installation)[: None if all_of_them else MAX_PROJECTS]:
         if installation.monotonic() > until:
@@ -85,7 +85,7 @@ def select_projects(installation: Installation, *, all_of_them: bool = False) ->
 
 
 def check_role(installation: Installation) -> Iterator[Line]:
-    """The write token's user may comment on the merge requests."""
+    """Check that the write token's user may comment on merge requests."""
     if not installation.gitlab.write.token:
         raise Unchecked("there is no write token")
     require_gitlab(installation)
@@ -128,7 +128,7 @@ def _get_level(installation: Installation, project: Project, user: int) -> int:
 
 
 def check_internal_notes(installation: Installation) -> Iterator[Line]:
-    """Where notes are internal, because job logs are for members and merge requests are not."""
+    """List projects whose notes are internal, because only members may see their job logs."""
     found = [each for each in list_served(installation) if each.internal]
     if not found:
         yield report_good("notes", "whoever reads a merge request may open its job logs")

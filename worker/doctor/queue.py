@@ -1,4 +1,4 @@
-"""The broker, and who works on what it holds."""
+"""Checks the broker and its workers."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ _SHOWN = 5
 
 
 def check_broker(installation: Installation) -> Iterator[Line]:
-    """It answers."""
+    """Check that the broker answers."""
     if _is_embedded(installation):
         yield report_good("broker", "embedded: `sandpiper serve` runs the jobs itself")
     elif reason := installation.broker():
@@ -19,7 +19,7 @@ def check_broker(installation: Installation) -> Iterator[Line]:
 
 
 def check_workers(installation: Installation) -> Iterator[Line]:
-    """Somebody answers through it."""
+    """Check that a worker answers through the broker."""
     if _is_embedded(installation):
         return
     if installation.broker():

@@ -1,4 +1,4 @@
-"""The sandbox: that one starts, and what it looks like from inside."""
+"""Checks that a sandbox starts, and its hardening from inside."""
 
 import json
 import shlex
@@ -69,7 +69,7 @@ _EXPECTED = {
 
 
 def check_engine(installation: Installation) -> Iterator[Line]:
-    """It answers, has the runtime, the image and the limits."""
+    """Check that the engine answers and has the runtime, the image and the limits."""
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
         yield report_good("engine", "none: bubblewrap starts sandboxes without one")
@@ -85,7 +85,7 @@ def check_engine(installation: Installation) -> Iterator[Line]:
 
 
 def check_hardening(installation: Installation) -> Iterator[Line]:
-    """One sandbox is started and looked at from inside: what is asked for is in force."""
+    """Start a sandbox and check from inside that its hardening is in force."""
     try:
         sandbox = installation.driver().start(SESSION)
     except SandboxError as error:
@@ -115,7 +115,7 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
 
 
 def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
-    """What the sandbox reports of itself. Raises SandboxError."""
+    """Return what a probe inside the sandbox reports. Raises SandboxError."""
     command = f"python3 -I -c {shlex.quote(_LOOK)} > /tmp/doctor.json"
     result = sandbox.exec(command, timeout=SECONDS, number=1)
     if result.exit_code != 0:
@@ -190,7 +190,7 @@ def _check_limits(installation: Installation, seen: Mapping[str, Any]) -> Line:
 
 
 def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict[str, bool]:
-    """Which limits hold; a runtime that shows no control group (gVisor) is taken at its word."""
+    """Return which limits are in force; gVisor shows no control group and is trusted."""
     chosen = installation.settings.sandbox
     if chosen.runtime != "runc" and not seen.get("memory"):
         return {}
@@ -202,7 +202,7 @@ def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict
 
 
 def _parse_number(text: object, base: int = 10) -> int:
-    """A number, or 0 for what is none ("max")."""
+    """Parse a number; 0 for anything else, such as "max"."""
     try:
         return int(str(text).strip()[:30], base)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where sessions are kept: it takes writes, honours conditions, has room, and keeps time."""
+"""Checks the session store: conditional writes, free space, and the clock."""
 
 import secrets
 import shutil
@@ -30,7 +30,7 @@ _SIZE = 64
 
 
 def check_store(installation: Installation) -> Iterator[Line]:
-    """Written, read back, created and replaced on condition, removed."""
+    """Check that objects can be written, read, replaced on a condition, and removed."""
     kept = installation.store()
     kept.probe()
     _read_back(kept.records)
@@ -53,7 +53,7 @@ def _read_back(records: Records) -> None:
 
 
 def check_space(installation: Installation) -> Iterator[Line]:
-    """A folder's disk has room for sessions."""
+    """Check that a folder's disk has room for sessions."""
     url = urlsplit(installation.settings.store)
     if url.scheme != "file":
         return
@@ -71,7 +71,7 @@ def check_space(installation: Installation) -> Iterator[Line]:
 
 
 def check_clock(installation: Installation) -> Iterator[Line]:
-    """S3's clock and ours agree: it refuses requests that are 15 minutes off."""
+    """Check that S3's clock and ours agree: S3 refuses requests that are 15 minutes off."""
     if not installation.settings.store.startswith("s3://"):
         return
     endpoint = installation.settings.s3_endpoint or AWS

@@ -1,4 +1,4 @@
-"""Every check, one row each, in the order in which their lines are shown."""
+"""The table of all checks, in the order in which their lines are shown."""
 
 from worker.doctor import (
     configuration,

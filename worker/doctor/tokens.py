@@ -1,4 +1,4 @@
-"""Whether GitLab answers, what the two tokens may, and whether the clocks agree."""
+"""Checks that GitLab answers, what the two tokens may do, and that the clocks agree."""
 
 import re
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from worker.doctor.base import (
 from worker.doctor.gitlab import Account, Client, Refusal
 
 OLDEST = (16, 11)
-"""The oldest GitLab that tells a comment from its edit (wire-gitlab 2.4)."""
+"""The oldest GitLab whose note events have an `action`, which tells a comment from its edit."""
 
 SOON = 14
-"""Days before its end from which a token's expiry is a warning."""
+"""A token that expires within this number of days is a warning."""
 
 SKEW = 300.0
-"""Seconds from which signed webhooks are refused (wire-gitlab 1.2)."""
+"""Seconds of clock difference at which the receiver refuses signed webhooks."""
 
 _NOTICED = 30.0
 
 
 def check_gitlab(installation: Installation) -> Iterator[Line]:
-    """GitLab answers, and is not too old."""
+    """Check that GitLab answers and is not too old."""
     reached, url = installation.gitlab.connection(), installation.settings.gitlab.url
     if not reached.version:
         yield report_good("reachable", f"{url} answers; it tells its version only to a valid token")
@@ -42,7 +42,7 @@ def check_gitlab(installation: Installation) -> Iterator[Line]:
 
 
 def require_gitlab(installation: Installation) -> None:
-    """Raises Unchecked where GitLab does not answer: one line about that is enough."""
+    """Raise Unchecked if GitLab does not answer: one line about that is enough."""
     try:
         installation.gitlab.connection()
     except Refusal as error:
@@ -50,7 +50,7 @@ def require_gitlab(installation: Installation) -> None:
 
 
 def check_read_token(installation: Installation) -> Iterator[Line]:
-    """It is valid, may read, and may not write."""
+    """Check that the token is valid, may read, and may not write."""
     name, client = "read token", installation.gitlab.read
     account = _get_account(installation, client)
     if account.scopes is not None and not account.scopes & {"read_api", "api"}:
@@ -71,7 +71,7 @@ def check_read_token(installation: Installation) -> Iterator[Line]:
 
 
 def check_write_token(installation: Installation) -> Iterator[Line]:
-    """It is valid, may write notes, and nobody's own."""
+    """Check that the token is valid, may write notes, and is not a person's own."""
     name, client = "write token", installation.gitlab.write
     account = _get_account(installation, client)
     if account.scopes is not None and "api" not in account.scopes:
@@ -132,7 +132,7 @@ def _describe_account(account: Account) -> str:
 
 
 def check_clock(installation: Installation) -> Iterator[Line]:
-    """GitLab's clock and ours agree: signatures of webhooks and of S3 depend on it."""
+    """Check that GitLab's clock and ours agree: signatures of webhooks and S3 need that."""
     require_gitlab(installation)
     ahead = installation.gitlab.connection().ahead
     if ahead is None:
@@ -141,7 +141,7 @@ def check_clock(installation: Installation) -> Iterator[Line]:
 
 
 def compare_clocks(name: str, whose: str, ahead: float) -> Line:
-    """What a difference of so many seconds means."""
+    """Make a line from the difference of two clocks in seconds."""
     if abs(ahead) < _NOTICED:
         return report_good(name, f"within {max(1, round(abs(ahead)))} s of {whose}'s")
     direction = "behind" if ahead > 0 else "ahead of"

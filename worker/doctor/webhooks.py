@@ -1,6 +1,7 @@
-"""The webhooks in GitLab: that there is one for every project, that it is right, that it arrives.
+"""Checks the webhooks in GitLab: every project has one, with the right settings, that is delivered.
 
-Needs a Maintainer's token (wire-gitlab 4): GITLAB_SETUP_TOKEN, else the write token.
+Needs a Maintainer's token (https://docs.gitlab.com/api/project_webhooks/): GITLAB_SETUP_TOKEN, else
+the write token.
 """
 
 import time
@@ -27,10 +28,10 @@ WANTED = {"confidential_note_events": "internal comments", "emoji_events": "reac
 SIGNING = "whsec_"
 
 TESTS = 3
-"""Deliveries that GitLab is asked for at most; it takes 5 a minute for each project."""
+"""The most test deliveries; GitLab allows 5 a minute for each project."""
 
 ARRIVAL = 4.0
-"""Seconds that the test's delivery is waited for in GitLab's list of events."""
+"""Seconds to wait for the test delivery in GitLab's list of events."""
 
 _UNREACHED = (
     "GitLab could not deliver: see that its address resolves and its certificate holds from there, "
@@ -46,7 +47,7 @@ Hook = Mapping[str, Any]
 
 @dataclass
 class _Results:
-    """What came out, by project: all that is said of it is said once for all its projects."""
+    """The results by project; projects with the same problem share one line."""
 
     right: list[Project] = field(default_factory=list)
     closed: list[Project] = field(default_factory=list)
@@ -60,7 +61,7 @@ class _Results:
 
 
 def check_webhooks(installation: Installation) -> Iterator[Line]:
-    """Every served project that there is time for, with `fix` repaired first."""
+    """Check every served project's webhooks within the time limit; `fix` repairs them first."""
     if not installation.gitlab.setup.token:
         raise Unchecked("there is no write token, nor GITLAB_SETUP_TOKEN")
     found = _Results()
@@ -143,7 +144,7 @@ def _explain_missing(installation: Installation, project: Project) -> tuple[str,
 
 
 def _find_problems(hook: Hook) -> Iterator[tuple[str, str, bool]]:
-    """What is wrong with a webhook, what to do, and whether it keeps us from working."""
+    """Yield a webhook's problems: what is wrong, what to do, and whether it is fatal."""
     fix = "switch it on at Settings → Webhooks, or with `--fix`"
     if off := [name for key, name in NEEDED.items() if hook.get(key) is not True]:
         yield f"the webhook leaves out {' and '.join(off)}", fix, True
@@ -169,7 +170,7 @@ def _list_hooks(client: Client, path: str, project: Project) -> list[Hook]:
 
 
 def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
-    """Those of the groups above, where the token's user is their Owner (Premium has them)."""
+    """List webhooks of the parent groups (Premium), if the token's user is their Owner."""
     found: list[Hook] = []
     group = project.path.rpartition("/")[0]
     while group and not found:
@@ -182,7 +183,7 @@ def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
 
 
 def _select_ours(hooks: Sequence[Hook], url: str) -> list[Hook]:
-    """Those to our address, or if it is not known to any address with our path."""
+    """Select webhooks to our address, or to any address with our path if ours is unknown."""
     if url:
         return [each for each in hooks if str(each.get("url", "")) == f"{url}{PATH}"]
     return [each for each in hooks if _leads_to_us(each)]
@@ -193,7 +194,7 @@ def _leads_to_us(hook: Hook) -> bool:
 
 
 def _hide_secrets(url: str) -> str:
-    """Without what may be a secret: user, password, query."""
+    """Remove what may be secret from a URL: user, password, query."""
     host, path = _split_url(url)
     return f"{host}{path}"
 
@@ -212,7 +213,7 @@ def _split_url(url: str) -> tuple[str, str]:
 def _repair(
     installation: Installation, project: Project, here: Sequence[Hook], found: _Results
 ) -> list[Hook]:
-    """The webhooks after it was made, or put right; nothing is written where all is well."""
+    """Create or correct the project's webhook if necessary; returns the webhooks afterwards."""
     path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
     if not here:
         made = client.request(
@@ -249,7 +250,7 @@ def _make_fields(installation: Installation) -> dict[str, Any]:
 def _check_delivery(
     installation: Installation, project: Project, hook: Hook, found: _Results
 ) -> None:
-    """Whether the last delivery arrived; where none did, one is asked for, a push of nothing."""
+    """Check that the last delivery arrived; without one, ask for a test with a push event."""
     client, path = installation.gitlab.setup, f"/projects/{project.id}/hooks"
     last = _get_last_status(client, path, hook)
     if _is_success(last) and hook.get("alert_status", "executable") == "executable":
@@ -292,7 +293,7 @@ def _get_last_status(client: Client, path: str, hook: Hook) -> str:
 
 
 def _test_delivery(client: Client, path: str, hook: Hook, project: Project) -> str:
-    """The status that a test delivery was answered with, why there is none, or "" if unknown."""
+    """Return the status of a test delivery, why there is none, or "" if unknown."""
     newest = max((int(each.get("id", 0)) for each in _list_events(client, path, hook)), default=0)
     test = f"{path}/{int(hook['id'])}/test/push_events"
     try:

@@ -1,1 +1,1 @@
-"""Pages for people: one session for whoever has its signed link, the list for operators."""
+"""Web pages: a session for whoever has its signed link, and a list of turns for operators."""

@@ -1,4 +1,4 @@
-"""Tokens per iteration as stacked bars: numbers for an SVG, no styles and no scripts."""
+"""Computes a chart of tokens per model call: the numbers for an SVG of stacked bars."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All calls of a session. Bars are one unit wide in a picture of `width` by HEIGHT."""
+    """All model calls of a session. Bars are one unit wide; the picture is `width` by HEIGHT."""
 
     bars: tuple[Bar, ...]
     top: str
@@ -42,7 +42,7 @@ class Chart:
 
 
 def build_chart(calls: Sequence[CallCost]) -> Chart | None:
-    """The bars of the calls, or None where there is nothing to see."""
+    """Build the chart of the calls; None if there is nothing to show."""
     most = max((call.usage.input for call in calls), default=0)
     if most <= 0:
         return None

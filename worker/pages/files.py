@@ -1,6 +1,7 @@
-"""One file out of a turn's `sandbox.tar.gz`, streamed. A sandbox has made it, so it is hostile.
+"""Streams one file of a turn's `sandbox.tar.gz`, which is hostile because a sandbox made it.
 
-It is read by the reader that unpacks it for a reply, which refuses what ours are never made of.
+The archive is read by the code that also unpacks it for a reply, which refuses what our archives
+never contain.
 """
 
 import io
@@ -17,7 +18,7 @@ from sandbox.image.frames import Refused
 from worker.errors import SandpiperError
 
 SECONDS = 30.0
-"""How long a file is looked for."""
+"""Seconds to search the archive for a file."""
 
 LIMITS = {
     "packed": 512 << 20,
@@ -26,18 +27,18 @@ LIMITS = {
     "members": 10_000,
     "ratio": 200,
 }
-"""What is read of an archive, in bytes and members: no more than a sandbox may pack."""
+"""Limits on reading an archive, in bytes and members: no more than a sandbox may pack."""
 
 _CHUNK = 64 * 1024
 _PATH = re.compile(r"/tmp/((?:_out|data)/[^\0\n\r]{1,1000})")
 
 
 class NoFile(SandpiperError):
-    """There is no such file, or no way to it within the limits."""
+    """There is no such file, or it cannot be reached within the limits."""
 
 
 def parse_member_name(path: str) -> str | None:
-    """The name in the archive of a path in the sandbox; None if no file can be there."""
+    """Return the name in the archive for a path in the sandbox; None for an impossible path."""
     found = _PATH.fullmatch(path)
     if not found or any(part in ("", ".", "..") for part in found[1].split("/")):
         return None
@@ -47,7 +48,7 @@ def parse_member_name(path: str) -> str | None:
 def open_member(
     chunks: Iterable[bytes], name: str, seconds: float = SECONDS
 ) -> tuple[int, Iterator[bytes]]:
-    """The size and the content of member `name`. Raises NoFile; `chunks` is read on the way."""
+    """Return the size and the content of member `name`, reading `chunks`. Raises NoFile."""
     caps = Caps(LIMITS)
     source = _DecompressedStream(chunks, caps, time.monotonic() + seconds)
     file = io.BufferedReader(cast(io.RawIOBase, source), _CHUNK)
@@ -79,7 +80,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 class _DecompressedStream(io.RawIOBase):
-    """What `chunks` are the gzip of. Raises ValueError at `until` (monotonic seconds)."""
+    """The decompressed content of `chunks`. Raises ValueError at `until` (monotonic seconds)."""
 
     def __init__(self, chunks: Iterable[bytes], caps: Caps, until: float) -> None:
         self.until = until

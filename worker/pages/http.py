@@ -1,7 +1,7 @@
-"""The routes of the pages. They read the store in threads of their own, a few at a time.
+"""The routes of the pages. They read the store in threads, a few at a time.
 
-Whoever has no right to a page learns nothing of what there is: a wrong signature, an expired one
-and a session that does not exist are answered alike, and the store is not asked.
+Without the right to a page nothing can be learned about what exists: a wrong signature, an expired
+one and a missing session get the same answer, and the store is not read.
 """
 
 import base64
@@ -25,13 +25,13 @@ from worker.pages import files, overview, render, stored, view
 from worker.pages.sign import Signer
 
 MAX_AT_ONCE = 2
-"""Pages that are made at the same time: the door must stay quick."""
+"""The most pages that are made at the same time: the webhook receiver must stay fast."""
 
 SECONDS = 30.0
-"""How long a page is waited for."""
+"""Seconds to wait for a page."""
 
 LINK_SECONDS = 24 * 3600
-"""How long the links in the operators' list are good."""
+"""Seconds for which the links in the operators' list are valid."""
 
 _ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 _CURSOR = re.compile(r"[0-9a-f-]{0,160}", re.ASCII)
@@ -66,7 +66,7 @@ class Pages:
     )
 
     def make_routes(self) -> list[Route]:
-        """To be mounted at the root."""
+        """Make the routes, to be mounted at the root."""
         return [
             Route("/sessions", self.answer_overview, methods=["GET"]),
             Route("/sessions/{id}", self.answer_session, methods=["GET"]),
@@ -74,7 +74,7 @@ class Pages:
         ]
 
     async def answer_session(self, request: Request) -> Response:
-        """One session, for whoever has a signature of it."""
+        """Answer with one session's page, for whoever has its signature."""
         name = self._find_allowed_session(request)
         if name is None:
             return _make_not_found()
@@ -83,7 +83,7 @@ class Pages:
         )
 
     async def answer_file(self, request: Request) -> Response:
-        """One file of a turn's sandbox, as a download."""
+        """Answer with one file of a turn's sandbox, as a download."""
         name, turn = self._find_allowed_session(request), _get_query(request, "turn")
         member = files.parse_member_name(_get_query(request, "path"))
         if name is None or member is None or not _TURN.fullmatch(turn):
@@ -93,7 +93,7 @@ class Pages:
         )
 
     async def answer_overview(self, request: Request) -> Response:
-        """The list of turns, for operators."""
+        """Answer with the list of turns, for operators."""
         if not self.operator_token:
             return _make_not_found()
         if not _is_operator(request.headers.get("authorization", ""), self.operator_token):
@@ -107,7 +107,7 @@ class Pages:
         return await self._run_in_thread(lambda: self._make_overview_page(before, project[:200]))
 
     def _find_allowed_session(self, request: Request) -> str | None:
-        """The session that the request's signature is for."""
+        """Return the session that the request's signature is for; None without a valid one."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
         if self.signer is None or not _ID.fullmatch(name):
             return None
@@ -151,7 +151,7 @@ class Pages:
         )
 
     async def _stream(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The file; where its archive breaks off, so does the answer."""
+        """Stream the file; if the archive breaks off, so does the answer."""
         try:
             while chunk := await anyio.to_thread.run_sync(
                 next, content, b"", limiter=self.archive_threads
@@ -182,7 +182,7 @@ def _get_query(request: Request, name: str) -> str:
 
 
 def _is_operator(authorization: str, token: str) -> bool:
-    """`Bearer TOKEN`, or Basic with the token as password and any name."""
+    """Whether the header is `Bearer TOKEN`, or Basic with the token as password."""
     scheme, _, given = authorization.partition(" ")
     given = given.strip()
     if scheme.lower() == "basic":

@@ -1,4 +1,4 @@
-"""A note's Markdown as HTML. No HTML of the note gets through but the folds that we put there."""
+"""Renders a note's Markdown as HTML. Of the note's own HTML only our folds are kept."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from markupsafe import Markup, escape
 from worker.core.text.untrusted import visible
 
 MAX_NOTE = 100_000
-"""Characters of a note that are rendered; GitLab's notes of ours have fewer."""
+"""The most characters of a note that are rendered; notes that we post have fewer."""
 
 _TAG = re.compile(r"(</?(?:details|summary|sub)>)|<!--[^>]{0,200}-->")
 _MAX_DEPTH = 12
 
 
 def render_note(note: str) -> Markup:
-    """The note as HTML that holds only what this module has written."""
+    """Render a note as HTML that contains only tags made by this module."""
     parsed = _Parser("commonmark", {"html": True}, renderer_cls=_Renderer)
     parsed.enable(["table", "strikethrough"]).disable("image")
     return Markup(parsed.render(visible(note[:MAX_NOTE]), {"open": []}))
@@ -32,10 +32,10 @@ class _Parser(MarkdownIt):
 
 
 class _Renderer(RendererHTML):
-    """Escapes all HTML of the note, but for folds and small print that are closed in order."""
+    """Escapes all HTML of the note except folds and small print that are closed in order."""
 
     def render(self, tokens: Sequence[Token], options: Any, env: Any) -> str:
-        """The whole; what was left open is closed."""
+        """Render the whole note; tags that are still open are closed."""
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
                 token.tag = f"h{min(6, int(token.tag[1:]) + 3)}"
@@ -51,9 +51,9 @@ class _Renderer(RendererHTML):
         return _keep_tags(tokens[idx].content, env["open"])
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A link tells its target nothing of us.
+        """Render a link, which sends no referrer to its target.
 
-        One to a session's page leads nowhere: who may see this page now may not see it for ever.
+        A link to a session's page is removed: a right to see this page now is not one for ever.
         """
         href = str(tokens[idx].attrs.get("href", ""))
         if "sig=" in href:
@@ -61,11 +61,11 @@ class _Renderer(RendererHTML):
         return f'<a href="{escape(href)}" rel="noopener noreferrer nofollow">'
 
     def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """A block of code; its language is of no use here."""
+        """Render a block of code; its language is ignored."""
         return f"<pre>{escape(tokens[idx].content)}</pre>\n"
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """The same."""
+        """Render an indented block of code."""
         return f"<pre>{escape(tokens[idx].content)}</pre>\n"
 
 
@@ -80,7 +80,7 @@ def _keep_tags(html: str, opened: list[str]) -> str:
 
 
 def _keep_tag(tag: str, opened: list[str]) -> str:
-    """A tag, if it opens one level more, or closes what was opened last."""
+    """Keep a tag if it opens a level, or closes the one that was opened last."""
     name = tag.strip("</>")
     if not tag.startswith("</"):
         if len(opened) >= _MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""The operators' list of turns, as its page shows them. Pure but for the reading of rows."""
+"""Builds the operators' list of turns. Pure except for reading the rows."""
 
 import math
 from collections import Counter
@@ -14,10 +14,10 @@ from worker.pages.view import check_web_url, describe_verdict
 
 ROWS = 50
 MAX_ROWS_READ = 400
-"""Rows that are read to find those of one project."""
+"""The most rows that are read to find those of one project."""
 
 MAX_PARKED = 10
-"""Triggers that were given up, of which the page tells."""
+"""The most parked triggers that the page shows."""
 
 INTERRUPTED = "interrupted"
 _STATES = (RUNNING, INTERRUPTED, "done", "partial", "failed")
@@ -63,7 +63,7 @@ def build_overview(
     before: str = "",
     project: str = "",
 ) -> Overview:
-    """The newest turns after the cursor; of projects that `project` (an id or a glob) names."""
+    """List the newest turns after the cursor, of projects like `project` (an id or a glob)."""
     rows, older = _read_page(recent, before, project)
     shown = [(row, _find_state(row, store, now)) for row in rows]
     states = Counter(state for _, state in shown)
@@ -79,18 +79,18 @@ def build_overview(
 
 
 def list_parked(lines: Iterable[str]) -> list[str]:
-    """What was given up, for the head of the first page."""
+    """Return the lines of parked triggers for the head of the first page."""
     shown = [one_line(line, 300) for line in islice(lines, MAX_PARKED + 1)]
     return shown if len(shown) <= MAX_PARKED else [*shown[:MAX_PARKED], "and more"]
 
 
 def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
-    """The rows of a page, and the cursor of the next."""
+    """Read the rows of a page, and the cursor of the next page."""
     number = project_id(project)
     searched = ROWS if number or not project else MAX_ROWS_READ
     rows: list[Row] = []
     cursor, read = "", 0
-    # One more than is shown tells whether there are older ones.
+    # One more row than is shown tells whether there are older ones.
     for place, data in islice(recent.newest(searched + 1, before, number), searched + 1):
         if len(rows) == ROWS or read == searched:
             return rows, cursor
@@ -109,7 +109,7 @@ def _parse_row(data: bytes) -> Row | None:
 
 
 def _find_state(row: Row, store: SessionStore, now: float) -> str:
-    """What a turn is doing, as the store tells it for those that have not ended."""
+    """Return a turn's state; for turns that have not ended it is read from the store."""
     if row.status != RUNNING:
         return row.status if row.status in _STATES else "failed"
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)

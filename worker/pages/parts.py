@@ -1,4 +1,4 @@
-"""The pages as an operator has configured them: what notes link to, and what is served."""
+"""The pages as configured by the operator: links for notes, and routes."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ DAY = 24 * 3600
 
 
 class PageStore(SessionStore, Protocol):
-    """A store that lists its turns."""
+    """A session store with a list of its turns."""
 
     @property
     def recent_turns(self) -> RecentTurns:
-        """The list."""
+        """The list of turns."""
         ...
 
 
@@ -30,8 +30,8 @@ class PageStore(SessionStore, Protocol):
 class PageSettings:
     """The links and the routes.
 
-    `url` is where browsers reach them, "" if notes are not to link there; links are signed with a
-    key from `secret` and good for `days`. `now` is in epoch seconds.
+    `url` is the pages' address for browsers, "" if notes should not link to them; links are signed
+    with a key from `secret` and valid for `days`. `now` is in epoch seconds.
     """
 
     url: str
@@ -42,18 +42,18 @@ class PageSettings:
 
     @property
     def get_signer(self) -> Signer | None:
-        """What signs, if there is a secret for it."""
+        """Return the signer of links; None without a secret."""
         return Signer(self.secret) if self.secret else None
 
     @property
     def list_hosts(self) -> frozenset[str]:
-        """The place that notes may link to besides the merge request's project."""
+        """Return where notes may link to besides the merge request's project."""
         parts = urlsplit(self.url)
         place = f"{parts.netloc}{parts.path.rstrip('/')}/sessions"
         return frozenset({place}) if self.url else frozenset()
 
     def make_linker(self) -> Callable[[str], str]:
-        """What gives a session's page as a URL. Raises ConfigError without a secret for it."""
+        """Make a function that returns a session's URL. Raises ConfigError without a secret."""
         base, signer = self.url.rstrip("/"), self.get_signer
         if not base:
             return lambda session_id: ""
@@ -76,8 +76,8 @@ class PageSettings:
         limits: Limits,
         parked: Callable[[PageStore], Iterable[str]] = lambda kept: (),
     ) -> list[Route]:
-        """What is served. The store is opened when the first page is asked for; `parked` tells
-        what was given up there, a line each."""
+        """Make the routes. The store is opened for the first page; `parked` yields a line for each
+        parked trigger."""
         once = _LazyStore(open_store)
         return Pages(
             *(once, self.get_signer, self.operator_token, limits, self.now),
@@ -86,7 +86,7 @@ class PageSettings:
 
 
 class _LazyStore:
-    """Opens the store once it can be opened."""
+    """Opens the store at the first use; tries again after an error."""
 
     def __init__(self, open_store: Callable[[], PageStore]) -> None:
         self._open, self._lock = open_store, threading.Lock()

@@ -1,4 +1,4 @@
-"""The templates beside this file, filled in. Everything is escaped; there is no script."""
+"""Renders the templates beside this file. Everything is escaped; there are no scripts."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ def _load_style() -> str:
 
 
 def render_page(name: str, **values: object) -> str:
-    """A whole page."""
+    """Render a whole page from the template `name`."""
     return (
         _load_templates()
         .get_template(f"{name}.html.j2")
@@ -36,7 +36,7 @@ def render_page(name: str, **values: object) -> str:
 
 @cache
 def make_headers() -> dict[str, str]:
-    """What every page is sent with: it may load nothing, run nothing, and be kept by nobody."""
+    """Make every page's headers: it may load nothing, run nothing, and must not be cached."""
     digest = base64.b64encode(hashlib.sha256(_load_style().encode()).digest()).decode()
     return {
         "content-security-policy": "; ".join(

@@ -1,4 +1,4 @@
-"""The signature of a session's page: for one session, until one moment."""
+"""Signs links to a session's page, which are valid for one session and a limited time."""
 
 import hmac
 import re
@@ -8,7 +8,7 @@ _CONTEXT = b"sandpiper session pages"
 
 
 class Signer:
-    """Signs and checks with a key that is derived from `secret` and serves nothing else."""
+    """Signs and verifies with a key that is derived from `secret` for this use only."""
 
     def __init__(self, secret: str) -> None:
         # HKDF-SHA256 with a key of one block (RFC 5869).
@@ -16,7 +16,7 @@ class Signer:
         self._key = hmac.digest(extracted, _CONTEXT + b"\x01", "sha256")
 
     def sign(self, session_id: str, until: int) -> str:
-        """The signature of a session, good until `until` (epoch seconds)."""
+        """Sign a session; the signature is valid until `until` (epoch seconds)."""
         return f"{until}.{self._compute_mac(session_id, str(until))}"
 
     def is_valid(self, session_id: str, signature: str, now: float) -> bool:

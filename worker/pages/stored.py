@@ -1,4 +1,4 @@
-"""What the pages read of the store. Raises StoreError; what is damaged is left out."""
+"""Reads the store for the pages. Raises StoreError; damaged objects are left out."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -11,14 +11,14 @@ from worker.errors import StoreError
 from worker.pages.view import StoredTurn
 
 MAX_TURNS = 12
-"""Turns of a session that are shown, the newest."""
+"""The most turns of a session that are shown: the newest."""
 
 MAX_CONTEXT = 24 * 1024 * 1024
-"""Bytes of a `context.json` that is parsed for a page."""
+"""The most bytes of a `context.json` that is parsed for a page."""
 
 
 def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], int]:
-    """A session's newest turns, the oldest first, and how many older ones there are."""
+    """Read a session's newest turns, oldest first, and the number of older ones."""
     latest = store.latest(key)
     found = []
     first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
@@ -39,7 +39,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
 
 
 def _read_running(store: SessionStore, key: SessionKey, number: int) -> StoredTurn | None:
-    """The turn that is being taken, as its last step has left it."""
+    """Read the running turn from its last checkpoint."""
     data = store.read_checkpoint(key, number)
     context = _parse(data) if data else None
     return StoredTurn(context, is_running=True) if context else None
@@ -62,7 +62,7 @@ def _has_files(store: SessionStore, key: SessionKey, number: int) -> bool:
 
 
 def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
-    """A turn's archive, or None if it has none."""
+    """Open a turn's archive; None if it has none."""
     opened = store.open_files(key, number)
     return _stream(opened) if opened else None
 

@@ -1,4 +1,4 @@
-"""Texts of strangers on a page: visible, and never more of them than a page holds."""
+"""Makes untrusted texts visible on a page and limits their size."""
 
 import json
 import math
@@ -11,10 +11,10 @@ from typing import Any
 from worker.core.text.untrusted import one_line, visible
 
 MAX_TEXT = 8_000
-"""Characters of one text."""
+"""The most characters of one text."""
 
 MAX_PAGE = 1_500_000
-"""Characters of all texts of a page."""
+"""The most characters of all texts of a page."""
 
 _MOST_FIELDS = 40
 _MOST_FILES = 40
@@ -23,25 +23,25 @@ _PATH = re.compile(r"/tmp/(?:_out|data)/[^\0\n\r]{1,300}")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What is shown of a text, and how many characters are not."""
+    """The shown part of a text, and the number of characters that are not shown."""
 
     content: str
     hidden_count: int = 0
 
     @property
     def count_lines(self) -> int:
-        """How many lines are shown."""
+        """The number of lines that are shown."""
         return self.content.count("\n") + 1
 
 
 @dataclass(slots=True)
 class Room:
-    """What is left of a page."""
+    """The number of characters that still fit on a page."""
 
     characters: int = MAX_PAGE
 
     def clip_text(self, text: str, most: int = MAX_TEXT) -> Text:
-        """`text`, as much of it as there is room for."""
+        """Cut `text` to `most` characters and to the room that is left."""
         most = max(0, min(most, self.characters))
         shown = visible(text[:most]).strip("\n")
         self.characters -= len(shown)
@@ -50,7 +50,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named value of a call's arguments or result; `short` ones stand on one line."""
+    """A named value of a call's arguments or result; `short` values fit on one line."""
 
     name: str
     text: Text
@@ -59,19 +59,19 @@ class Field:
 
 @dataclass(slots=True)
 class Content:
-    """A JSON text for the page: its fields, and the paths of files that it names."""
+    """A JSON text for the page: its fields, and the paths of the files in it."""
 
     fields: list[Field] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
-        """The beginning of the values, on one line."""
+        """The beginning of the values on one line."""
         return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
 
 
 def split_fields(content: str, room: Room) -> Content:
-    """An object's fields one by one; anything else as it is."""
+    """Split a JSON object into its fields; any other text is one field."""
     parsed = _parse(content)
     if not isinstance(parsed, dict):
         return Content([Field("", room.clip_text(content), short=False)] if content.strip() else [])
@@ -104,7 +104,7 @@ def _format_value(value: Any) -> str:
 
 
 def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
-    """The files that a result says it has saved."""
+    """Yield the paths of files that a result names."""
     if isinstance(value, list) and depth:
         for each in value[:200]:
             yield from _find_paths(each, depth - 1)
@@ -120,14 +120,14 @@ def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
 
 
 def format_cost(cost: float | None) -> str:
-    """Two digits that say something."""
+    """Format dollars with two significant digits."""
     if cost is None or not math.isfinite(cost):
         return "cost unknown"
     return f"${cost:.4f}" if 0 < cost < 0.01 else f"${cost:.2f}"
 
 
 def format_duration(seconds: float) -> str:
-    """As "0.4 s", "12 s", "3 min 05 s"; "" for nothing."""
+    """Format seconds as "0.4 s", "12 s" or "3 min 05 s"; "" for 0."""
     if not math.isfinite(seconds) or seconds < 0.05:
         return ""
     if seconds < 60:
@@ -138,7 +138,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """A time in UTC; "" for none."""
+    """Format a time in UTC; "" for 0."""
     try:
         return datetime.fromtimestamp(at, UTC).strftime(form) if at > 0 else ""
     except (ValueError, OverflowError, OSError):
@@ -146,7 +146,7 @@ def format_time(at: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
 
 
 def format_count(count: int) -> str:
-    """A number of tokens or bytes in three digits: 940, 12.3k, 1.20M."""
+    """Format a number of tokens or bytes with three digits: 940, 12.3k, 1.20M."""
     if abs(count) < 1000:
         return str(count)
     value, unit = (count / 1000, "k") if abs(count) < 999_500 else (count / 1_000_000, "M")

@@ -1,4 +1,4 @@
-"""A stored session as what its page shows. Pure; texts are capped here, the templates escape."""
+"""Builds the content of a stored session's page. Pure; caps texts, which templates escape."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,12 +38,12 @@ VERDICTS = {
     Verdict.ABSTAIN: "Not enough evidence",
 }
 MAX_STEPS = 600
-"""Steps of a turn that are shown; a run's own limit is far below."""
+"""The most steps of a turn that are shown; a run's own limit is far lower."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn as it lies in the store. `running` says that it is not committed yet."""
+    """A turn as it is stored. With `is_running` it is not committed yet."""
 
     context: Context
     is_running: bool = False
@@ -54,7 +54,7 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool call and what came back; `result` is None while it has not."""
+    """A tool call and its result, which is None before it has ended."""
 
     name: str
     arguments: Content
@@ -65,7 +65,7 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Step:
-    """One model call, or what we said before it (`ours`)."""
+    """One model call, or our message before it (`ours`)."""
 
     number: int = 0
     ours: Text | None = None
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What was used of a limit; `percent` is at most 100."""
+    """A limit and how much of it was used; `percent` is at most 100."""
 
     name: str
     amount: str
@@ -111,7 +111,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The session."""
+    """A session's page."""
 
     session_id: str
     title: str
@@ -135,14 +135,14 @@ class Page:
 
 
 def describe_verdict(verdict: str) -> str:
-    """A stored verdict in words; "" for what is none."""
+    """Return a stored verdict in words; "" for an unknown one."""
     return VERDICTS[Verdict(verdict)] if verdict in set(Verdict) else ""
 
 
 def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
-    """The page of a session's turns, the oldest first; `hidden` older ones are not among them."""
+    """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = Room(), turns[-1].context
-    # The newest turn is what a reader is after: it has the first say in what fits.
+    # Readers want the newest turn most, so it is the first to use the room.
     views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
     subject, usage = last.subject, last.usage
@@ -234,7 +234,7 @@ def _build_first_steps(context: Context, room: Room) -> list[Step]:
 
 
 def _build_steps(context: Context, room: Room) -> Iterator[Step]:
-    """The turn's messages as steps, with the model calls that left none."""
+    """Build steps from the turn's messages, and from model calls that left no message."""
     own = [call for call in context.calls if call.turn == context.turn]
     results = _collect_results(context)
     costs, silent = _pair_calls(context, own)
@@ -266,7 +266,7 @@ def _build_steps(context: Context, room: Room) -> Iterator[Step]:
 def _pair_calls(
     context: Context, own: Sequence[CallCost]
 ) -> tuple[dict[int, CallCost], dict[int, list[CallCost]]]:
-    """The calls by the place of their answers, and those without one by the place they precede."""
+    """Map calls to the index of their answers; those without one to the index they precede."""
     own = _check_seconds(own)
     answers = [
         place
@@ -287,7 +287,7 @@ def _pair_calls(
 
 
 def _check_seconds(own: Sequence[CallCost]) -> list[CallCost]:
-    """The same; seconds that cannot be are none."""
+    """Return the calls; impossible durations are replaced by 0."""
     return [call if 0 <= call.seconds < 10**7 else replace(call, seconds=0.0) for call in own]
 
 
@@ -328,6 +328,6 @@ def _get_pipeline_url(subject: Subject) -> str:
 
 
 def check_web_url(url: str) -> str:
-    """A link, if it is one to a web page."""
+    """Return the URL if it is a web page's, else ""."""
     plain = url.isprintable() and len(url) < 2000
     return url if plain and url.startswith(("https://", "http://")) else ""

@@ -1,1 +1,1 @@
-"""The door: headers and body in, a Trigger on the queue or a stated reason out."""
+"""The webhook receiver: turns a request into a queued Trigger or a stated reason."""

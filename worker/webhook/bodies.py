@@ -1,4 +1,4 @@
-"""Bodies on their way in: each has a deadline, and all of them together a limit in bytes."""
+"""Reads request bodies: each has a deadline, and all together have a limit in bytes."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from worker.errors import Rejected
 from worker.webhook.verify import BodyCheck
 
 MAX_BODY = 25 * 1024 * 1024
-"""Bytes. GitLab itself sends no more (wire-gitlab 1.3)."""
+"""Bytes. GitLab itself sends no larger webhook payload."""
 
 MAX_ALL = 2 * MAX_BODY
-"""Bytes of all bodies that are arriving. Signed ones are kept before it is known who sends them."""
+"""Bytes of all unfinished bodies. A signed body is held before its sender is verified."""
 
 
 _PIECE = 64 * 1024
-"""Bytes. Where large blocks come and go, the process keeps a multiple of what it uses."""
+"""Bytes. With large blocks, the allocator keeps a multiple of the memory in use."""
 
 
 @dataclass(eq=False, slots=True)
@@ -28,7 +28,7 @@ class _Arrival:
     dropped: bool = False
 
     def add(self, chunk: bytes) -> None:
-        """Keep what has come; many small chunks take no more than a large one."""
+        """Add a chunk; many small chunks take no more memory than a large one."""
         if not self.pieces or len(self.pieces[-1]) > _PIECE:
             self.pieces.append(bytearray())
         self.pieces[-1] += chunk
@@ -36,10 +36,10 @@ class _Arrival:
 
 
 class BodyReader:
-    """Reads bodies; at most `limit` bytes of unfinished ones are held. For one event loop.
+    """Reads bodies; holds at most `limit` bytes of unfinished ones. For one event loop.
 
-    Where there is no room, the body that has been arriving for the longest time is dropped: a real
-    delivery takes a moment, so senders who are slow on purpose cannot keep it out.
+    If there is no room, the body that started first is dropped: a real delivery takes a moment, so
+    senders who are slow on purpose cannot keep it out.
     """
 
     def __init__(self, seconds: float, limit: int = MAX_ALL) -> None:
@@ -49,10 +49,10 @@ class BodyReader:
         self._arriving: dict[_Arrival, None] = {}  # the oldest first
 
     async def read(self, request: Request, check: BodyCheck) -> bytes:
-        """The whole body, which has passed `check`.
+        """Read the whole body and verify it with `check`.
 
-        Raises Rejected: what `check` raises, 400 if the sender hangs up, 408 after `seconds`, 413
-        over MAX_BODY, 503 if the body was dropped.
+        Raises Rejected: what `check` raises, 400 if the sender disconnects, 408 after `seconds`,
+        413 over MAX_BODY, 503 if the body was dropped.
         """
         arrival = None
         try:
@@ -60,7 +60,7 @@ class BodyReader:
                 arrival = _Arrival(deadline)
                 self._arriving[arrival] = None
                 try:
-                    # Not `stream()`, which holds on to a chunk until the next one is there.
+                    # Not `stream()`, which keeps each chunk until the next one arrives.
                     while self._add_message(arrival, await request.receive(), check):
                         pass
                 finally:
@@ -73,7 +73,7 @@ class BodyReader:
         return b"".join(arrival.pieces)
 
     def _add_message(self, arrival: _Arrival, message: Message, check: BodyCheck) -> bool:
-        """Take what has come; whether there is more to come."""
+        """Add a received message; returns whether more will follow."""
         if message["type"] != "http.request":
             raise Rejected(400, "the sender hung up before the body was complete")
         if arrival.dropped:  # and this chunk came before the deadline that was set for it
@@ -102,7 +102,7 @@ class BodyReader:
 
 
 def reject_too_large() -> Rejected:
-    """What is answered to a body over MAX_BODY."""
+    """Make the rejection of a body over MAX_BODY."""
     return Rejected(413, f"the body is larger than {MAX_BODY} bytes")
 
 

@@ -1,7 +1,7 @@
-"""Connections to the door: uvicorn's HTTP protocol, bounded where it waits or reads without end.
+"""Connections to the receiver: uvicorn's HTTP protocol with time-outs and size limits.
 
-uvicorn waits for a head, for the rest of a body that was answered already and for the reader of an
-answer as long as they please, and takes heads and pipelined requests of any size and number.
+uvicorn waits without limit for a head, for the rest of a body that was answered already, and for
+the reader of an answer; it takes heads and pipelined requests of any size and number.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HANG_UP = 10
-"""Seconds that requests on their way are waited for at the end."""
+"""Seconds to wait for running requests at shutdown."""
 
 LOG_INTERVAL = 60.0
-"""Seconds between two lines of the log about connections that were dropped."""
+"""Seconds between two log records about dropped connections."""
 
 _log = logging.getLogger("sandpiper.webhook")
 
@@ -25,28 +25,28 @@ _log = logging.getLogger("sandpiper.webhook")
 class Connection(HttpToolsProtocol):
     """One connection, which is closed when its peer takes too long or sends too much.
 
-    Of more than `most` connections the one whose peer has been waited for the longest is dropped:
-    whoever opens many and says little loses them, and a delivery or a health check gets through.
+    If there are more than `most` connections, the one whose peer we have waited for longest is
+    dropped: a client that opens many idle connections loses them, and deliveries get through.
     """
 
     most = 512
-    """Half of the files that a process may usually have open; a file's number over 1,023 would be
-    too large for those who wait by `select`."""
+    """Half of the files that a process may usually have open; `select` fails for file numbers over
+    1,023."""
     head_seconds = 10.0
-    """From the connection, or the last answer, to the end of a request's head."""
+    """Seconds from the connection or the last answer to the end of a request's head."""
     write_seconds = 30.0
-    """For a reader to take the next part of an answer, some 48 KB."""
+    """Seconds for a reader to take the next part of an answer, about 48 KB."""
     max_head = 32 * 1024
-    """Bytes of a request that are not its body; an id token may have 16 KB."""
+    """Bytes of a request besides its body; an id token may have 16 KB."""
     max_pipelined = 8
 
     _last_log: ClassVar[float] = 0.0
 
     order = (False, 0.0)
-    """Whether it is our turn, and since when it is that or the peer's."""
+    """Whether the peer waits for us, and since when the present side is waiting."""
 
     _timer: asyncio.TimerHandle | None = None
-    _extra = 0  # bytes of the present request that were not its body
+    _extra = 0  # bytes of the present request besides its body
     _flushing = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -57,12 +57,12 @@ class Connection(HttpToolsProtocol):
             self._drop_another()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop all waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has come, and refuse more than `max_head` bytes around a body."""
+        """Parse received data; refuse more than `max_head` bytes besides a body."""
         self._extra += len(data)
         super().data_received(data)
         if self._extra > self.max_head and not self.transport.is_closing():
@@ -72,7 +72,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()
 
     def on_headers_complete(self) -> None:
-        """The head is whole: the app has time-outs of its own for the body and its work."""
+        """The head is complete: the app has time-outs of its own for the body and its work."""
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > self.max_head or len(self.pipeline) >= self.max_pipelined:
             raise ValueError("too large a head, or too many requests at once")
@@ -80,19 +80,19 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Bodies are the app's to count."""
+        """Pass on a part of the body, whose size the app limits."""
         self._extra -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole: it is our turn."""
+        """The request is complete: the peer waits for us."""
         self._extra = 0
         if not self.cycle.response_complete:
             self.order = (True, self.loop.time())
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait for the next head, and for the rest of a body that was answered before its end."""
+        """Wait for the next head, and for the rest of a body that was answered early."""
         super().on_response_complete()
         if self.cycle.response_complete:
             self._start_waiting(self.write_seconds if self.flow.write_paused else self.head_seconds)
@@ -132,7 +132,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _expire(self) -> None:
-        """Close; what is still to be written gets `write_seconds` once more."""
+        """Close; unwritten data gets another `write_seconds`."""
         if self.transport.get_write_buffer_size() and not self._flushing:
             self._flushing = True
             self.transport.close()
@@ -144,7 +144,7 @@ class Connection(HttpToolsProtocol):
 def build_server(
     door: Starlette, host: str, port: int, kind: type[Connection] = Connection
 ) -> uvicorn.Server:
-    """The HTTP server of the receiver, ready to run."""
+    """Build the receiver's HTTP server, ready to run."""
     return uvicorn.Server(
         uvicorn.Config(
             door,

@@ -1,8 +1,8 @@
-"""A delivery as a typed event (pure). Only the fields we use; everything else is ignored.
+"""Parses a delivery as a typed event (pure). Only the fields we use; all others are ignored.
 
-Shapes: wire-gitlab 2.1 (pipeline), 2.4 (note) and 2.5 (emoji). A wrong type in a field we use is a
-Rejected 400 that names the field; a kind we don't read is an `OtherEvent`, because a 4xx for "not
-interested" gets the hook disabled (wire-gitlab 1.4).
+The payloads: https://docs.gitlab.com/user/project/integrations/webhook_events/. A wrong type in a
+field we use is a Rejected 400 that names the field; a kind we don't read is an `OtherEvent`,
+because GitLab disables webhooks that answer with 4xx.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from worker.errors import Rejected
 Id = Annotated[int, Field(gt=0, lt=2**63)]
 Word = Annotated[str, Field(max_length=255)]
 Path = Annotated[str, Field(min_length=1, max_length=2048)]
-# Printable and without spaces, as git demands of a ref: it ends up in URLs and log lines.
+# Printable and without spaces, as git requires of a ref: it is put into URLs and log lines.
 Ref = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00-\x20\x7f]+$")]
 # 40 hex digits each in practice; what matters here is that they are safe in a URL's path.
 Sha = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,64}$")]
@@ -36,7 +36,7 @@ class Project(_Payload):
 
 
 class PipelineAttributes(_Payload):
-    """`ref` is the source branch's name for merge request pipelines too."""
+    """The pipeline; `ref` is the source branch's name for merge request pipelines too."""
 
     id: Id
     ref: Ref
@@ -47,7 +47,7 @@ class PipelineAttributes(_Payload):
 
 
 class PipelineMergeRequest(_Payload):
-    """`url` holds the target project's path, which stands nowhere else in the payload."""
+    """The merge request; only `url` contains the target project's path."""
 
     iid: Id
     target_project_id: Id
@@ -65,7 +65,7 @@ class PipelineEvent(_Payload):
 
 
 class NoteAttributes(_Payload):
-    """`type` is None for a plain comment; `action` is missing before GitLab 16.11."""
+    """The comment; `type` is None for a plain one, `action` is missing before GitLab 16.11."""
 
     id: Id
     note: str = ""
@@ -77,7 +77,7 @@ class NoteAttributes(_Payload):
 
 
 class Target(_Payload):
-    """The target project as a note's merge request names it."""
+    """The target project of a note's merge request."""
 
     path_with_namespace: Path
 
@@ -116,7 +116,7 @@ class AwardedNote(_Payload):
 
 
 class EmojiEvent(_Payload):
-    """Somebody reacted to something, or took it back."""
+    """Somebody added or removed a reaction."""
 
     object_kind: Literal["emoji"]
     event_type: Word | None = None
@@ -147,12 +147,12 @@ _SYSTEM: Mapping[str, _Model] = {"pipeline": PipelineEvent, "note": NoteEvent}
 
 
 def get_kind(headers: Mapping[str, str]) -> str:
-    """What GitLab calls the event. `headers` has lower-case names, or ignores case."""
+    """Return GitLab's name of the event. `headers` has lower-case names or ignores case."""
     return headers.get("x-gitlab-event", "")
 
 
 def parse_event(headers: Mapping[str, str], body: bytes) -> Event:
-    """The event of a verified delivery. Raises Rejected 400."""
+    """Parse the event of a verified delivery. Raises Rejected 400."""
     name = get_kind(headers)
     if not name:
         raise Rejected(400, "there is no X-Gitlab-Event header: this is not a GitLab webhook")

@@ -1,6 +1,6 @@
-"""The ASGI app: the only I/O of the door. It verifies, parses, routes, enqueues, and answers.
+"""The receiver's ASGI app: verifies, parses, routes, queues and answers requests.
 
-Answering a webhook talks to nobody but the store and the broker: GitLab gives up after 10 s.
+Answering a webhook uses only the store and the broker, because GitLab waits 10 s at most.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 ACCEPTED = 202
 RETRY_AFTER = "30"
-"""Seconds, as the header's text."""
+"""Seconds, as text for the header."""
 
 _CI = "ci"
 _COUNTED = {
@@ -61,14 +61,13 @@ def build_app(
     record_outcome: Callable[[str, str], None] = lambda kind, outcome: None,
     render_metrics: Callable[[], bytes] | None = None,
 ) -> Starlette:
-    """The receiver. Raises ConfigError without a secret.
+    """Build the receiver. Raises ConfigError without a secret.
 
     `enqueue` may block (it runs in a thread) and raises QueueError when the broker or the store is
-    down; the trigger may be done after a 503 too, which is harmless: triggers are idempotent. `now`
-    is in epoch seconds. `ready` gives the reason why this process cannot work, or None, and may
-    block too.
-    Without `tokens`, CI jobs cannot ask.
-    `queue_seconds` stays under the 10 s that GitLab waits for an answer (wire-gitlab 1.3).
+    down; the trigger may still run after a 503, which is harmless: triggers are idempotent. `now`
+    is in epoch seconds. `ready` returns the reason why this process cannot work, or None, and may
+    block too. Without `tokens`, CI jobs cannot ask for an analysis.
+    `queue_seconds` must be less than the 10 s that GitLab waits for an answer.
     `told` hears of every request's kind and outcome; `page` is what /metrics answers, without it
     there is none.
     """
@@ -86,7 +85,7 @@ def build_app(
         ],
         exception_handlers={404: _answer_not_found, 405: _answer_wrong_method},
     )
-    # GitLab counts a redirect as delivered (wire-gitlab 1.3): a slash too many would lose events.
+    # GitLab counts a redirect as delivered: events for a URL with an extra slash would be lost.
     app.router.redirect_slashes = False
     return app
 
@@ -104,7 +103,7 @@ class _Receiver:
     record_outcome: Callable[[str, str], None]
     render_metrics: Callable[[], bytes] | None
     seen: RecentDeliveries = field(default_factory=RecentDeliveries)
-    # Each thread mostly waits for the store; more of them would only contend for the CPU.
+    # Each thread mostly waits for the store; more of them would only compete for the CPU.
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4, "enqueue"))
 
     async def webhook(self, request: Request) -> Response:
@@ -121,7 +120,7 @@ class _Receiver:
 
     async def metrics(self, request: Request) -> Response:
         assert self.render_metrics is not None  # else there is no such route
-        # In a thread: a page of some thousand series takes a while, and webhooks come first.
+        # In a thread: a page of some thousand series takes a while, and webhooks must not wait.
         page = await anyio.to_thread.run_sync(self.render_metrics)
         return Response(page, media_type=METRICS_TYPE)
 
@@ -146,7 +145,7 @@ class _Receiver:
         return response
 
     async def _admit_job(self, request: Request) -> Response:
-        """A CI job asks. What it sends along is not even read: only its token counts."""
+        """Handle a CI job's request. Only its token is used; the body is not even read."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         claims = await self._read_claims(token.strip() if scheme.lower() == "bearer" else "")
         if isinstance(claims, str):
@@ -158,7 +157,7 @@ class _Receiver:
         return await self._queue(request, claims.project_path, claims.make_trigger())
 
     async def _read_claims(self, token: str) -> Claims | str:
-        """The token's claims, or why GitLab's keys to check it by are not there."""
+        """Return the token's claims, or why GitLab's keys for verifying it are not available."""
         assert self.tokens is not None  # else there is no such route
         try:
             with anyio.move_on_after(self.queue_seconds):
@@ -216,7 +215,7 @@ def _check_length(request: Request) -> None:
         return
     if not (length.isascii() and length.isdigit()):
         raise Rejected(400, "the Content-Length header is not a number")
-    # Longer than 19 digits is too large whatever it says, and int() would take its time.
+    # A number of more than 19 digits is too large anyway, and slow to parse.
     if len(length) > 19 or int(length) > MAX_BODY:
         raise reject_too_large()
 
@@ -257,7 +256,7 @@ def _log_decision(level: int, request: Request, project: str, decision: str) -> 
 
 
 def _clip_line(text: str) -> str:
-    """One short line of printable characters, whatever a stranger wrote."""
+    """Clip untrusted text to one short line of printable characters."""
     text = text[:300]
     if not text.isprintable():
         text = "".join(char if char.isprintable() else " " for char in text)

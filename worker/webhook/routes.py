@@ -1,7 +1,7 @@
-"""What an event asks for (pure): a Trigger, or a reason to leave it be.
+"""Decides what an event asks for (pure): a Trigger, or a reason to ignore it.
 
-Only what the payload itself tells is decided here; what takes a look at GitLab (is the thread the
-bot's? may this user command it?) is for the worker.
+Decisions here use the payload only; questions to GitLab (is it the bot's thread? may this user
+command it?) are for the worker.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,21 @@ _UNRELATED = {
     *("schedule", "chat", "ondemand_dast_scan", "ondemand_dast_validation"),
     *("container_registry_push", "security_orchestration_policy"),
 }
-"""What starts pipelines on branches whatever is changed there (wire-gitlab 2.1)."""
+"""Sources of pipelines that are not started by a change of their branch.
+
+See https://docs.gitlab.com/ci/jobs/job_rules/#ci_pipeline_source-predefined-variable.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing to do, and why."""
+    """There is nothing to do, for a reason."""
 
     reason: str
 
 
 def route_event(event: Event, kind: str, projects: Sequence[str]) -> Trigger | Ignored:
-    """The decision. `kind` is GitLab's name of the event, `projects` the allow-list of globs."""
+    """Route an event. `kind` is GitLab's name for it, `projects` the allow-list of globs."""
     if isinstance(event, PipelineEvent):
         return _route_pipeline(event, projects)
     if isinstance(event, NoteEvent):
@@ -102,7 +105,7 @@ def _explain_unwanted_note(event: NoteEvent) -> str:
         return "the comment was written by GitLab itself"
     if (note.action or "create") != "create":
         return "the comment was edited, not written"
-    # A forged marker gains nothing here: its note is left alone.
+    # Forging our marker has no use: it only makes us ignore the note.
     if find_marker(note.note):
         return "the comment is one of our own notes"
     if note.type not in ("DiscussionNote", "DiffNote") and not addressed(note.note):
@@ -125,7 +128,7 @@ def _route_emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignore
 
 
 def explain_unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
-    """Why the pipeline of a CI job that asks is left be, or ""."""
+    """Explain why the pipeline of a CI job that asks is ignored; "" if it is not."""
     if claims.ref_type != "branch":
         return f"the pipeline runs for a {claims.ref_type}, not for a merge request"
     if claims.pipeline_source == "parent_pipeline":
@@ -136,7 +139,7 @@ def explain_unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
 
 
 def _explain_unlisted(path: str | None, projects: Sequence[str]) -> str:
-    # Where the payload has no path of the target project the worker decides; it checks anyway.
+    # Without the target project's path in the payload, the worker decides; it always checks.
     if path is None or is_allowed(path, projects):
         return ""
     return f"the project {path} is not in the configured list (gitlab.projects)"
@@ -156,10 +159,10 @@ def _get_pipeline_path(event: PipelineEvent) -> str | None:
 
 
 def _get_target_path(project: Project, request: PipelineMergeRequest) -> str | None:
-    """A fork's pipeline names its target project only inside the merge request's URL."""
+    """Return the target project's path; for a fork it is only in the merge request's URL."""
     root = (project.web_url or "").removesuffix(project.path_with_namespace)
     url, cut, _ = (request.url or "").partition("/-/merge_requests/")
-    # Both URLs are of one instance, so what stands before the fork's path is the common root.
+    # Both URLs are of one instance, so the part before the fork's path is the common root.
     if not cut or not root or root == project.web_url or not url.startswith(root):
         return None
     return url.removeprefix(root)

@@ -1,7 +1,7 @@
-"""The id tokens that GitLab gives its CI jobs: who asks, proven by GitLab's signature.
+"""Verifies the id tokens of GitLab's CI jobs, which prove by GitLab's signature who asks.
 
-A job has one by `id_tokens:` (wire-gitlab 6). Nothing in the request but the token is believed:
-the job's script belongs to whoever wrote the merge request.
+A job gets one by `id_tokens:` (https://docs.gitlab.com/ci/secrets/id_token_authentication/). Only
+the token is trusted in the request: the merge request's author controls the job's script.
 """
 
 import json
@@ -27,22 +27,22 @@ MAX_TOKEN = 16 * 1024
 MAX_KEYS = 256 * 1024
 LEEWAY = 60
 FRESH = 3600.0
-"""Seconds that GitLab's keys are kept."""
+"""Seconds for which GitLab's keys are cached."""
 
 PATIENCE = 30.0
-"""Seconds between two attempts to fetch keys: a stranger's token must not make us hammer GitLab."""
+"""Seconds between two attempts to fetch keys, so that forged tokens cause few requests."""
 
 
 class Keys(Protocol):
-    """Where GitLab's public keys come from."""
+    """A source of GitLab's public keys."""
 
     def fetch(self) -> Any:
-        """The JSON of the key set. Raises QueueError, transient, if GitLab does not give it."""
+        """Fetch the key set's JSON. Raises a transient QueueError if GitLab does not return it."""
         ...
 
 
 class GitLabKeys:
-    """The key set that GitLab publishes. One short request without a token; no redirects."""
+    """Fetches the key set that GitLab publishes: one short request without token or redirects."""
 
     def __init__(
         self, gitlab_url: str, timeout: float = 5.0, transport: httpx.BaseTransport | None = None
@@ -81,13 +81,13 @@ def _translate_errors(url: str) -> Iterator[None]:
 
 
 def _parse_number(value: object) -> object:
-    """Ids stand in the claims as text."""
+    """Parse an id, which is text in the claims."""
     digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
     return int(str(value)) if digits else value
 
 
 class Claims(BaseModel):
-    """What GitLab says of the job that asks."""
+    """GitLab's claims about the job that asks."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
@@ -100,14 +100,14 @@ class Claims(BaseModel):
     sha: Sha
 
     def make_trigger(self) -> PipelineFailed:
-        """What the job asks for."""
+        """Make the trigger that the job asks for."""
         return PipelineFailed(self.project_id, self.pipeline_id, self.sha, self.ref, by_job=True)
 
 
 class TokenReader:
-    """Reads and checks id tokens; safe to share by threads, and blocking at times.
+    """Reads and verifies id tokens. Thread-safe; may block while keys are fetched.
 
-    `issuer` is GitLab's own idea of its URL.
+    `issuer` is GitLab's URL as GitLab itself is configured.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class TokenReader:
         self._tried = self._fetched = float("-inf")
 
     def read(self, token: str) -> Claims:
-        """The claims of a valid token. Raises Rejected 401; QueueError without keys."""
+        """Return the claims of a valid token. Raises Rejected 401, or QueueError without keys."""
         if not token or len(token) > MAX_TOKEN or not token.isascii():
             raise Rejected(401, "there is no id token: send `Authorization: Bearer $ID_TOKEN`")
         try:
@@ -151,11 +151,11 @@ class TokenReader:
         try:
             return jwt.decode(token, self._get_keys(FRESH), algorithms=["RS256"])
         except InvalidKeyIdError:
-            # GitLab may have changed its keys since.
+            # GitLab may have rotated its keys in the meantime.
             return jwt.decode(token, self._get_keys(PATIENCE), algorithms=["RS256"])
 
     def _get_keys(self, max_age: float) -> KeySet:
-        """GitLab's keys, fetched if they are older; the old ones if GitLab does not answer."""
+        """Return GitLab's keys, at most `max_age` seconds old unless GitLab does not answer."""
         with self._lock:
             now = self._now()
             if self._known and now - self._fetched < max_age:

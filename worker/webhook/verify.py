@@ -1,8 +1,8 @@
-"""Is this delivery really from our GitLab? (pure; wire-gitlab 1.1 and 1.2)
+"""Verifies that a delivery is from our GitLab (pure).
 
-Two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or Standard-Webhooks signatures
-with a `whsec_…` key. What headers alone can tell is checked before a byte of the body is read, and
-a signature is computed while the body arrives.
+There are two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or signatures with a
+`whsec_…` key as in https://www.standardwebhooks.com/. Headers are checked before a byte of the body
+is read, and a signature is computed while the body arrives.
 """
 
 import base64
@@ -17,7 +17,7 @@ from typing import Protocol
 from worker.errors import ConfigError, Rejected
 
 MAX_SKEW = 300.0
-"""Seconds a signed delivery may be old, or early."""
+"""The most seconds between a signed delivery's time and ours."""
 
 _PREFIX = "whsec_"
 
@@ -27,14 +27,14 @@ _ENTRY = re.compile(r"v1,[A-Za-z0-9+/]{43}=", re.ASCII)
 
 
 class BodyCheck(Protocol):
-    """The check of one delivery's body, chunk by chunk."""
+    """Checks one delivery's body chunk by chunk."""
 
     def update(self, chunk: bytes) -> None:
         """Take the next raw bytes."""
         ...
 
     def verify(self) -> None:
-        """Raises Rejected 401 unless all that was taken is what the sender has signed."""
+        """Raise Rejected 401 unless the sender signed exactly the bytes that were taken."""
         ...
 
 
@@ -42,7 +42,7 @@ class Verifier(Protocol):
     """Checks deliveries by one secret."""
 
     def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
-        """Check all that is known before the body is read. Raises Rejected 401.
+        """Check the headers, before the body is read. Raises Rejected 401.
 
         `headers` has lower-case names, or ignores case; `now` is in epoch seconds.
         """
@@ -50,7 +50,7 @@ class Verifier(Protocol):
 
 
 def make_verifier(secret: str) -> Verifier:
-    """The check for the configured secret. Raises ConfigError if it is empty or malformed."""
+    """Make the verifier for a secret. Raises ConfigError if it is empty or malformed."""
     if not secret.strip():
         raise ConfigError(
             "there is no webhook secret: set GITLAB_WEBHOOK_SECRET (or GITLAB_WEBHOOK_SECRET_FILE) "
@@ -73,7 +73,7 @@ def _decode_key(secret: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenVerifier:
-    """The plain secret, sent with every delivery."""
+    """Checks the plain secret that is sent with every delivery."""
 
     secret: bytes
 
@@ -82,14 +82,14 @@ class TokenVerifier:
         given = headers.get("x-gitlab-token")
         if given is None:
             raise Rejected(401, "there is no X-Gitlab-Token header: set the webhook's secret token")
-        # ASGI gives header bytes as latin-1, so this restores what was sent.
+        # ASGI decodes header bytes as latin-1, so this restores what was sent.
         if not hmac.compare_digest(given.encode("latin-1", "replace"), self.secret):
             raise Rejected(401, "the X-Gitlab-Token header is wrong")
         return _AnyBody()
 
 
 class _AnyBody:
-    """The body of a sender who has shown the secret."""
+    """Accepts any body, because the headers have proven the secret."""
 
     def update(self, chunk: bytes) -> None:
         """See BodyCheck."""
@@ -100,7 +100,7 @@ class _AnyBody:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SignatureVerifier:
-    """An HMAC-SHA256 over id, time and raw body."""
+    """Checks an HMAC-SHA256 over id, time and raw body."""
 
     key: bytes
 
@@ -125,7 +125,7 @@ class SignatureVerifier:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _SignedBody:
-    """The running HMAC of a body, and the signatures of which one has to match it."""
+    """The HMAC of a body so far, and the signatures of which one must match it."""
 
     mac: hmac.HMAC
     given: Sequence[str]

@@ -4,7 +4,7 @@ import time
 
 
 class SystemClock:
-    """Satisfies core.ports.Clock."""
+    """Implements core.ports.Clock with the machine's time."""
 
     def now(self) -> float:
         """Epoch seconds."""

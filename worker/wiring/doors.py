@@ -1,4 +1,4 @@
-"""What takes requests: the webhook receiver, and the pages of what is stored."""
+"""Builds what takes requests: the webhook receiver and the pages of stored sessions."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ from worker.wiring.stores import open_session_store
 _log = logging.getLogger("sandpiper.pages")
 
 MOST_READ = 200
-"""Entries of the journal that the operators' page looks through."""
+"""The most entries of the journal that are read for the operators' page."""
 
 
 def build_receiver(
@@ -34,7 +34,7 @@ def build_receiver(
     ready: Callable[[], str | None] = lambda: None,
     watched: Telemetry | None = None,
 ) -> Starlette:
-    """The webhook receiver. Raises ConfigError without a secret."""
+    """Build the webhook receiver. Raises ConfigError without a secret."""
     gitlab = settings.gitlab
     if why := settings.pages.explain_signing_risk(gitlab.webhook_secret):
         _log.warning(
@@ -62,24 +62,24 @@ def build_receiver(
 
 
 def open_journal(settings: Settings, watched: Telemetry | None = None) -> Journal:
-    """Where the door writes what it accepts. Raises ConfigError or StoreError."""
+    """Open the journal of accepted triggers. Raises ConfigError or StoreError."""
     kept = open_session_store(settings)
     return _make_journal(Store(watched.wrap_objects(kept.records)) if watched else kept)
 
 
 def _make_journal(kept: SessionStore) -> Journal:
-    """The journal, for a process that holds no leases."""
+    """Make a journal for a process that holds no leases."""
     clock = SystemClock()
     return Journal(kept.records, Leases(kept, clock, "door"), clock)
 
 
 def _list_parked(kept: PageStore) -> Iterator[str]:
-    """What was given up, of the first triggers in the journal."""
+    """Yield a line for each parked trigger among the first ones in the journal."""
     return missed_pipelines.list_parked(_make_journal(kept), MOST_READ)
 
 
 def build_pages(settings: Settings) -> PageSettings:
-    """The pages of what is stored."""
+    """Build the settings of the pages."""
     pages = settings.pages
     secret = pages.get_signing_secret(settings.gitlab.webhook_secret)
     return PageSettings(pages.url, pages.days, secret, pages.operator_token, time.time)

@@ -1,4 +1,4 @@
-"""What sandboxes run in."""
+"""Builds what sandboxes run in."""
 
 import atexit
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger("sandpiper.sandbox")
 
 
 def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
-    """What starts sandboxes. Raises ConfigError."""
+    """Build the driver that starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
         spec = ContainerSpec(
@@ -38,7 +38,7 @@ def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
 
 
 def build_sandboxes(settings: Settings) -> Driver:
-    """The driver, behind a pool if one is wanted; what waits in it ends with this process."""
+    """Build the driver, with a pool if configured; waiting sandboxes end with this process."""
     chosen = build_driver(settings)
     if not settings.sandbox.pool:
         return chosen
@@ -49,7 +49,7 @@ def build_sandboxes(settings: Settings) -> Driver:
 
 
 class SandboxTools:
-    """What sandboxes have to run code with, looked up once. Safe to share by threads."""
+    """The interpreters and build tools of sandboxes, looked up once. Thread-safe."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -57,7 +57,7 @@ class SandboxTools:
         self._lock = threading.Lock()
 
     def describe_versions(self) -> str:
-        """See `find_versions`; "" while no sandbox can be asked."""
+        """See `find_versions`; "" while no sandbox can be started."""
         with self._lock:
             if not self._known:
                 try:
@@ -68,7 +68,10 @@ class SandboxTools:
 
 
 def remove_stale_sandboxes(settings: Settings) -> list[str]:
-    """Remove sandboxes that no run can own any more; their sessions. Raises SandpiperError."""
+    """Remove sandboxes that are older than any run; returns their sessions.
+
+    Raises SandpiperError.
+    """
     age = POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
     try:
         if settings.sandbox.driver == "bubblewrap":

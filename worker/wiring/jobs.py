@@ -1,4 +1,4 @@
-"""The parts of a job."""
+"""Builds the parts of a job."""
 
 import os
 import socket
@@ -39,7 +39,10 @@ def build_deps(
     salt: str = "",
     watched: Telemetry | None = None,
 ) -> Deps:
-    """The parts of a job, `watched` if they are to be. Raises ConfigError or StoreError."""
+    """Build the parts of a job, wrapped by `watched` if given.
+
+    Raises ConfigError or StoreError.
+    """
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
     redact = partial(_redact, redactor)
     client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
@@ -88,12 +91,12 @@ def build_deps(
 
 
 def _redact(redactor: Redactor, text: str) -> str:
-    """`text` without unseen characters, behind which a secret hides, and without secrets."""
+    """Remove invisible characters, which could hide a secret, and then secrets."""
     return redactor.text(visible(text))
 
 
 def build_dry_deps(settings: Settings) -> Deps:
-    """The parts of a job that posts nothing; its session is its own."""
+    """Build the parts of a job that posts nothing and has a session of its own."""
     return build_deps(settings, DryForge(lambda body: None), salt=token_hex(8))
 
 

@@ -1,4 +1,4 @@
-"""The tools and sources of a run."""
+"""Builds the tools and sources of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from worker.turns.parts import Kit
 
 @dataclass(frozen=True, slots=True)
 class _WorkflowKit:
-    """The tools and sources of one workflow over one subject. Satisfies deps.Kit."""
+    """The tools and sources of one workflow for one subject. Implements Kit."""
 
     reader: Reader
     rows: Rows
@@ -84,7 +84,10 @@ class _WorkflowKit:
 def make_kit_factory(
     settings: Settings, client: ReadClient, redactor: Redactor, own: Callable[[], frozenset[int]]
 ) -> Callable[[Subject, Workflow], Kit]:
-    """What makes a run's kit. `own` gives the users whose notes are ours. Raises ConfigError."""
+    """Make a function that builds a run's kit. Raises ConfigError.
+
+    `own` returns the ids of the users whose notes are ours.
+    """
     rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
     shown = settings.limits.preview_bytes
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
@@ -99,7 +102,7 @@ def make_kit_factory(
 
 
 def build_sources(settings: Settings) -> Rows:
-    """GitLab's sources, the configured others, and the plug-ins'. Raises ConfigError."""
+    """Build GitLab's sources, the other configured ones, and the plug-ins'. Raises ConfigError."""
     cluster, farm = settings.sources.konflux, settings.sources.testing_farm
     tenants = {
         project: Tenant(each.namespace, each.repository)
@@ -116,5 +119,5 @@ def build_sources(settings: Settings) -> Rows:
 
 
 def list_tool_names(settings: Settings) -> tuple[str, ...]:
-    """Every tool and source that a workflow may name. Raises ConfigError."""
+    """List every tool and source that a workflow may name. Raises ConfigError."""
     return (*(tool.name for tool in TOOLS), *(row.name for row in build_sources(settings)))

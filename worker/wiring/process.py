@@ -1,4 +1,4 @@
-"""What a process begins with: its settings, its log, its telemetry, and what it cannot lack."""
+"""Starts a process: its settings, log and telemetry, and the checks of what it requires."""
 
 from sandbox.base import SandboxUnavailable
 from worker import log, playbook
@@ -15,7 +15,7 @@ from worker.wiring.stores import open_session_store
 
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:
-    """Settings, with logging set up. Raises ConfigError."""
+    """Load the settings and set up logging. Raises ConfigError."""
     settings = settings_module.load(config)
     if model:
         chosen = settings.models.model_copy(update={"default": model})
@@ -31,7 +31,7 @@ def set_up_logging(settings: Settings, *, quiet: bool = False) -> None:
 
 
 def require_secret(settings: Settings) -> None:
-    """Raise ConfigError unless the webhook's secret is there."""
+    """Raise ConfigError unless the webhook's secret is set."""
     if not settings.gitlab.webhook_secret:
         raise ConfigError(
             "no webhook secret: set GITLAB_WEBHOOK_SECRET to the secret token of the webhook in "
@@ -58,6 +58,6 @@ def require_worker(settings: Settings) -> None:
 
 
 def build_telemetry(settings: Settings) -> Telemetry:
-    """What watches one process: metrics, and traces where they are wanted. Raises ConfigError."""
+    """Build the metrics of one process, and its traces if configured. Raises ConfigError."""
     names = list_tool_names(settings)
     return Telemetry(names, open_traces(settings.traces.endpoint, names))

@@ -1,4 +1,4 @@
-"""The models, and the breakers of their providers."""
+"""Builds the models and the circuit breakers of their providers."""
 
 from worker.models.base import Dialect
 from worker.models.catalogue.built_in import Catalogue
@@ -12,7 +12,7 @@ from worker.wiring.clock import SystemClock
 
 
 def build_models(settings: Settings, told: Told = untold) -> list[HttpModel]:
-    """The configured model and those to fall back to, in order. Raises ConfigError."""
+    """Build the configured model and its fallbacks, in order. Raises ConfigError."""
     chosen = settings.models
     return [_build_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
 
@@ -35,7 +35,7 @@ def _build_model(name: str, settings: Settings, told: Told) -> HttpModel:
 def build_guarded_models(
     settings: Settings, watched: Telemetry | None
 ) -> list[breaker.GuardedModel]:
-    """The models behind their providers' breakers, `watched` if they are to be.
+    """Build the models with their providers' circuit breakers, wrapped by `watched` if given.
 
     Raises ConfigError.
     """
@@ -45,13 +45,13 @@ def build_guarded_models(
 
 
 def build_catalogue(settings: Settings) -> Catalogue:
-    """What is known of models, the operator's word included. Raises ConfigError."""
+    """Build the catalogue of models, including the operator's entries. Raises ConfigError."""
     entries = settings.models.catalogue.items()
     return extended({model: entry.model_dump(exclude_unset=True) for model, entry in entries})
 
 
 def _make_dialect(provider: ProviderSettings) -> Dialect | None:
-    """What the operator says of a compatible server; None leaves it to the endpoint."""
+    """Make the operator's settings of a compatible server; None for the endpoint's default."""
     said = {
         "limit": provider.max_tokens_field,
         "reasoning": provider.send_reasoning,

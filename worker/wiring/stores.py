@@ -1,4 +1,4 @@
-"""The session store, and the leases on what is in it."""
+"""Opens the session store, and makes leases in it."""
 
 import atexit
 import socket
@@ -11,9 +11,9 @@ from worker.wiring.clock import SystemClock
 
 
 def open_session_store(settings: Settings) -> Store:
-    """The session store. Raises ConfigError or StoreError.
+    """Open the session store. Raises ConfigError or StoreError.
 
-    Where S3 is an imitation that ignores conditional writes, a Redis broker makes up for it.
+    If S3 is a compatible store that ignores conditional writes, a Redis broker guards it.
     """
     opened = open_store(settings.store, settings.s3_endpoint or None)
     imitation = settings.store.startswith("s3://") and settings.s3_endpoint
@@ -23,7 +23,7 @@ def open_session_store(settings: Settings) -> Store:
 
 
 def make_leases(settings: Settings, store: Store) -> Leases:
-    """This process's leases in the store `kept`, given back at its end."""
+    """Make this process's leases in the store, which are released at its end."""
     chosen = settings.worker
     host = socket.gethostname()
     held = Leases(store, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)

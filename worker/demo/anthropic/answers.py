@@ -1,4 +1,4 @@
-"""A script's answer as the body the Messages API would send (wire-models 1.7)."""
+"""Makes the body that the Messages API would send from a script's answer."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from worker.demo.script import Answer, Call, Empty, Refuse, Say, Think, Truncate
 
 
 def make_message(answer: Answer, body: Mapping[str, Any], billed: InputTokens) -> Json:
-    """The whole answer to a valid request."""
+    """Make the answer to a valid request."""
     seed = hashlib.sha256(encode_compact(body)).hexdigest()
     content, stop, details = _make_content(answer, body, seed)
     return {

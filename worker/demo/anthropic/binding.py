@@ -1,4 +1,4 @@
-"""Thinking that is signed together with everything before it (wire-models 1.6)."""
+"""Signs thinking blocks together with everything before them, as newer models do."""
 
 import hashlib
 import re
@@ -19,17 +19,17 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def binds_thinking(model: str) -> bool:
-    """Whether the model's signatures cover the prefix."""
+    """Whether the model's signatures include the prefix."""
     return bool(_BINDING.search(model))
 
 
 def sign_thinking(body: Mapping[str, Any]) -> str:
-    """The signature of a thinking block in the answer to `body`."""
+    """Make the signature of a thinking block in the answer to `body`."""
     return _compute_signature(body, list(merge_messages(body["messages"])))
 
 
 def check_thinking(body: Mapping[str, Any]) -> None:
-    """Refuse thinking that was written under another prefix. Raises Refused."""
+    """Raise Refused for thinking that was signed with another prefix."""
     sides = list(merge_messages(body["messages"]))
     for i, (_, content) in enumerate(sides):
         signed = [at for at, block in enumerate(content) if block["type"] == "thinking"]
@@ -51,7 +51,7 @@ def _check_one(
 
 
 def _compute_signature(body: Mapping[str, Any], before: Sequence[tuple[str, list[Json]]]) -> str:
-    """Marks are no part of the prefix; earlier thinking may be removed from the front."""
+    """Compute a signature. Cache marks do not count; earlier thinking may have been removed."""
     digest = hashlib.sha256(encode_compact([remove_mark(tool) for tool in body.get("tools", ())]))
     digest.update(
         encode_compact([remove_mark(block) for block in list_blocks(body.get("system", ()))])

@@ -1,4 +1,6 @@
-"""Anthropic's prompt cache (wire-models 1.9): what a request reads, writes and pays in full.
+"""Anthropic's prompt cache: counts what a request reads, writes and pays in full.
+
+See https://platform.claude.com/docs/en/build-with-claude/prompt-caching.
 
 A prefix runs over tools, system, messages. Entries are written only at marks; a mark reads the
 longest entry at most 20 positions back. A run of calls or of results is one position on the Claude
@@ -29,13 +31,13 @@ class InputTokens:
 
     @property
     def total(self) -> int:
-        """All input tokens."""
+        """The number of all input tokens."""
         return self.uncached_tokens + self.read_tokens + self.written_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A block of a request. `key` names the whole prefix up to it, `tokens` are that prefix's."""
+    """A block of a request. `key` identifies the prefix up to it, `tokens` is its size."""
 
     key: str
     tokens: int
@@ -45,7 +47,7 @@ class Position:
 
 @dataclass
 class PrefixCache:
-    """One workspace's cache. `minimum` is the shortest prefix taken, in tokens.
+    """One workspace's cache. `minimum` is the shortest cached prefix in tokens.
 
     With `runs_are_one` a run of calls or results is one position of the look-back.
     """
@@ -57,11 +59,11 @@ class PrefixCache:
     _entries: dict[str, float] = field(default_factory=dict)
 
     def account_body(self, body: Mapping[str, Any]) -> InputTokens:
-        """Account for one valid request, and remember what it writes."""
+        """Count the tokens of one valid request, and store what it writes."""
         return self.account(list(list_positions(body, runs_are_one=self.runs_are_one)))
 
     def account(self, positions: Sequence[Position]) -> InputTokens:
-        """The same for a request that was taken apart before."""
+        """Count the tokens of a request that is given as positions."""
         start = self.now()
         self._entries = {key: until for key, until in self._entries.items() if until > start}
         marks = [at for at, position in enumerate(positions) if position.has_mark]
@@ -90,12 +92,12 @@ class PrefixCache:
 
 
 def estimate_tokens(characters: int) -> int:
-    """About as many as the API would count."""
+    """Estimate the number of tokens."""
     return math.ceil(characters / CHARACTERS_PER_TOKEN)
 
 
 def list_positions(body: Mapping[str, Any], *, runs_are_one: bool = True) -> Iterator[Position]:
-    """The blocks of a request in the order of the prefix."""
+    """Yield the blocks of a request in the order of the prefix."""
     digest = hashlib.sha256(str(body["model"]).encode())
     length, slot, last = 0, 0, ""
     for tier, block in _list_prefix(body):
@@ -113,7 +115,7 @@ def _list_prefix(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
         yield "tools", tool
     for block in list_blocks(body.get("system", ())):
         yield "system", block
-    # A changed tool_choice loses the messages, and only them.
+    # A changed tool_choice invalidates the messages, and only them.
     choice = encode_compact(body.get("tool_choice", {"type": "auto"})).decode()
     for role, content in merge_messages(body["messages"]):
         for block in content:

@@ -1,4 +1,4 @@
-"""What the Messages API refuses, in its own words (wire-models 1.1 to 1.3, 1.9)."""
+"""Refuses what the Messages API refuses, with the same messages."""
 
 import json
 import re
@@ -12,7 +12,7 @@ MAX_MARKS = 4
 _MARKS = ({"type": "ephemeral"}, *({"type": "ephemeral", "ttl": ttl} for ttl in ("5m", "1h")))
 MAX_TOKENS = 128_000
 PLAIN_LIMIT = 21_333
-"""More output tokens than this are only given to a stream (wire-models 1.4)."""
+"""The API requires streaming for more output tokens than this."""
 
 _TOP = {
     *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking"),
@@ -55,12 +55,12 @@ _SHAPES = {
     "signature": str,
     "data": str,
 }
-# Models that cannot be forced to call a tool (wire-models 1.3).
+# Models that cannot be forced to call a tool.
 _UNFORCED = re.compile(r"(opus-5-5|sonnet-5-5|fable-5-1|mythos-5-1)")
 
 
 def check_headers(headers: Mapping[str, str], key: str) -> None:
-    """Exactly one way of authentication, the right key, a known version, JSON."""
+    """Check that there is exactly one authentication, the right key, a known version, and JSON."""
     given = [value for value in (headers.get("x-api-key"), _get_bearer(headers)) if value]
     if len(given) != 1:
         raise Refused(401, "authentication_error", "x-api-key header is required")
@@ -82,7 +82,7 @@ def _get_bearer(headers: Mapping[str, str]) -> str:
 
 
 def parse_body(raw: bytes) -> Json:
-    """The body as JSON, as strict as a server that isn't written in Python."""
+    """Parse the body as JSON, without Python's extensions."""
     try:
         body = json.loads(raw.decode(), parse_constant=_no_constant)
         json.dumps(body, ensure_ascii=False).encode()
@@ -98,7 +98,7 @@ def _no_constant(name: str) -> None:
 
 
 def check_body(body: Json) -> None:
-    """Every rule of the body. Raises Refused for the first that is broken."""
+    """Check every rule of the body. Raises Refused for the first broken one."""
     _check_keys("", body, _TOP)
     _check_head(body)
     _check_tools(body)
@@ -226,7 +226,7 @@ def _check_values(path: str, kind: str, block: Json) -> None:
 
 
 def _check_pairs(messages: Sequence[Json]) -> None:
-    """Each call is answered in the next message, before any text, exactly once."""
+    """Check that each call is answered in the next message, before any text, exactly once."""
     open_ids: list[str] = []
     for number, (role, content) in enumerate(merge_messages(messages)):
         if role == "user":

@@ -1,4 +1,4 @@
-"""What all parts of the simulator share: its errors, and how it reads blocks."""
+"""The simulator's errors, and helpers for reading blocks."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ class Refused(Exception):
         self.code = code
 
     def body(self, request_id: str) -> Json:
-        """The error body (wire-models 1.8)."""
+        """Return the error's body: https://platform.claude.com/docs/en/api/errors."""
         error: Json = {"type": self.kind, "message": str(self)}
         if self.code:
             error["details"] = {"error_code": self.code}
@@ -25,19 +25,19 @@ class Refused(Exception):
 
 
 def make_invalid(message: str) -> Refused:
-    """A request that breaks a rule."""
+    """Make the error for a request that breaks a rule."""
     return Refused(400, "invalid_request_error", message)
 
 
 def list_blocks(content: Any) -> list[Json]:
-    """The content of a message or a system prompt as blocks; plain text is one text block."""
+    """Return a message's or system prompt's content as blocks; plain text is one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return list(content)
 
 
 def merge_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Json]]]:
-    """Role and blocks; neighbours of one role are one message, as on the server."""
+    """Yield roles with blocks; adjacent messages of one role are merged, as on the server."""
     role, together = "", list[Json]()
     for message in messages:
         if message["role"] != role and together:
@@ -50,12 +50,12 @@ def merge_messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str,
 
 
 def remove_mark(block: Mapping[str, Any]) -> Json:
-    """The block without its cache mark, which is no part of any prefix."""
+    """Return the block without its cache mark, which does not belong to the prefix."""
     return {name: value for name, value in block.items() if name != "cache_control"}
 
 
 def encode_compact(value: Any) -> bytes:
-    """JSON with keys in the order received: the order is part of a prefix."""
+    """Encode JSON with keys in their original order, which is part of a prefix."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"
     )

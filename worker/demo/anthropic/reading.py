@@ -1,4 +1,4 @@
-"""A request of the Messages API as the script sees it."""
+"""Reads a request of the Messages API for the script."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _REPLY = continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 
 
 def read_request(body: Mapping[str, Any]) -> Asked:
-    """The view of a valid body."""
+    """Read a valid body."""
     sides = list(merge_messages(body["messages"]))
     humans = [at for at, side in enumerate(sides) if _is_human(side, first=at == 0)]
     newest = humans[-1]
@@ -28,7 +28,7 @@ def read_request(body: Mapping[str, Any]) -> Asked:
 
 
 def _is_human(side: tuple[str, list[Json]], *, first: bool) -> bool:
-    """Text after tool results is a notice, unless it opens a reply to a run that was cut off."""
+    """Whether a human wrote it. Text after tool results is a notice, unless it starts a reply."""
     role, content = side
     if role != "user":
         return False

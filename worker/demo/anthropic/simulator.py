@@ -1,4 +1,4 @@
-"""The server: the simulated API on a loopback port, with a request log and faults."""
+"""The simulated API on a loopback port, with a request log and faults."""
 
 import json
 
@@ -27,8 +27,8 @@ class AnthropicSim(ModelApi):
         with AnthropicSim(Scripted([Call([("look", {})]), Say("found it")])) as sim:
             model = table.build("anthropic/claude-sonnet-5-5", sim.url, "any", clock=clock)
 
-    `key` "" takes any key; `think` is in seconds; `window` in tokens. Requests may also come by
-    Vertex AI's path, where `key` is the access token; none in `revoked` is taken.
+    `key` "" accepts any key; `think` is in seconds, `window` in tokens. Requests may also use
+    Vertex AI's path, where `key` is the access token; those in `revoked_keys` are refused.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class AnthropicSim(ModelApi):
 
 
 def _get_frame(body: Json) -> dict[str, bytes]:
-    """What must not change within a session."""
+    """Return the parts of a body that must not change within a session."""
     return {
         "tools": encode_compact([remove_mark(tool) for tool in body.get("tools", [])]),
         "system": encode_compact(

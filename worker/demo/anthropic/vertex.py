@@ -1,4 +1,4 @@
-"""Claude on Vertex AI (wire-models 2): the Messages API under another path, behind a front end."""
+"""Claude on Vertex AI: the Messages API under another path, behind Google's front end."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,18 +16,18 @@ class FrontEnd(Refused):
     """An error of Google's front end, which wraps it in a list."""
 
     def body(self, request_id: str) -> Any:
-        """The error body (wire-models 2)."""
+        """Return the error's body."""
         return [{"error": {"code": self.status, "message": str(self), "status": self.kind}}]
 
 
 def parse_model(path: str) -> str:
-    """The model of a path, or "" if it is none of Vertex AI's."""
+    """Parse the model in a path of Vertex AI; "" for another path."""
     found = _PATH.fullmatch(path)
     return found[1] if found else ""
 
 
 def check_headers(headers: Mapping[str, str], key: str, revoked: Collection[str]) -> None:
-    """A bearer token that is taken, and JSON."""
+    """Check that there is an accepted bearer token, and JSON."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme != "Bearer" or not token or token in revoked or key not in {"", token}:
         message = "Request had invalid authentication credentials."
@@ -37,7 +37,7 @@ def check_headers(headers: Mapping[str, str], key: str, revoked: Collection[str]
 
 
 def convert_body(body: Json, model: str) -> Json:
-    """The body as the direct API has it: the model comes from the path, the version goes."""
+    """Convert the body to the direct API's: add the path's model, remove the version."""
     if body.get("anthropic_version") not in VERSIONS:
         raise make_invalid("anthropic_version: Field required")
     if "model" in body:

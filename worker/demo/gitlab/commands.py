@@ -1,4 +1,4 @@
-"""Quick actions: which lines of a note GitLab would execute (wire-gitlab 5)."""
+"""Finds the quick actions of a note: https://docs.gitlab.com/user/project/quick_actions/."""
 
 import re
 
@@ -23,7 +23,7 @@ _BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
 def extract_commands(body: str) -> tuple[str, list[tuple[str, str]]]:
-    """What stays of the body, and the commands in it with their arguments.
+    """Return the rest of the body, and the commands in it with their arguments.
 
     As in GitLab only paragraphs at the top level of the Markdown qualify. Stricter than GitLab in
     two points, so that a product that passes here is safe: up to three blanks may stand before the

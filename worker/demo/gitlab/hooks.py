@@ -1,4 +1,7 @@
-"""Webhook deliveries as GitLab sends them: headers, signature, payloads (wire-gitlab 1 and 2)."""
+"""Makes webhook deliveries as GitLab does: headers, signature and payloads.
+
+See https://docs.gitlab.com/user/project/integrations/webhook_events/.
+"""
 
 import base64
 import hashlib
@@ -17,7 +20,7 @@ Event = tuple[dict[str, str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Where hooks go, with the secret token and, optionally, the signing token (`whsec_…`)."""
+    """The target of hooks, with the secret token and optionally the signing token (`whsec_…`)."""
 
     url: str
     token: str = ""
@@ -25,7 +28,7 @@ class Receiver:
 
 
 def make_delivery(name: str, instance: str, payload: Json, receiver: Receiver | None) -> Event:
-    """Headers and body of one delivery. Sending the same pair again is a re-delivery."""
+    """Make headers and body of a delivery. Sending the same pair again is a re-delivery."""
     body = json.dumps(payload, separators=(",", ":")).encode()
     key = str(uuid.uuid4())
     headers = {
@@ -56,7 +59,7 @@ def _make_signature(token: str, key: str, body: bytes) -> dict[str, str]:
 
 
 def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
-    """A Pipeline Hook's body; `status` overrides the present one, as for an earlier transition."""
+    """Make a Pipeline Hook's body; `status` replaces the present one, for an earlier event."""
     mr, state = pipeline.mr, status or pipeline.status
     branch = mr.source_branch if mr else pipeline.ref
     stages = list(dict.fromkeys(job.stage for job in pipeline.jobs))
@@ -93,7 +96,7 @@ def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
 
 
 def make_note_payload(note: Note, action: str = "create") -> Json:
-    """A Note Hook's body. On updates `user` is the note's author, not the editor (wire-gitlab)."""
+    """Make a Note Hook's body. On updates `user` is the note's author, not the editor."""
     mr = note.merge_request
     return {
         "object_kind": "note",
@@ -134,7 +137,7 @@ def make_note_payload(note: Note, action: str = "create") -> Json:
 
 
 def make_emoji_payload(note: Note, who: User, name: str, award_id: int, action: str) -> Json:
-    """An Emoji Hook's body; `action` is "award" or "revoke" (wire-gitlab 2.5)."""
+    """Make an Emoji Hook's body; `action` is "award" or "revoke"."""
     noted = make_note_payload(note)
     block = {key: value for key, value in noted["object_attributes"].items() if key != "action"}
     return {

@@ -1,4 +1,7 @@
-"""The id tokens of CI jobs and the keys they are checked by (wire-gitlab 6)."""
+"""Makes the id tokens of CI jobs and the keys to verify them.
+
+See https://docs.gitlab.com/ci/secrets/id_token_authentication/.
+"""
 
 import time
 from functools import cached_property

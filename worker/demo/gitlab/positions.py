@@ -1,4 +1,4 @@
-"""Where on a diff a note may stand: GitLab's own check of a `position` (wire-gitlab 5)."""
+"""Checks a note's `position` on a diff as GitLab does: https://docs.gitlab.com/api/discussions/."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ INVALID_LINE = (
 
 
 def explain_refusal(mr: MergeRequest, position: object) -> str:
-    """Why GitLab does not take the position, or ""."""
+    """Explain why GitLab refuses the position; "" if it does not."""
     if not isinstance(position, Mapping) or set(position) - _KNOWN:
         return "position is invalid"
     missing = [name for name in _REQUIRED if not position.get(name)]

@@ -1,6 +1,6 @@
 """The endpoints of webhooks: what a Maintainer may see and set, tests, and past deliveries.
 
-Facts: wire-gitlab 1.3, 1.4 and 4. A secret is never shown, only whether there is one.
+See https://docs.gitlab.com/api/project_webhooks/. Secrets are never shown, only whether they exist.
 """
 
 import time
@@ -62,7 +62,7 @@ def _find_hook(call: Call) -> tuple[Project, Webhook]:
 
 
 def get_version(call: Call) -> Answer:
-    """GitLab's own."""
+    """Answer with GitLab's version."""
     return Answer(200, {"version": call.world.webhooks.version, "revision": "8b2f5c1"})
 
 
@@ -72,7 +72,7 @@ def list_hooks(call: Call) -> Answer:
 
 
 def list_group_hooks(call: Call) -> Answer:
-    """A group's; only its Owner may see them, which the token's user is if it has any project."""
+    """List a group's webhooks, for its Owners: users with any project count as such here."""
     found = call.world.webhooks.by_group.get(call.params["id"])
     return (
         make_page(call, [_show_hook(hook) for hook in found])
@@ -82,7 +82,7 @@ def list_group_hooks(call: Call) -> Answer:
 
 
 def create_hook(call: Call) -> Answer:
-    """A new webhook. GitLab's default is push events, unless they are refused."""
+    """Create a webhook. GitLab's default is push events, unless they are disabled."""
     project, _ = _find_hooks(call)
     if not str(call.fields.get("url", "")).startswith(("http://", "https://")):
         raise Refused(422, {"error": "Invalid url given"})
@@ -93,7 +93,7 @@ def create_hook(call: Call) -> Answer:
 
 
 def edit_hook(call: Call) -> Answer:
-    """A change. `url` must be given, and a new one forgets the secrets."""
+    """Edit a webhook. `url` is required, and changing it removes the secrets."""
     _, hook = _find_hook(call)
     if "url" not in call.fields:
         refuse_strange(400, "url is missing")
@@ -113,7 +113,7 @@ def _set_fields(hook: Webhook, call: Call) -> None:
 
 
 def send_test(call: Call) -> Answer:
-    """A test delivery, five a minute for each project. Whatever HTTP answers is 201."""
+    """Send a test delivery, at most five a minute for each project. Any HTTP answer is 201."""
     project, hook = _find_hook(call)
     if call.params["trigger"] not in EVENTS:
         refuse_strange(400, "trigger does not have a valid value")
@@ -142,7 +142,7 @@ def _deliver(call: Call, project: Project, hook: Webhook) -> tuple[int, str]:
 
 
 def list_deliveries(call: Call) -> Answer:
-    """The deliveries of the last days."""
+    """List the deliveries of the last days."""
     return make_page(call, _find_hook(call)[1].deliveries)
 
 

@@ -25,7 +25,7 @@ from worker.demo.gitlab.state import (
 from worker.demo.gitlab.webhook_state import Webhooks
 
 NOTE_MAX = 1_000_000
-"""Characters of a note's body (wire-gitlab 5)."""
+"""The most characters of a note's body."""
 
 
 class NoteInvalid(ValueError):

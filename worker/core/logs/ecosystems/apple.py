@@ -10,6 +10,11 @@ RECOGNISER = Recogniser(
         r"The following build commands failed",
         r"Failing tests:",
         r"Undefined symbols for",
+        r"\S{1,300}\.(?:swift|m|mm|h):\d+(?::\d+)?: (?:fatal )?error: ",
+        r"xcodebuild: error",
+        r"Testing failed:",
+        r"✗ ",
+        r"(?:ld|clang): (?:error|symbol|library)",
     ),
     closes=(
         r"Executed \d+ tests?, with 0 fail",

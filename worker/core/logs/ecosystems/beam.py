@@ -8,6 +8,7 @@ RECOGNISER = Recogniser(
         r"\*\* \(\w+",
         r"\w+:\w+ failed on line \d+",
         r"== Compilation error",
+        r"Assertion with ",
         r"%%% .{0,200}FAILED",
         r"Reason: ",
     ),

@@ -8,6 +8,8 @@ RECOGNISER = Recogniser(
         r"\[-\] ",
         r"Failed +[\w.]+[. (]",
         r"Error Message:",
+        r"Assert\.\w+\(\) Failure",
+        r"\S.{0,250} \[FAIL\]",
         r"\+ (?:CategoryInfo|FullyQualifiedErrorId)",
     ),
     closes=(

@@ -9,6 +9,9 @@ RECOGNISER = Recogniser(
         r"# [\w.-]+/\S+$",
         r"Error Trace:",
         r"\[Fail\] ",
+        r"fatal error: ",
+        r"WARNING: DATA RACE",
+        r"FAIL\s+\S+ \[(?:build|setup) failed",
     ),
     closes=(
         r"(?:ok|FAIL)\s+\S+/\S+\s",

@@ -8,6 +8,11 @@ RECOGNISER = Recogniser(
         r"---- .{1,200} stdout ----",
         r"thread .{1,200} panicked at",
         r"failures:",
+        r"error: (?:could not compile|test failed|aborting|failed to)",
+        r"(?:left|right): ",
+        r"assertion .{1,200}failed",
+        r"warning: (?:unused|denied)",
+        r"Diff in /",
     ),
     closes=(
         r"test result: ",

@@ -9,6 +9,9 @@ RECOGNISER = Recogniser(
         r"Test Summary Report",
         r"(?:FAILED|Found errors in|Caught exception) ",
         r"not ok ",
+        r"Failed \d+/\d+ subtests",
+        r"\S{1,200} \.\.+ (?:Dubious|Failed)",
+        r"#   at \S{1,200} line \d",
         r"FAIL ",
     ),
     closes=(

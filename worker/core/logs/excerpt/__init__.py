@@ -111,6 +111,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
         + sum(map(mul, row, weights.AROUND))
         + _news(line)
         + _trouble(found, line)
+        + _aside(line)
         for line, row in zip(lines, rows, strict=True)
     ]
 
@@ -119,6 +120,10 @@ def _trouble(found: Found, line: Line) -> float:
     """What counts a line for saying, or standing below, that the runner had a trouble."""
     in_trouble = found.troubles and found.troubles[0] <= line.kept.at < found.first
     return weights.TROUBLE if in_trouble else 0.0
+
+
+def _aside(line: Line) -> float:
+    return 0.0 if line.marks.isdisjoint(("trailer", "probe")) else weights.ASIDE
 
 
 def _has_passed(lines: list[Line]) -> bool:

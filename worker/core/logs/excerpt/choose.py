@@ -18,6 +18,7 @@ _REPEAT = 0.95  # what the next line of a chosen make is still worth
 _ENOUGH, _ALIKE = 4, 0.7  # lines that differ in numbers and quoted names only; what more are worth
 _MOST_ALIKE = 12  # of these nobody needs more
 _TOGETHER = 0.7  # what a line beside a chosen one gains: it needs no gap mark, and reads better
+_BETWEEN, _REACH = 2.0, 6  # what a line gains that stands so near below and above chosen ones
 _BASE, _COST = 40, 0.6  # how much a line's length counts against it
 _LEAST = -6.5  # what a line must weigh to be shown at all
 _IDLE = 2.0  # how much less than the weightiest a line that tells of work going well may weigh
@@ -26,6 +27,7 @@ _NAMES = re.compile(r"""\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0
 _OFTEN = 3
 _RAISES = frozenset(("named", "colon_error"))
 _COMPILED = frozenset(("place_head", "colon_error", "opens"))
+_ASSERTED = frozenset(("judged", "named"))
 _GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
 _TELLS = frozenset(
     (
@@ -73,26 +75,41 @@ class Choice:
 
     def _take_first(self, end_lines: Sequence[int]) -> None:
         """The last line that counts the failed tests, the exception that is raised most often, the
-        first error of a compiler and how the job ended: these are always shown."""
+        first error of a compiler, the first failed assertion with the line of code that says it
+        and how the job ended: these are always shown."""
         marks = [line.marks for line in self._lines]
         tallies = [j for j, names in enumerate(marks) if "tally" in names]
         raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
         again = [j for j in raised if self._lines[j].kept.count >= _OFTEN]
         often = max(again, key=lambda j: (self._lines[j].kept.count, self._worth[j]), default=None)
-        compiled = (j for j, names in enumerate(marks) if names >= _COMPILED and self._worth[j])
+        compiled, asserted = (self._first(marks, wanted) for wanted in (_COMPILED, _ASSERTED))
+        said_by = asserted - 1 if asserted and "pointed" in marks[asserted - 1] else None
         ended = [self._index[at] for at in end_lines if at in self._index]
-        for j in (*tallies[-1:], often, next(compiled, None), *ended):
+        for j in (*tallies[-1:], often, compiled, said_by, asserted, *ended):
             if j is not None:
                 self._take(j)
+
+    def _first(self, marks: Sequence[frozenset[str]], wanted: frozenset[str]) -> int | None:
+        """The first line with the `wanted` marks that is no trial of a configuration."""
+        fitting = (j for j, names in enumerate(marks) if names >= wanted and "probe" not in names)
+        return next((j for j in fitting if self._worth[j]), None)
 
     def _value(self, j: int) -> float:
         line = self._lines[j]
         alike = max(0, self._alike[self._kind(j)] - _ENOUGH) if self._alike else 0
         worth: float = self._worth[j] * _REPEAT ** self._makes[line.make] * _ALIKE**alike
-        beside = sum(line.kept.at + step in self._written for step in (-1, 1))
         length = min(len(line.text), SHOWN) + len(str(line.kept.at)) + _BASE
-        value: float = worth * (1 + _TOGETHER * beside) / length**_COST
+        value: float = worth * self._company(line.kept.at) / length**_COST
         return value
+
+    def _company(self, at: int) -> float:
+        """How much more a line is worth for those chosen around it: a block is not to be torn."""
+        beside = sum(at + step in self._written for step in (-1, 1))
+        below, above = (
+            any(at + step * reach in self._written for reach in range(1, _REACH + 1))
+            for step in (-1, 1)
+        )
+        return 1 + _TOGETHER * beside + _BETWEEN * (below and above)
 
     def _is_enough(self, j: int) -> bool:
         """Whether so many lines alike are shown that one more says nothing."""
@@ -119,9 +136,19 @@ class Choice:
         if kind := self._kind(j):
             self._alike[kind] += 1
         self._texts.add(line.text)
-        for near in (self._index.get(at - 1), self._index.get(at + 1)):
-            if near is not None and self._worth[near]:
+        for step in range(-_REACH, _REACH + 1):
+            near = self._index.get(at + step)
+            if near is not None and self._worth[near] and at + step not in self._written:
                 heapq.heappush(self._heap, (-self._value(near), near))
+        self._fill_holes(at)
+
+    def _fill_holes(self, at: int) -> None:
+        """Take a line that is left out alone: the mark of its gap says less, and costs as much."""
+        for step in (-1, 1):
+            hole = self._index.get(at + step)
+            alone = at + 2 * step in self._written and at + step not in self._written
+            if alone and hole is not None and self._worth[hole]:
+                self._take(hole)
 
     def _shown(self) -> list[str]:
         shown: list[str] = []

@@ -24,6 +24,7 @@ _WORDS = {
     "soft": "warn warning warnings deprecated deprecation ignored ignoring skipped skipping retry"
     " retrying",
     "progress": "downloading downloaded download installing installed fetching compiling unpacking"
+    " collecting obtaining"
     " setting resolving resolved receiving updating cloning extracting preparing processing"
     " selecting checking copying uploading pulling get running building starting",
     "advice": "note help hint tip see please information run try",
@@ -74,6 +75,12 @@ _WELL = re.compile(
 )
 """What a test that passes, a debugger's note and progress look like, whatever their words."""
 
+_PREFIX = re.compile(
+    r"#\d{1,4} (?:\d{1,6}\.\d{1,4} )?|\[\d\d:\d\d:\d\d(?:\.\d{1,6})?\]:? +"
+    r"|[A-Za-z][\w.-]{0,40} +\| |##\[error\]"
+)
+"""What image builds, task runners and composed services put before each line."""
+
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
     _LEVEL + "(?:" + "|".join(p for r in RECOGNISERS.values() for p in r.opens) + ")"
@@ -108,6 +115,11 @@ _HOLDS = {
         "returned non-zero",
         "returned a non-zero",
     ),
+    "probe": (
+        *("conftest.c", "_configtest.c", "CMakeTmp", "CMakeScratch", "/meson-private/"),
+        *("testfile.c", "-- Looking for", "-- Performing Test"),
+    ),
+    "tree": ("─ ", "+-- ", "`-- "),
     "quoted": ("'", '"', "`", "‘"),
     "test_name": ("::", "test_", "_test", "Test.", "Tests.", "Spec."),
 }
@@ -134,6 +146,22 @@ _TALLY = re.compile(
     r"|^\W{0,6}\d+ failing\b|^test result: FAILED|\bFAILED \((?:failures|errors)=|# fail +[1-9]"
     r"|\d FAILED TESTS?$|^FAIL\t\S+\t\d",
 )
+_TRAILER = re.compile(
+    r"(?:\[ERROR\]|\[error\])? *(?:$|-> \[Help \d|\[Help \d+\]|To see the full stack trace"
+    r"|Re-run Maven|For more information|After correcting|mvn <|Please refer to \S+surefire"
+    r"|> Run with --|[>*] Get more help at|\* Try:|Run with --\w|> Learn more about"
+    r"|npm (?:ERR!|error) (?:A complete log of this run|This is probably not a problem with npm"
+    r"|Please include the following file|\s+\S+\.log$|$)"
+    r"|info Visit https://yarnpkg|note: (?:run with `RUST_BACKTRACE|this error originates)"
+    r"|Some errors have detailed explanations|Run `?npm audit|To address (?:all )?issues"
+    r"|See (?:https?://|also \")|\[notice\] )"
+)
+"""What a build tool writes below any error: how to learn more."""
+
+_FLAG = re.compile(r" -[IDLWfO][\w/.=-]")
+_FLAGS = 3
+"""So many make a line a compiler's command."""
+
 _PLACE = re.compile(r"\.\w{1,5}[:(]\d|, line \d")
 _EXIT = re.compile(
     r"(?:exited with|exit(?:ed)? (?:code|status)|returned (?:a )?(?:non-zero )?(?:exit )?"
@@ -144,13 +172,14 @@ _EXIT = re.compile(
 
 NAMES = (
     *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
-    "well", "indented", "deep", "colon", "brace", "short", "long", "quiet",
+    "well", "trailer", "command", "indented", "deep", "colon", "brace", "short",
+    "long", "quiet",
 )  # fmt: skip
 
 
 def marks(text: str) -> set[str]:
     """The names, of `NAMES`, of what this line shows."""
-    line = text[:SHOWN]
+    line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
     found = _words(line)
     if head := _HEAD.match(line):
         found.add(str(head.lastgroup))
@@ -184,12 +213,20 @@ def _patterns(line: str, found: set[str]) -> None:
             found.add("tally")
     if ("." in line or ", line" in line) and _PLACE.search(line):
         found.add("place")
+    _asides(line, found)
     if _OPENS.match(line):
         found.add("opens")
     elif _CLOSES.match(line):
         found.add("closes")
     if "tally" not in found and _WELL.match(line):
         found.add("well")
+
+
+def _asides(line: str, found: set[str]) -> None:
+    if _TRAILER.match(line):
+        found.add("trailer")
+    if " -" in line and len(_FLAG.findall(line)) >= _FLAGS:
+        found.add("command")
 
 
 def _shape(line: str, found: set[str]) -> None:

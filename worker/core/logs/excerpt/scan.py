@@ -36,7 +36,7 @@ _MILDNESS = tuple(mildness for _, mildness in STEMS)
 _WINDOW = 1 << 17
 """Bytes whose words are listed at once: a hostile log is little but words."""
 
-BEFORE, AFTER = 6, 12
+BEFORE, AFTER = 6, 24
 """Lines kept around a line with a word of trouble."""
 
 HITS = 250

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
+from tests.parts import change_parts
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import load
 from worker.core.conversation.limits import Limits
@@ -27,8 +28,8 @@ from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabDesk
-from worker.turns.parts import Deps
-from worker.turns.session import key_of
+from worker.turns.parts import Deps, GitLab, Queue, Run, Runtime, Storage
+from worker.turns.session import make_key
 
 FINDING = says(
     "## Verdict\nflaky\n\n## Cause\nA race in the test.\n\n"
@@ -123,23 +124,20 @@ class Job:
     def deps(self, **changes: Any) -> Deps:
         """The parts; `changes` replace some."""
         made = Deps(
-            desk=self.desk,
-            forge=self.forge,
-            store=self.store,
-            sandboxes=MemoryDriver(),
-            model=lambda: self.model,
-            kit=lambda subject, workflow: EchoKit(),
-            playbook=Playbook([WORKFLOW]),
-            limits=Limits(50, 100_000, 900.0, 10.0),
-            clock=self.clock,
-            redact=lambda text: text,
-            gitlab_url=self.sim.url,
-            hosts=frozenset(),
-            owner="worker-1",
-            leases=self.leases,
-            journal=Journal(self.store.records, self.leases, self.clock),
+            GitLab(self.desk, self.forge, self.sim.url, frozenset()),
+            Runtime(
+                model=lambda: self.model,
+                sandboxes=MemoryDriver(),
+                toolset=lambda subject, workflow: EchoKit(),
+                playbook=Playbook([WORKFLOW]),
+                limits=Limits(50, 100_000, 900.0, 10.0),
+                clock=self.clock,
+                redact=lambda text: text,
+            ),
+            Storage(self.store),
+            Queue(Journal(self.store.records, self.leases, self.clock), self.leases, "worker-1"),
         )
-        return replace(made, **changes)
+        return change_parts(made, **changes)
 
     def answers(self, *answers: Reply | ModelError) -> None:
         """What the model will say from now on."""
@@ -147,7 +145,7 @@ class Job:
 
     def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
         """The job of a failed pipeline's webhook."""
-        return dispatch.run(self.trigger(pipeline), self.deps(**changes), self._watch)
+        return dispatch.run_trigger(self.trigger(pipeline), self.deps(**changes), Run(self._watch))
 
     def passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
         """The job of the webhook of a pipeline that passed."""
@@ -160,7 +158,7 @@ class Job:
             failed.mr_iid,
             failed.mr_project_id,
         )
-        return dispatch.run(trigger, self.deps(**changes), self._watch)
+        return dispatch.run_trigger(trigger, self.deps(**changes), Run(self._watch))
 
     def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
         """What the door makes of the pipeline's webhook."""
@@ -175,7 +173,7 @@ class Job:
         assert note is not None
         mr = note.merge_request
         trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
-        return dispatch.run(trigger, self.deps(**changes), self._watch)
+        return dispatch.run_trigger(trigger, self.deps(**changes), Run(self._watch))
 
     def comment(self, text: str, thread: str = "", **options: Any) -> Note:
         """What the developer writes."""
@@ -207,7 +205,7 @@ class Job:
         """The session of a pipeline."""
         found = self.desk.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
         assert isinstance(found, Subject)
-        return key_of(found, WORKFLOW, self.deps())
+        return make_key(found, WORKFLOW, self.deps())
 
     @contextmanager
     def elsewhere(self, key: SessionKey, turn: int = 0) -> Iterator[Lease]:

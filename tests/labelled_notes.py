@@ -1,13 +1,14 @@
 """The note that the product posts in a labelled world, from the pipeline's webhook on."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.fakes import ScriptedModel, says
 from tests.jobs import MemoryDriver
 from tests.labelled_worlds import Built, World, build
+from tests.parts import change_parts
 from worker import wiring
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import Reply
@@ -63,13 +64,13 @@ def post_note(world: World, label: str) -> Posted:
     with GitLabSim() as sim, TemporaryDirectory() as folder:
         built = build(world, sim)
         model = ScriptedModel([_answer(built, VERDICTS[label])] * 3)
-        parts = replace(
+        parts = change_parts(
             _parts(sim, built, Path(folder)),
             model=lambda: model,
             sandboxes=MemoryDriver(),
-            tools=lambda: "",
+            describe_tools=lambda: "",
         )
-        dispatch.run(_trigger(built), parts)
+        dispatch.run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
         return Posted(_headline(note.body), note.body)

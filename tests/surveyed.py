@@ -53,8 +53,8 @@ class At(Job):
 
     def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
         wanted = {
-            "kit": self.kit,
-            "known": self.store.known_failures,
+            "toolset": self.kit,
+            "known_failures": self.store.known_failures,
             "hosts": frozenset({self.sim.url.removeprefix("http://")}),
         }
         return super().deps(**{**wanted, **changes})

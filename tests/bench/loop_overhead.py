@@ -33,7 +33,7 @@ from worker.core.ports import Claim, Model, Ran, SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
 from worker.sessions.folder import FolderStore
-from worker.turns.loop import Parts, drive
+from worker.turns.loop import Parts, run_loop
 from worker.wiring.clock import SystemClock
 
 KEY = SessionKey(1, 1, "0123456789abcdef0123")
@@ -119,7 +119,7 @@ def driven(model: Model, store: FolderStore, many: int) -> None:
         store.checkpoint(KEY, 0, dumper.dump(now))
 
     parts = Parts(model, _Toolbox(), clock, checkpoint, unwatched)
-    ended = drive(replace(start, session_id=KEY.session_id), limits, parts)
+    ended = run_loop(replace(start, session_id=KEY.session_id), limits, parts)
     assert ended.spent.iterations == many, ended.outcome
 
 

@@ -23,7 +23,7 @@ from worker.demo.anthropic.cache import InputTokens, Position, list_positions
 from worker.demo.anthropic.reading import read_request
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think
 from worker.models import table
-from worker.turns.loop import Parts, drive
+from worker.turns.loop import Parts, run_loop
 
 MODEL = "anthropic/claude-sonnet-5-5"
 THINKING, WORKING = 10.0, 10.0
@@ -124,7 +124,7 @@ class Session:
         """The turn, to its end."""
         model = table.build(MODEL, "", "key", clock=self.clock, transport=self.wire)
         parts = Parts(model, self._tools, self.clock, lambda _: None, unwatched)
-        self.context = drive(self.context, limits, parts)
+        self.context = run_loop(self.context, limits, parts)
         model.close()
         return self.context
 

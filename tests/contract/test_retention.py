@@ -62,11 +62,11 @@ class Kept:
         """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""
         self.at.answers(FINDING, says("So."))
         trigger = self.at.trigger()
-        assert isinstance(dispatch.run(trigger, self.deps()), Finished)
+        assert isinstance(dispatch.run_trigger(trigger, self.deps()), Finished)
         (root,) = self.at.own()
         note = self.at.comment("Why?", root.discussion_id)
         heard = Replied(self.project, self.iid, note.discussion_id, note.id)
-        assert isinstance(dispatch.run(heard, self.deps()), Finished)
+        assert isinstance(dispatch.run_trigger(heard, self.deps()), Finished)
         (key,) = [each for each in self.store.sessions() if self.store.latest(each) is not None]
         self.key = key
         self.store.change_feedback(key, 0, lambda stored: b"{}")
@@ -187,7 +187,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
     note = kept.at.comment("/sandpiper forget")
     heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
     kept.journal.add_trigger(heard)
-    ended = dispatch.run(heard, kept.deps())
+    ended = dispatch.run_trigger(heard, kept.deps())
     assert "Deleted" in str(ended)
     names = kept.place.names()
     of_sessions = [name for name in names if name.startswith("sessions/")]

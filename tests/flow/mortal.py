@@ -9,11 +9,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sandbox.base import Sandbox
+from tests.parts import change_parts
 from worker import wiring
 from worker.cli import serve, worker
 from worker.core.conversation.messages import ToolCall
@@ -102,18 +102,20 @@ class Toolbox(Around):
 
 def parts(made: Deps, death: Death) -> Deps:
     """The product's parts, mortal."""
-    return replace(
+    return change_parts(
         made,
-        desk=Around(made.desk, death, before={"subject": "before the claim", "thread": "always"}),
-        store=Around(
-            made.store,
+        reader=Around(
+            made.gitlab.reader, death, before={"subject": "before the claim", "thread": "always"}
+        ),
+        sessions=Around(
+            made.storage.sessions,
             death,
             before={"read_checkpoint": "after the claim"},
             after={"commit": "after the commit"},
         ),
-        forge=Forge(made.forge, death, after={"post": "after the post"}),
-        model=lambda: Model(made.model(), death),
-        kit=lambda subject, workflow: Kit(made.kit(subject, workflow), death),
+        writer=Forge(made.gitlab.writer, death, after={"post": "after the post"}),
+        model=lambda: Model(made.runtime.model(), death),
+        toolset=lambda subject, workflow: Kit(made.runtime.toolset(subject, workflow), death),
     )
 
 

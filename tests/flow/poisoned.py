@@ -4,9 +4,9 @@ What breaks is a bug of ours, no error that anybody has foreseen: a note's text 
 written. The plain reason that is told instead can.
 """
 
-from dataclasses import replace
 from typing import Any
 
+from tests.parts import change_parts
 from worker import wiring
 from worker.cli import worker
 from worker.turns.parts import Deps
@@ -34,7 +34,7 @@ def main() -> None:
 
     def make() -> Deps:
         made = wiring.build_deps(settings)
-        return replace(made, forge=Forge(made.forge))
+        return change_parts(made, writer=Forge(made.gitlab.writer))
 
     worker.run_worker(settings, make, 2)
 

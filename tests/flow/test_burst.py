@@ -70,7 +70,7 @@ class Crew:
         while (taken := self.todo.get())[1] >= 0:
             trigger, tries = taken
             try:
-                self.ends[type(dispatch.run(trigger, deps)).__name__] += 1
+                self.ends[type(dispatch.run_trigger(trigger, deps)).__name__] += 1
             except SandpiperError as error:
                 if error.transient and tries < PATIENCE:
                     threading.Event().wait(0.01)

@@ -23,7 +23,6 @@ BARE_NAMES: dict[str, int] = {
     "worker/sessions": 7,
     "worker/sources": 37,
     "worker/telemetry": 1,
-    "worker/turns": 24,
 }
 CITATIONS: dict[str, int] = {
     "worker": 2,

@@ -14,7 +14,7 @@ from worker.core.finding import Verdict
 from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
-from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode, encode
+from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
 from worker.turns.parts import Kit
 from worker.turns.results import Finished, Skipped
 from worker.wiring.clock import SystemClock
@@ -43,29 +43,29 @@ def test_a_turn_that_is_told_of_again_counts_once_and_a_new_day_begins_at_nothin
 ) -> None:
     clock = HandClock(1_795_000_000.0)
     kept = Budget(FolderStore(tmp_path).records, clock, 1.0)
-    kept.spend(7, "abcd", 0, 0.4)
-    kept.spend(7, "abcd", 0, 0.6)
-    assert kept.used_up(7) == ""
-    kept.spend(7, "abcd", 1, 0.4)
-    assert "1.00 USD" in kept.used_up(7)
-    assert kept.used_up(8) == ""
+    kept.add_cost(7, "abcd", 0, 0.4)
+    kept.add_cost(7, "abcd", 0, 0.6)
+    assert kept.explain_used_up(7) == ""
+    kept.add_cost(7, "abcd", 1, 0.4)
+    assert "1.00 USD" in kept.explain_used_up(7)
+    assert kept.explain_used_up(8) == ""
     clock.time += DAY
-    assert kept.used_up(7) == ""
+    assert kept.explain_used_up(7) == ""
 
 
 def test_what_many_threads_spend_at_once_is_all_counted(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
 
     def spend(number: int) -> None:
-        Budget(store.records, HandClock(), 1.0).spend(7, f"{number:04x}", 0, 0.125)
+        Budget(store.records, HandClock(), 1.0).add_cost(7, f"{number:04x}", 0, 0.125)
 
     threads = [threading.Thread(target=spend, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert Budget(store.records, HandClock(), 1.0).used_up(7)
-    assert not Budget(store.records, HandClock(), 1.01).used_up(7)
+    assert Budget(store.records, HandClock(), 1.0).explain_used_up(7)
+    assert not Budget(store.records, HandClock(), 1.01).explain_used_up(7)
 
 
 @pytest.mark.attack("strangers")
@@ -77,7 +77,7 @@ def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
     def spend(number: int) -> None:
         kept = Budget(store.records, SystemClock(), 0.0, 6.0)
         start.wait(30)
-        kept.spend(100 + number % 12, f"{number:04x}", 0, 0.125)
+        kept.add_cost(100 + number % 12, f"{number:04x}", 0, 0.125)
 
     threads = [threading.Thread(target=spend, args=(number,)) for number in range(48)]
     for thread in threads:
@@ -85,33 +85,33 @@ def test_what_all_projects_spend_at_once_is_all_counted_and_stops_every_one(
     for thread in threads:
         thread.join(60)
     full = Budget(store.records, SystemClock(), 0.0, 6.0)
-    assert "6.00 USD for all projects" in full.used_up(100)
-    assert "limits.cost_usd_per_day" in full.used_up(4711)
-    assert not Budget(store.records, SystemClock(), 0.0, 6.01).used_up(100)
+    assert "6.00 USD for all projects" in full.explain_used_up(100)
+    assert "limits.cost_usd_per_day" in full.explain_used_up(4711)
+    assert not Budget(store.records, SystemClock(), 0.0, 6.01).explain_used_up(100)
     assert len(list(store.records.names("spend/"))) == 1
 
 
 def test_a_project_and_all_projects_are_counted_side_by_side(tmp_path: Path) -> None:
     kept = Budget(FolderStore(tmp_path).records, HandClock(), 1.0, 1.5)
-    kept.spend(7, "abcd", 0, 1.0)
-    assert "for this project" in kept.used_up(7)
-    assert kept.used_up(8) == ""
-    kept.spend(8, "abce", 0, 0.5)
-    assert "for all projects" in kept.used_up(8)
-    assert {kept.used_up(7), kept.used_up(9)} <= set(kept.reasons)
+    kept.add_cost(7, "abcd", 0, 1.0)
+    assert "for this project" in kept.explain_used_up(7)
+    assert kept.explain_used_up(8) == ""
+    kept.add_cost(8, "abce", 0, 0.5)
+    assert "for all projects" in kept.explain_used_up(8)
+    assert {kept.explain_used_up(7), kept.explain_used_up(9)} <= set(kept.reasons)
 
 
 def test_a_day_of_many_turns_stays_small_and_loses_nothing(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     turns = {f"{number:020x}/0": 0.25 for number in range(MOST_TURNS)}
     full = Day(turns, 1.0, tuple(range(10**9, 10**9 + MOST_TURNS)))
-    assert len(encode(full)) < 64 * 1024
-    store.records.create("spend/7/1970-01-01.json", encode(full))
-    Budget(store.records, HandClock(), 1.0).spend(7, "beef", 0, 0.25)
+    assert len(encode_day(full)) < 64 * 1024
+    store.records.create("spend/7/1970-01-01.json", encode_day(full))
+    Budget(store.records, HandClock(), 1.0).add_cost(7, "beef", 0, 0.25)
     stored = store.records.read("spend/7/1970-01-01.json", 64 * 1024)
     assert stored is not None
-    assert decode(stored.content).total == full.total + 0.25
-    assert len(decode(stored.content).turns) == MOST_TURNS
+    assert decode_day(stored.content).total == full.total + 0.25
+    assert len(decode_day(stored.content).turns) == MOST_TURNS
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"turns": {"a": -1}}', b'{"turns": 5}'])
@@ -119,9 +119,9 @@ def test_a_damaged_day_has_cost_nothing(tmp_path: Path, content: bytes) -> None:
     store = FolderStore(tmp_path)
     store.records.create("spend/7/1970-01-01.json", content)
     kept = Budget(store.records, HandClock(), 1.0)
-    assert kept.used_up(7) == ""
-    kept.spend(7, "abcd", 0, 2.0)
-    assert kept.used_up(7)
+    assert kept.explain_used_up(7) == ""
+    kept.add_cost(7, "abcd", 0, 2.0)
+    assert kept.explain_used_up(7)
 
 
 @pytest.mark.parametrize("caps", [(0.01, 0.0), (0.0, 0.01)])
@@ -175,9 +175,9 @@ def test_what_a_rule_explains_costs_nothing_and_is_still_told(
     at: Job, caps: tuple[float, float]
 ) -> None:
     spent = budget(at, *caps)
-    spent.spend(at.scene.project.id, "abcd", 0, 1.0)
-    spent.tell(at.scene.project.id, at.scene.mr.iid)
-    ended = at.failed(budget=spent, kit=ruled)
+    spent.add_cost(at.scene.project.id, "abcd", 0, 1.0)
+    spent.record_told(at.scene.project.id, at.scene.mr.iid)
+    ended = at.failed(budget=spent, toolset=ruled)
     assert isinstance(ended, Finished)
     assert "The disk is full." in at.own()[-1].body
     assert at.model.requests == []

@@ -39,7 +39,7 @@ def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:
 def test_a_fresh_failure_rests_and_is_then_looked_at(at: Job) -> None:
     at.answers(FINDING)
     seconds_after(at.scene.pipeline, 5, at)
-    with pytest.raises(results.Early) as early:
+    with pytest.raises(results.DebounceNotOver) as early:
         at.failed(debounce=REST)
     assert early.value.seconds == pytest.approx(25)
     assert at.scene.mr.list_notes() == []
@@ -82,8 +82,8 @@ def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None
     delivery.deliver_trigger(trigger, deps, unwatched, lambda *told: later.append(told))
     ((again, seconds),) = later
     assert (again, round(seconds)) == (trigger, 20)
-    (name,) = deps.journal.list_names()
-    noted = deps.journal.read_entry(name)
+    (name,) = deps.queue.journal.list_names()
+    noted = deps.queue.journal.read_entry(name)
     assert noted is not None
     assert (noted.entry.state, noted.entry.tries) == (State.WAITING, 0)
     assert noted.entry.due == pytest.approx(at.clock.now() + 20)

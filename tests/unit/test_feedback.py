@@ -12,7 +12,8 @@ from worker.core.failure.aftermath import After, Feedback
 from worker.core.triggers import Reacted, from_message, to_message
 from worker.demo.gitlab import GitLabSim, Note
 from worker.jobs import dispatch
-from worker.jobs.results import Counted
+from worker.jobs.results import VotesCounted
+from worker.turns.parts import Run
 from worker.turns.results import Skipped
 
 
@@ -34,7 +35,9 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 
 def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
     mr = note.merge_request
-    return dispatch.run(Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), at.events.append)
+    return dispatch.run_trigger(
+        Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), Run(at.events.append)
+    )
 
 
 def votes(at: Job) -> tuple[int, int]:
@@ -46,7 +49,7 @@ def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitL
     (note,) = at.own()
     before = at.store.read_context(at.key(), 0)
     up = sim.add_reaction(note, at.scene.developer, "thumbsup")
-    assert isinstance(reacted(at, note), Counted)
+    assert isinstance(reacted(at, note), VotesCounted)
     assert votes(at) == (1, 0)
     sim.add_reaction(note, sim.add_user("another"), "thumbsdown_tone2")
     reacted(at, note)
@@ -133,7 +136,7 @@ def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: Gi
             change(key, turn, late)  # type: ignore[arg-type]
 
     trigger = Reacted(at.scene.project.id, at.scene.mr.iid, note.id, 1)
-    dispatch.run(trigger, at.deps(store=Racing()))
+    dispatch.run_trigger(trigger, at.deps(sessions=Racing()))
     assert votes(at) == (1, 1)
 
 

@@ -137,7 +137,7 @@ def test_a_turn_that_is_taken_again_after_a_death_writes_the_same(at: Job, tmp_p
     at.answers(says(found("infrastructure", "The runner is slow.")))
     asked = at.comment("Really?", at.own()[0].discussion_id)
     with pytest.raises(Killed):
-        at.heard(asked, store=store)
+        at.heard(asked, sessions=store)
     before = [note.body for note in at.own()]
     assert headline(at.own()[0]).startswith("**Infrastructure")
     requests = len(at.model.requests)

@@ -15,7 +15,7 @@ from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Failing, Group, Ruled, Survey
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
-from worker.jobs.results import Told
+from worker.jobs.results import CommandAnswered
 from worker.turns.results import Finished
 
 LOOKED = says("", call("c1"))
@@ -128,11 +128,11 @@ def ruled(subject: object, workflow: object) -> RuledKit:
 
 def test_a_first_look_is_not_told_that_nothing_was_looked_into_if_a_reply_has(at: Job) -> None:
     at.answers(says("I can't say."), LOOKED, says("The disk was full."), FINDING, FINDING)
-    at.failed(kit=ruled)
+    at.failed(toolset=ruled)
     (root,) = at.own()
-    at.heard(at.comment("Sure?", root.discussion_id), kit=ruled)
-    at.heard(at.comment("Look at the disk.", root.discussion_id), kit=ruled)
-    at.heard(at.comment("/sandpiper analyze", root.discussion_id), kit=ruled)
+    at.heard(at.comment("Sure?", root.discussion_id), toolset=ruled)
+    at.heard(at.comment("Look at the disk.", root.discussion_id), toolset=ruled)
+    at.heard(at.comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
     assert "nothing has been looked into" not in asked(at).lower()
     assert "looked into until now stands above" in asked(at)
     assert "Run the whole workflow now" in asked(at)
@@ -140,10 +140,10 @@ def test_a_first_look_is_not_told_that_nothing_was_looked_into_if_a_reply_has(at
 
 def test_a_first_look_after_replies_that_looked_at_nothing_says_so(at: Job) -> None:
     at.answers(says("I can't say."), FINDING)
-    at.failed(kit=ruled)
+    at.failed(toolset=ruled)
     (root,) = at.own()
-    at.heard(at.comment("Sure?", root.discussion_id), kit=ruled)
-    at.heard(at.comment("/sandpiper analyze", root.discussion_id), kit=ruled)
+    at.heard(at.comment("Sure?", root.discussion_id), toolset=ruled)
+    at.heard(at.comment("/sandpiper analyze", root.discussion_id), toolset=ruled)
     assert "Nothing has been looked into yet." in asked(at)
 
 
@@ -156,7 +156,7 @@ def test_analyze_runs_the_whole_workflow_until_a_model_has_explained_the_failure
         assert "Run the whole workflow now" in asked(at)
     assert at.own()[0].body.split("\n")[2] == "**Flaky: not caused by this change**"
     ended = at.says("/sandpiper analyze", root.discussion_id)
-    assert isinstance(ended, Told)
+    assert isinstance(ended, CommandAnswered)
 
 
 UNPROVEN = says(

@@ -10,7 +10,7 @@ from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Subject
 from worker.demo.gitlab import Access, GitLabSim, Note
 from worker.errors import ForgeError
-from worker.jobs.results import Told
+from worker.jobs.results import CommandAnswered
 from worker.turns.parts import NoteOptions
 from worker.turns.results import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
@@ -106,7 +106,7 @@ def test_a_conversation_that_began_in_public_is_not_gone_on_with(at: Job) -> Non
     at.scene.project.public_jobs = False
     at.answers(FINDING, says("It reads the secret log."))
     said = at.says("Why?", at.own()[0].discussion_id)
-    assert said == Told(BEGAN_IN_PUBLIC)
+    assert said == CommandAnswered(BEGAN_IN_PUBLIC)
     assert len(at.model.requests) == 1
 
 

@@ -14,7 +14,7 @@ from worker.core.session_id import find_marker
 from worker.demo.gitlab import GitLabSim, Note, Pipeline
 from worker.errors import ForgeError, ModelError
 from worker.turns.parts import NoteOptions
-from worker.turns.results import Busy, Finished, Settled, Skipped
+from worker.turns.results import Busy, Finished, NotesMarked, Skipped
 from worker.turns.session import CHECK_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -125,9 +125,9 @@ def test_a_fix_is_told_on_the_note(at: Job) -> None:
     before = at.own()[0].body
     green = pushed(at, "success")
     key = at.key(at.scene.pipeline)
-    assert at.passed(green) == Settled(green.id, (key.session_id,))
+    assert at.passed(green) == NotesMarked(green.id, (key.session_id,))
     writes = [seen for seen in at.sim.requests if seen.method != "GET"]
-    assert at.passed(green) == Settled(green.id, ())
+    assert at.passed(green) == NotesMarked(green.id, ())
     assert [seen for seen in at.sim.requests if seen.method != "GET"] == writes
     (note,) = at.own()
     url = f"{at.scene.project.web_url}/-/pipelines/{green.id}"

@@ -10,7 +10,7 @@ from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import StopReason
 from worker.errors import ModelError, SandboxLost
-from worker.turns.loop import Parts, drive
+from worker.turns.loop import Parts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 CLOCK_START = 1000.0
@@ -31,7 +31,7 @@ class Run:
             self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append
         )
         begun = start or context(spent=Spent(started_at=CLOCK_START))
-        return drive(begun, limits, parts)
+        return run_loop(begun, limits, parts)
 
 
 def outcome(ended: Context) -> tuple[Status, str, str]:

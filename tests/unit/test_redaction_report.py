@@ -28,7 +28,7 @@ def test_kinds_and_counts_are_logged_once_noted_and_stored(
     at.answers(FINDING)
     kit = EchoKit(redacted={("private-key", LOG): 1, ("gitlab-token", LOG): 2})
     with caplog.at_level(logging.INFO, "sandpiper"):
-        ended = at.failed(kit=lambda subject, workflow: kit)
+        ended = at.failed(toolset=lambda subject, workflow: kit)
     assert isinstance(ended, Finished)
     told = "2 GitLab tokens, 1 private key"
     assert sum(told in record.message for record in caplog.records) == 1
@@ -42,7 +42,7 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
 ) -> None:
     at.answers(FINDING)
     kit = EchoKit(redacted={("private-key", "file deploy.sh"): 1, ("gitlab-token", LOG): 2})
-    at.failed(kit=lambda subject, workflow: kit)
+    at.failed(toolset=lambda subject, workflow: kit)
     visible, _, folded = at.scene.mr.list_notes()[0].body.partition("<details>")
     folded, _, small = folded.partition("<sub>")
     assert " · 3 values masked · " in small

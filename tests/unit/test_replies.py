@@ -14,7 +14,7 @@ from worker.core.session_id import find_marker
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
 from worker.jobs.comment import SAID
-from worker.jobs.results import Told
+from worker.jobs.results import CommandAnswered
 from worker.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished, Skipped
 
@@ -48,7 +48,7 @@ def reason(ended: object) -> str:
 
 
 def text(ended: object) -> str:
-    assert isinstance(ended, Told)
+    assert isinstance(ended, CommandAnswered)
     return ended.text
 
 

@@ -16,7 +16,7 @@ from worker.core.conversation.messages import ToolCall, ToolResult, results
 from worker.core.ports import Ran, Toolbox
 from worker.demo.gitlab import GitLabSim
 from worker.errors import HandedOver, StoreError
-from worker.jobs.results import Told
+from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore
 from worker.turns.results import Ended, Finished, Stopped
 
@@ -72,9 +72,9 @@ class World:
     tools: Tools = field(default_factory=Tools)
     engine: Engine = field(default_factory=Engine)
 
-    def run(self, **changes: Any) -> Ended | Told | object:
+    def run(self, **changes: Any) -> Ended | CommandAnswered | object:
         kit = _Kit(self.tools)
-        return self.at.failed(kit=lambda subject, flow: kit, sandboxes=self.engine, **changes)
+        return self.at.failed(toolset=lambda subject, flow: kit, sandboxes=self.engine, **changes)
 
     def told(self) -> str:
         """The newest request, as text."""
@@ -224,7 +224,7 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
     world.at.on_asking = wait
     note = world.at.comment("Why?", root.discussion_id)
     kit = _Kit(world.tools)
-    ended = world.at.heard(note, kit=lambda subject, flow: kit, sandboxes=engine)
+    ended = world.at.heard(note, toolset=lambda subject, flow: kit, sandboxes=engine)
     assert isinstance(ended, Finished)
     assert "saved files could not be restored" in world.told()
     assert "files of earlier turns could not be restored" in ended.body
@@ -246,7 +246,7 @@ def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_p
     store = Away(tmp_path)
     store.away = 2
     world.at.answers(says("", call("c1", "run")), FINDING)
-    assert isinstance(world.run(store=store), Finished)
+    assert isinstance(world.run(sessions=store), Finished)
     assert len(world.at.own()) == 1
 
 
@@ -264,7 +264,7 @@ class Uncommitted(FolderStore):
 
 def test_work_that_is_done_waits_for_a_store_that_is_away(world: World, tmp_path: Path) -> None:
     world.at.answers(FINDING)
-    assert isinstance(world.run(store=Uncommitted(tmp_path)), Finished)
+    assert isinstance(world.run(sessions=Uncommitted(tmp_path)), Finished)
     assert len(world.at.model.requests) == 1
 
 

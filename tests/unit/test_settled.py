@@ -6,7 +6,7 @@ from tests.unit.core.verdict_cases import PASSED_LATER, facts
 from worker.core.failure.jobs import Failing, Group, Survey
 from worker.core.failure.verdict import Verdict, ruled
 from worker.core.finding import Finding
-from worker.turns.triage import failed_jobs, settled
+from worker.turns.triage import list_failed_jobs, settle_verdict
 
 JOB = Failing(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
 FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=ruled(facts(attempts=(PASSED_LATER,))))
@@ -15,7 +15,7 @@ BLAMED = Finding(verdict=Verdict.CHANGE, cause="a line")
 
 
 def test_the_record_takes_the_models_place_and_the_rest_of_the_finding_stays() -> None:
-    made = settled(BLAMED, Survey((FLAKY,)))
+    made = settle_verdict(BLAMED, Survey((FLAKY,)))
     assert made.verdict is Verdict.FLAKY
     assert (made.cause, made.rulings) == ("a line", (FLAKY.ruling,))
     assert made.judged is not None
@@ -23,22 +23,22 @@ def test_the_record_takes_the_models_place_and_the_rest_of_the_finding_stays() -
 
 
 def test_an_error_without_a_ruling_and_jobs_that_were_not_seen_are_the_models_to_judge() -> None:
-    assert settled(BLAMED, Survey((FLAKY, PLAIN))).verdict is Verdict.CHANGE
-    assert settled(BLAMED, Survey((FLAKY,), whole=False)).verdict is Verdict.CHANGE
+    assert settle_verdict(BLAMED, Survey((FLAKY, PLAIN))).verdict is Verdict.CHANGE
+    assert settle_verdict(BLAMED, Survey((FLAKY,), whole=False)).verdict is Verdict.CHANGE
 
 
 def test_without_a_record_nothing_changes() -> None:
-    assert settled(BLAMED, None) == BLAMED
-    assert settled(BLAMED, Survey((PLAIN,))) == BLAMED
+    assert settle_verdict(BLAMED, None) == BLAMED
+    assert settle_verdict(BLAMED, Survey((PLAIN,))) == BLAMED
 
 
 def test_a_doubt_about_the_quotes_goes_when_the_record_decides() -> None:
     doubted = Finding(verdict=Verdict.UNKNOWN, doubt="None of its quotes could be proven.")
-    assert settled(doubted, Survey((FLAKY,))).doubt == ""
+    assert settle_verdict(doubted, Survey((FLAKY,))).doubt == ""
     green = replace(FLAKY, ruling=ruled(facts()))
-    assert settled(doubted, Survey((green,))).doubt == doubted.doubt
+    assert settle_verdict(doubted, Survey((green,))).doubt == doubted.doubt
 
 
 def test_a_note_without_a_finding_says_what_the_record_proves() -> None:
-    (told,) = failed_jobs(Survey((FLAKY,)))
+    (told,) = list_failed_jobs(Survey((FLAKY,)))
     assert told.reason.startswith('settled as "flaky": unit-tests failed in job 500')

@@ -17,9 +17,9 @@ from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
 from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
-from worker.jobs.results import Told
+from worker.jobs.results import CommandAnswered
 from worker.turns import memory
-from worker.turns.results import Finished, Settled, Skipped
+from worker.turns.results import Finished, NotesMarked, Skipped
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_the_model_sees_the_event_and_the_survey_in_its_first_message(at: At) ->
 
 def test_the_first_message_tells_the_time_and_what_the_sandbox_has(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
-    finished(at.failed(pipeline, tools=lambda: "python3 3.11.2; no node, go"))
+    finished(at.failed(pipeline, describe_tools=lambda: "python3 3.11.2; no node, go"))
     assert "It is 2026-11-18 11:06 UTC now." in at.first()
     assert at.first().endswith("To run code, the sandbox has: python3 3.11.2; no node, go.")
 
@@ -77,7 +77,7 @@ def test_the_sandbox_is_not_asked_for_its_tools_where_a_rule_answers(at: At) -> 
         raise AssertionError("no sandbox is started")
 
     pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")
-    finished(at.failed(pipeline, tools=tools))
+    finished(at.failed(pipeline, describe_tools=tools))
     assert "To run code" not in at.of(at.scene.mr)[0]
 
 
@@ -107,7 +107,7 @@ def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
         def survey(self) -> Survey:
             raise ValueError("a bug")
 
-    done = finished(at.failed(at.flake(at.scene.mr), kit=lambda subject, workflow: Broken()))
+    done = finished(at.failed(at.flake(at.scene.mr), toolset=lambda subject, workflow: Broken()))
     assert done.outcome.status is Status.DONE
 
 
@@ -214,7 +214,7 @@ def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
     assert (entry.finding.verdict, entry.agreed) == (Verdict.INFRASTRUCTURE, 1)
     # And now it has been looked at.
     again = at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper analyze"))
-    assert isinstance(again, Told)
+    assert isinstance(again, CommandAnswered)
 
 
 def test_who_asks_for_an_analysis_gets_one(at: At) -> None:
@@ -247,7 +247,7 @@ def test_how_an_error_ended_is_told_the_next_time(at: At) -> None:
     _, pipeline = at.another("a")
     finished(at.failed(pipeline))
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), Settled)
+    assert isinstance(at.passed(pipeline), NotesMarked)
     (entry,) = at.entries()
     assert entry.ended == f"it passed when run again, without a change (pipeline {pipeline.id})"
     flaked(at, "b")
@@ -379,9 +379,9 @@ def test_without_a_model_the_note_lists_the_failing_jobs_by_cause(at: At) -> Non
 
 def test_a_forgotten_merge_request_leaves_no_words_in_what_is_known(at: At) -> None:
     flaked(at, "a", "b")
-    assert memory.forget(at.scene.project.id, 3, at.deps()) == 1
+    assert memory.forget_merge_request(at.scene.project.id, 3, at.deps()) == 1
     (entry,) = at.entries()
     assert entry.finding is None
     assert {each.mr_iid for each in entry.sightings} == {2}
-    memory.forget(at.scene.project.id, 2, at.deps())
+    memory.forget_merge_request(at.scene.project.id, 2, at.deps())
     assert at.entries() == []

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import says
 from tests.surveyed import At
 from worker.demo.gitlab import DiffFile, GitLabSim, MergeRequest
-from worker.turns.results import Finished, Settled
+from worker.turns.results import Finished, NotesMarked
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 
@@ -75,7 +75,7 @@ def test_a_strangers_pipeline_does_not_tell_how_an_error_ended(at: At) -> None:
     pipeline = mr.head_pipeline
     assert pipeline is not None
     pipeline.status = "success"
-    assert isinstance(at.passed(pipeline), Settled)
+    assert isinstance(at.passed(pipeline), NotesMarked)
     assert at.entries() == [before]
 
 

@@ -16,7 +16,7 @@ from worker.demo.gitlab import GitLabSim
 from worker.errors import ForgeError
 from worker.forge.text.progress import Seen, told
 from worker.turns.parts import NoteOptions
-from worker.turns.progress_note import FAILURES, MOST, Ticker
+from worker.turns.progress_note import FAILURES, MOST, ProgressNote
 from worker.turns.results import Finished
 
 OFTEN = NoteOptions(progress=0.01)
@@ -52,8 +52,8 @@ def answered(*calls: ToolCall) -> Event:
 
 def test_the_newest_state_is_told_and_nothing_twice() -> None:
     seen: list[Seen] = []
-    ticker = Ticker(seen.append, 0.01)
-    watch = ticker.watching(unwatched)
+    ticker = ProgressNote(seen.append, 0.01)
+    watch = ticker.wrap_watcher(unwatched)
     watch(asking(1))
     until(lambda: seen == [Seen(1, 50)])
     watch(asking(1))
@@ -65,8 +65,8 @@ def test_the_newest_state_is_told_and_nothing_twice() -> None:
 
 def test_what_happens_between_two_edits_is_left_out() -> None:
     seen: list[Seen] = []
-    ticker = Ticker(seen.append, 0.2)
-    watch = ticker.watching(unwatched)
+    ticker = ProgressNote(seen.append, 0.2)
+    watch = ticker.wrap_watcher(unwatched)
     for number in range(1, 40):
         watch(asking(number))
     until(lambda: seen)
@@ -82,8 +82,8 @@ def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None
         assert go.wait(10)
         ended.set()
 
-    ticker = Ticker(slow, 0.0)
-    watch = ticker.watching(unwatched)
+    ticker = ProgressNote(slow, 0.0)
+    watch = ticker.wrap_watcher(unwatched)
     watch(asking(1))
     assert begun.wait(10)
     started = time.monotonic()
@@ -97,16 +97,16 @@ def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None
 
 def test_nothing_is_told_after_the_end() -> None:
     seen: list[Seen] = []
-    ticker = Ticker(seen.append, 0.0)
+    ticker = ProgressNote(seen.append, 0.0)
     ticker.close()
-    ticker.watching(unwatched)(asking(1))
+    ticker.wrap_watcher(unwatched)(asking(1))
     assert seen == []
 
 
 def test_edits_are_bounded() -> None:
     seen: list[Seen] = []
-    ticker = Ticker(seen.append, 0.0)
-    watch = ticker.watching(unwatched)
+    ticker = ProgressNote(seen.append, 0.0)
+    watch = ticker.wrap_watcher(unwatched)
     for number in range(1, MOST + 1):
         watch(asking(number))
         until(lambda number=number: len(seen) == number)  # type: ignore[misc]
@@ -123,8 +123,8 @@ def test_a_note_that_cannot_be_edited_is_left_alone(transient: bool, tries: int)
         tried.append(seen)
         raise ForgeError("no", transient=transient)
 
-    ticker = Ticker(fails, 0.0)
-    watch = ticker.watching(unwatched)
+    ticker = ProgressNote(fails, 0.0)
+    watch = ticker.wrap_watcher(unwatched)
     for number in range(1, tries + 1):
         watch(asking(number))
         until(lambda number=number: len(tried) == number)  # type: ignore[misc]
@@ -137,9 +137,9 @@ def test_what_ends_the_run_reaches_the_run() -> None:
     def stops(event: Event) -> None:
         raise ForgeError("stop")
 
-    ticker = Ticker(lambda seen: None, 0.0)
+    ticker = ProgressNote(lambda seen: None, 0.0)
     with pytest.raises(ForgeError):
-        ticker.watching(stops)(Stage("x"))
+        ticker.wrap_watcher(stops)(Stage("x"))
     ticker.close()
 
 

@@ -11,7 +11,7 @@ from worker.core.conversation.messages import Assistant, ToolSpec, User
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
 from worker.models import table
-from worker.turns.loop import Parts, drive
+from worker.turns.loop import Parts, run_loop
 from worker.wiring.clock import SystemClock
 
 LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
@@ -33,7 +33,7 @@ def test_a_session_whose_thinking_was_refused_once_goes_on_without_it() -> None:
         parts = Parts(model, EchoToolbox(), clock, lambda _: None, lambda _: None)
 
         def run(start: Context) -> Context:
-            return drive(replace(start, spent=Spent(clock.now()), outcome=None), Limits(), parts)
+            return run_loop(replace(start, spent=Spent(clock.now()), outcome=None), Limits(), parts)
 
         first = run(context(tools=(LOOK,)))
         assert sim.unexpected_requests == []

@@ -11,8 +11,9 @@ from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL, live, say_failure
 from worker.core.conversation.context import Status
 from worker.errors import ConfigError, SandpiperError
+from worker.turns.parts import Run
 from worker.turns.results import Ended, Skipped
-from worker.turns.session import analyse
+from worker.turns.session import analyse_failure
 
 _URL = re.compile(r"^(?P<base>https?://.+?)/(?P<project>[^/].*?)/-/merge_requests/(?P<iid>\d+)")
 _SHORT = re.compile(r"^(?P<project>[^!]+)!(?P<iid>\d+)$")
@@ -41,11 +42,11 @@ def command(
     wiring.require_worker(settings)
     project, iid = parse_mr(mr, settings.gitlab.url)
     deps = wiring.build_dry_deps(settings) if dry_run else wiring.build_deps(settings)
-    subject = deps.desk.find(project, iid, pipeline)
+    subject = deps.gitlab.reader.find(project, iid, pipeline)
     if isinstance(subject, str):
         raise SandpiperError(subject)
     watch = live.make_watcher(Console(stderr=True))
-    ended = analyse(subject, deps.playbook.get(workflow), deps, watch)
+    ended = analyse_failure(subject, deps.runtime.playbook.get(workflow), deps, Run(watch))
     print_ended(ended, as_json=as_json)
 
 

@@ -7,7 +7,8 @@ from worker import wiring
 from worker.cli import live
 from worker.cli.analyze import print_ended
 from worker.errors import SandpiperError
-from worker.turns.session import answer
+from worker.turns.parts import Run
+from worker.turns.session import answer_reply
 
 
 @click.command()
@@ -24,7 +25,8 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     settings = wiring.load_settings(config, model=model, quiet=True)
     wiring.require_worker(settings)
     deps = wiring.build_dry_deps(settings)
-    key = deps.store.find(session)
+    key = deps.storage.sessions.find(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    print_ended(answer(key, text, deps, live.make_watcher(Console(stderr=True))), as_json=as_json)
+    run = Run(live.make_watcher(Console(stderr=True)))
+    print_ended(answer_reply(key, text, deps, run), as_json=as_json)

@@ -53,7 +53,7 @@ def command(
 
     verb = "would be begun" if dry_run else "begun"
     for swept in missed_pipelines.begin_missed_pipelines(
-        deps, max(deps.clock.now() - hours * 3600, 0.0), most, begin
+        deps, max(deps.runtime.clock.now() - hours * 3600, 0.0), most, begin
     ):
         click.echo(f"{swept.what}: {verb if swept.was_begun else swept.reason}")
     for stranded in resume_abandoned(deps, begin, act=not dry_run):
@@ -70,10 +70,10 @@ def command(
 def _show_parked(settings: Settings, retry: str) -> None:
     deps = wiring.build_deps(settings)
     if not retry:
-        for line in missed_pipelines.list_parked(deps.journal):
+        for line in missed_pipelines.list_parked(deps.queue.journal):
             click.echo(line)
         return
-    trigger = deps.journal.retry_parked(retry)
+    trigger = deps.queue.journal.retry_parked(retry)
     if trigger is None:
         raise SandpiperError(f"there is not one parked trigger {retry!r}: see sweep --parked")
     if settings.broker.startswith("memory://"):
@@ -85,6 +85,6 @@ def _show_parked(settings: Settings, retry: str) -> None:
 
 def _run(found: Trigger, deps: Deps) -> None:
     try:
-        dispatch.run(found, deps)
+        dispatch.run_trigger(found, deps)
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(found)}: {error}", err=True)

@@ -3,24 +3,24 @@
 from worker.core.triggers import PipelinePassed
 from worker.turns import older_notes
 from worker.turns.parts import Deps
-from worker.turns.results import Busy, Settled, Skipped
+from worker.turns.results import Busy, NotesMarked, Skipped
 
 
-def mark_notes(trigger: PipelinePassed, deps: Deps) -> Skipped | Settled:
+def mark_notes(trigger: PipelinePassed, deps: Deps) -> Skipped | NotesMarked:
     """Add to the notes of older failures that a later pipeline passed.
 
     Most pipelines that pass never failed before: the store says so, and GitLab is not asked.
     Raises Busy while one of the merge request's sessions is at work.
     """
     project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
-    if not any(True for _ in deps.store.sessions(project, iid)):
+    if not any(True for _ in deps.storage.sessions.sessions(project, iid)):
         return Skipped(
             f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
         )
-    subject = deps.desk.passed(trigger)
+    subject = deps.gitlab.reader.passed(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
-    for key in deps.store.sessions(subject.project_id, subject.mr_iid):
-        if deps.store.latest(key) is None and deps.leases.find_holder(key, 0):
+    for key in deps.storage.sessions.sessions(subject.project_id, subject.mr_iid):
+        if deps.storage.sessions.latest(key) is None and deps.queue.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
-    return older_notes.passed(subject, deps)
+    return older_notes.mark_passed(subject, deps)

@@ -12,27 +12,27 @@ from worker.core.failure.aftermath import DOWN, MOST_VOTERS, UP, Feedback
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import Votes
 from worker.core.triggers import Reacted
-from worker.jobs.results import Counted
+from worker.jobs.results import VotesCounted
 from worker.log import bound
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.feedback")
 
 
-def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> Counted | str:
+def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | str:
     """Keep the votes, or say why there are none to keep. Raises ForgeError and StoreError."""
-    votes = deps.forge.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+    votes = deps.gitlab.writer.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
     if votes is None:
         return f"note {trigger.note_id} is gone or not one of ours"
     key = SessionKey(trigger.project_id, trigger.mr_iid, votes.marker.session_id)
     with bound(session=key.session_id):
-        return _kept(key, votes, trigger, deps, watch)
+        return _store_votes(key, votes, trigger, deps, watch)
 
 
-def _kept(
+def _store_votes(
     key: SessionKey, votes: Votes, trigger: Reacted, deps: Deps, watch: Watcher
-) -> Counted | str:
-    turn, latest = votes.marker.turn, deps.store.latest(key)
+) -> VotesCounted | str:
+    turn, latest = votes.marker.turn, deps.storage.sessions.latest(key)
     if latest is None or turn > latest:
         return f"note {trigger.note_id} belongs to no stored turn"
     before = after = Feedback()
@@ -41,18 +41,18 @@ def _kept(
         # Read after what is compared: of two workers at once, the one that saw less loses.
         nonlocal before, after
         before = aftermath.load_feedback(stored)
-        found = deps.forge.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
-        after = Feedback(_by_voter(found or votes), deps.clock.now())
+        found = deps.gitlab.writer.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
+        after = Feedback(_index_by_voter(found or votes), deps.runtime.clock.now())
         return aftermath.dump_feedback(after) if after.votes != before.votes else None
 
-    deps.store.change_feedback(key, turn, changed)
+    deps.storage.sessions.change_feedback(key, turn, changed)
     if after.votes != before.votes:
         watch(Voted(_less(after, before), _less(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.up, after.down)
-    return Counted(key, turn, after)
+    return VotesCounted(key, turn, after)
 
 
-def _by_voter(votes: Votes) -> dict[str, str]:
+def _index_by_voter(votes: Votes) -> dict[str, str]:
     session = votes.marker.session_id
     voted = sorted(votes.up.items())[:MOST_VOTERS]
     return {aftermath.pseudonym(session, user): UP if up else DOWN for user, up in voted}

@@ -7,7 +7,7 @@ from worker.core.ports import SessionKey
 from worker.errors import SandpiperError
 
 
-class Early(SandpiperError):
+class DebounceNotOver(SandpiperError):
     """The failure is so fresh that a newer one may overtake it: come back in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
@@ -18,14 +18,14 @@ class Early(SandpiperError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandAnswered:
     """A command was answered with a plain note."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class VotesCounted:
     """The votes on a session's note as they stand now."""
 
     key: SessionKey

@@ -41,9 +41,13 @@ def resume_abandoned(
 
     Raises StoreError and what `begin` raises.
     """
-    for name in list(deps.journal.list_names()):
-        noted = deps.journal.read_entry(name)
-        if noted and _is_abandoned(noted, deps) and (not act or deps.journal.reopen_entry(noted)):
+    for name in list(deps.queue.journal.list_names()):
+        noted = deps.queue.journal.read_entry(name)
+        if (
+            noted
+            and _is_abandoned(noted, deps)
+            and (not act or deps.queue.journal.reopen_entry(noted))
+        ):
             if act:
                 begin(noted.entry.trigger)
             yield Abandoned(f"trigger {trigger_id(noted.entry.trigger)}")
@@ -64,29 +68,29 @@ def _is_abandoned(noted: StoredEntry, deps: Deps) -> bool:
     if entry.state in (State.PARKED, State.HELD):
         return False
     if entry.owner:
-        return not deps.leases.is_alive(entry.owner)
-    return deps.clock.now() - max(entry.accepted_at, entry.due) > STALE
+        return not deps.queue.leases.is_alive(entry.owner)
+    return deps.runtime.clock.now() - max(entry.accepted_at, entry.due) > STALE
 
 
 def _find_unfinished_turns(deps: Deps) -> Iterator[tuple[SessionKey, int]]:
     """Yield the turns that have a checkpoint but no commit, no worker and no trigger."""
-    for name in deps.store.records.names("sessions/"):
+    for name in deps.storage.sessions.records.names("sessions/"):
         found = _CHECKPOINT.fullmatch(name)
         if not found:
             continue
         key, turn = SessionKey(int(found[1]), int(found[2]), found[3]), int(found[4])
-        latest = deps.store.latest(key)
+        latest = deps.storage.sessions.latest(key)
         if latest is not None and latest >= turn:
             continue
-        if deps.leases.find_holder(key, turn):
+        if deps.queue.leases.find_holder(key, turn):
             continue
-        if not any(True for _ in deps.journal.list_names(key.project_id, key.mr_iid)):
+        if not any(True for _ in deps.queue.journal.list_names(key.project_id, key.mr_iid)):
             yield key, turn
 
 
 def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
-    data = deps.store.read_checkpoint(key, turn)
+    data = deps.storage.sessions.read_checkpoint(key, turn)
     try:
         context = context_json.load(data or b"")
     except context_json.HistoryError as error:

@@ -11,7 +11,7 @@ from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trig
 from worker.errors import SandpiperError
 from worker.queue.journal import Journal
 from worker.turns.parts import Deps
-from worker.turns.session import key_of
+from worker.turns.session import make_key
 
 log = logging.getLogger("sandpiper.sweep")
 
@@ -36,7 +36,7 @@ def begin_missed_pipelines(
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
     begun = 0
-    for found in islice(deps.desk.failing(since), MOST_LOOKED_AT):
+    for found in islice(deps.gitlab.reader.failing(since), MOST_LOOKED_AT):
         if isinstance(found, str):
             yield MissedPipeline("GitLab", False, found)
             continue
@@ -71,17 +71,17 @@ def _describe_trigger(trigger: Trigger) -> str:
 def _reason_to_skip(found: PipelineFailed, deps: Deps) -> str:
     """Return why a pipeline is not begun, or ""."""
     place = Subject(
-        deps.gitlab_url,
+        deps.gitlab.url,
         *(found.mr_project_id, "", found.mr_iid, found.project_id, found.pipeline_id),
         *(found.sha, ""),
     )
-    key = key_of(place, deps.playbook.for_trigger("pipeline_failed"), deps)
-    if deps.store.latest(key) is not None:
+    key = make_key(place, deps.runtime.playbook.for_trigger("pipeline_failed"), deps)
+    if deps.storage.sessions.latest(key) is not None:
         return "it has its session"
-    if deps.leases.find_holder(key, 0):
+    if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"
     try:
-        subject = deps.desk.subject(found)
+        subject = deps.gitlab.reader.subject(found)
     except SandpiperError as error:
         return str(error)
     return subject if isinstance(subject, str) else ""

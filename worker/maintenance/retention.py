@@ -45,14 +45,14 @@ def remove_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     Removal goes on as the lines are read. A session is as old as its latest turn; one that is at
     work or has a trigger in the journal stays. Raises StoreError.
     """
-    before = deps.clock.now() - days * known.DAY
+    before = deps.runtime.clock.now() - days * known.DAY
     gone = (f"{old.what}: removed" for old in _find_old(deps, before) if old.remove())
     yield from islice(gone, most)
 
 
 def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     """Yield a line for each thing that `remove_expired` would remove. Raises StoreError."""
-    before = deps.clock.now() - days * known.DAY
+    before = deps.runtime.clock.now() - days * known.DAY
     yield from (f"{old.what}: would be removed" for old in islice(_find_old(deps, before), most))
 
 
@@ -61,7 +61,7 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
     parked = list(_find_old_parked(deps, before))
     yield from (_record_to_remove(name, deps, what) for name, what in parked)
     settled = {name for name, _ in parked}
-    keys, gone = list(deps.store.sessions()), set[str]()
+    keys, gone = list(deps.storage.sessions.sessions()), set[str]()
     for key in keys:
         if _is_old(key, before, settled, deps):
             what = f"session {key.session_id} of {key.project_id}!{key.mr_iid}"
@@ -76,14 +76,14 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
     `conversation.forget`), known failures (see `survey.forget`) and the trigger `by` which asks
     for it. Returns how many sessions and triggers. Raises StoreError.
     """
-    records, done = deps.store.records, 0
-    for name in list(deps.journal.list_names(project_id, mr_iid)):
-        noted = deps.journal.read_entry(name) if name != name_entry(by) else None
+    records, done = deps.storage.sessions.records, 0
+    for name in list(deps.queue.journal.list_names(project_id, mr_iid)):
+        noted = deps.queue.journal.read_entry(name) if name != name_entry(by) else None
         if noted and noted.entry.state is State.PARKED:
             records.delete(name)
             done += 1
-    for key in list(deps.store.sessions(project_id, mr_iid)):
-        if deps.store.latest(key) is None:
+    for key in list(deps.storage.sessions.sessions(project_id, mr_iid)):
+        if deps.storage.sessions.latest(key) is None:
             done += _remove_unless_held(key, 0, deps)
     for name in list(records.names(object_names.RECENT)):
         row = object_names.row(name)
@@ -94,14 +94,14 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
 
 def _find_old_parked(deps: Deps, before: float) -> Iterator[tuple[str, str]]:
     """Yield the name and the description of each old parked trigger."""
-    for noted in deps.journal.find_parked():
+    for noted in deps.queue.journal.find_parked():
         if noted.entry.accepted_at < before:
             yield noted.name, f"parked trigger {trigger_id(noted.entry.trigger)}"
 
 
 def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
     def remove() -> bool:
-        deps.store.records.delete(name)
+        deps.storage.sessions.records.delete(name)
         return True
 
     return _Old(what or name, remove)
@@ -110,15 +110,15 @@ def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
 def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
     """Whether a session was last written before then, and the journal has no trigger of its merge
     request but those in `settled`."""
-    touched = deps.store.touched(key)
+    touched = deps.storage.sessions.touched(key)
     if touched is None or touched >= before:
         return False
-    return settled.issuperset(deps.journal.list_names(key.project_id, key.mr_iid))
+    return settled.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
 
 
 def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
     """Remove an old session unless a worker holds it; its key is added to `gone`."""
-    latest = deps.store.latest(key)
+    latest = deps.storage.sessions.latest(key)
     if not _remove_unless_held(key, 0 if latest is None else latest + 1, deps):
         return False
     gone.add(key.session_id)
@@ -127,16 +127,16 @@ def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
 
 def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
     """Remove a session while holding its next turn; False if a worker holds that."""
-    with deps.leases.claim_turn(key, turn, EXPIRY) as held:
-        if not isinstance(held, Lease) or (deps.store.latest(key) or 0) > turn:
+    with deps.queue.leases.claim_turn(key, turn, EXPIRY) as held:
+        if not isinstance(held, Lease) or (deps.storage.sessions.latest(key) or 0) > turn:
             return False
-        deps.store.remove(key)
+        deps.storage.sessions.remove(key)
     return True
 
 
 def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
     """Yield records that belong to no session, and what probes of the store have left."""
-    records, now = deps.store.records, deps.clock.now()
+    records, now = deps.storage.sessions.records, deps.runtime.clock.now()
     for prefix in (object_names.INDEX, object_names.PROBE):
         for name in list(records.names(prefix)):
             if name.removeprefix(prefix) in alive:
@@ -146,26 +146,30 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
                 yield _record_to_remove(name, deps)
     for name in list(records.names(SLOTS)):
         project = name.removeprefix(SLOTS).removesuffix(".json")
-        busy = project.isdecimal() and any(True for _ in deps.journal.list_names(int(project)))
+        busy = project.isdecimal() and any(
+            True for _ in deps.queue.journal.list_names(int(project))
+        )
         stored = records.read(name, RECORD)
         if not busy and not any(
-            map(deps.leases.is_alive, decode_owners(stored.content) if stored else ())
+            map(deps.queue.leases.is_alive, decode_owners(stored.content) if stored else ())
         ):
             yield _record_to_remove(name, deps)
 
 
 def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
-    if deps.known is None:
+    if deps.storage.known_failures is None:
         return
-    for name in list(deps.store.records.names(object_names.KNOWN)):
+    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
         place = object_names.known(name)
         if place is None:
             continue
         project, key = place
-        data = deps.known.read(project, key)
+        data = deps.storage.known_failures.read(project, key)
         if data is not None and _is_stale(data, key, before):
             what = f"known failure {key} of project {project}"
-            yield _Old(what, partial(_remove_known, deps.known, project, key, before))
+            yield _Old(
+                what, partial(_remove_known, deps.storage.known_failures, project, key, before)
+            )
 
 
 def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:
@@ -188,7 +192,7 @@ def _keep_fresh(key: str, before: float, data: bytes | None) -> bytes | None:
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     """Yield lists and sums that are too old by their names."""
-    records = deps.store.records
+    records = deps.storage.sessions.records
     rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
     if rows:
         yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))

@@ -49,7 +49,7 @@ class Consumer:
         patience: float,
     ) -> None:
         self._make, self._publish, self._watch = make, publish, watch
-        self._journal = journal or (lambda: self.make_deps().journal)
+        self._journal = journal or (lambda: self.make_deps().queue.journal)
         self._alone, self._patience = alone, patience
         self._made: Deps | None = None
         self._recovery: Recovery | None = None
@@ -81,17 +81,26 @@ class Consumer:
         Raises StoreError if the journal could not be read or written before the run.
         """
         deps = self.make_deps()
-        waited = None if queued_at is None else max(0.0, deps.clock.now() - queued_at)
+        waited = None if queued_at is None else max(0.0, deps.runtime.clock.now() - queued_at)
         delivery.deliver_trigger(trigger, deps, self._watch, self._queue_later, waited, self._slots)
 
     def start_recovery(self, threads: int) -> None:
         """Start recovery in a worker with so many threads. Raises what `make_deps` raises."""
         deps = self.make_deps()
-        cap = deps.project_concurrency or threads // 2
-        slots = ProjectSlots(deps.store.records, deps.journal, deps.leases, self._publish, cap)
+        cap = deps.options.project_concurrency or threads // 2
+        slots = ProjectSlots(
+            deps.storage.sessions.records, deps.queue.journal, deps.queue.leases, self._publish, cap
+        )
         self._slots = slots
         self._recovery = Recovery(
-            *(deps.journal, deps.leases, self._publish, deps.clock, self._patience, self._watch),
+            *(
+                deps.queue.journal,
+                deps.queue.leases,
+                self._publish,
+                deps.runtime.clock,
+                self._patience,
+                self._watch,
+            ),
             admit=slots.queue_held,
             count_waiting=self._publish.count_waiting,
         )
@@ -100,18 +109,18 @@ class Consumer:
     def stop_runs(self) -> None:
         """Let all runs end after their current step, so that another worker continues them."""
         if self._made is not None:
-            self._made.leases.is_stopping = True
+            self._made.queue.leases.is_stopping = True
 
     def release_everything(self) -> None:
         """End recovery and give up all leases of this process. Raises nothing."""
         if self._recovery is not None:
             self._recovery.close()
         if self._made is not None:
-            self._made.leases.unregister()
+            self._made.queue.leases.unregister()
 
     def _queue_later(self, trigger: Trigger, seconds: float) -> None:
         """Queue a trigger after so many seconds; at once if this process is about to end."""
-        staying = self._made is not None and not self._made.leases.is_stopping
+        staying = self._made is not None and not self._made.queue.leases.is_stopping
         if self._recovery is not None and staying:
             self._recovery.queue_later(trigger, seconds)
             return

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -11,12 +10,12 @@ from worker.core.events import Begun, Left, Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
 from worker.jobs import dispatch, results
-from worker.jobs.results import Counted, Told
+from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.log import bound
 from worker.queue.journal import MOST_DEATHS, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
-from worker.turns.parts import Deps
-from worker.turns.results import Busy, Finished, Settled, Skipped
+from worker.turns.parts import Deps, Run
+from worker.turns.results import Busy, Finished, NotesMarked, Skipped
 
 log = logging.getLogger("sandpiper.queue")
 
@@ -61,13 +60,13 @@ def _take_and_run(
     slots: ProjectSlots | None,
 ) -> str:
     """Take the trigger in the journal and run it. Returns the outcome in a word."""
-    with deps.leases.register_work() as (owner, _):
-        entry = deps.journal.take_trigger(trigger, owner, waited)
+    with deps.queue.leases.register_work() as (owner, _):
+        entry = deps.queue.journal.take_trigger(trigger, owner, waited)
         if isinstance(entry, str):
             log.info("trigger %s skipped: %s", trigger_id(trigger), entry)
             return "skipped"
         if entry.deaths > MOST_DEATHS:
-            deps.journal.park_entry(
+            deps.queue.journal.park_entry(
                 entry, f"{_describe_failed_runs(entry)}, the last while giving up"
             )
             return "parked"
@@ -83,12 +82,12 @@ def _run_entry(
     try:
         with ExitStack() as ending:
             ending.push(partial(_record_unexpected_error, entry, deps))
-            ended = dispatch.run(trigger, replace(deps, gives_up=gives_up, patient=patient), watch)
+            ended = dispatch.run_trigger(trigger, deps, Run(watch, None, gives_up, patient))
     except Postponed as error:
         return _handle_failure(entry, error, deps, later)
     except Interrupted as error:
         log.warning("trigger %s: %s", trigger_id(trigger), error)
-        deps.journal.release_entry(entry)
+        deps.queue.journal.release_entry(entry)
         later(trigger, 0.0)
         return "handed_over"
     except SandpiperError as error:
@@ -96,9 +95,9 @@ def _run_entry(
     if isinstance(ended, Skipped):
         log.info("trigger %s skipped: %s", trigger_id(trigger), ended.reason)
     if gives_up:
-        deps.journal.park_entry(entry, gives_up)
+        deps.queue.journal.park_entry(entry, gives_up)
         return "parked"
-    deps.journal.remove_trigger(trigger)
+    deps.queue.journal.remove_trigger(trigger)
     return _name_outcome(ended)
 
 
@@ -108,11 +107,11 @@ def _name_outcome(ended: dispatch.Result) -> str:
             return "skipped"
         case Finished(outcome=outcome):
             return str(outcome.status)
-        case Told():
+        case CommandAnswered():
             return "told"
-        case Settled():
+        case NotesMarked():
             return "settled"
-        case Counted():
+        case VotesCounted():
             return "counted"
 
 
@@ -141,7 +140,7 @@ def _record_unexpected_error(
     if not isinstance(error, Exception) or isinstance(error, SandpiperError):
         return
     try:
-        deps.journal.record_unexpected_error(entry, type(error).__name__)
+        deps.queue.journal.record_unexpected_error(entry, type(error).__name__)
     except StoreError as away:
         log.warning("trigger %s: not noted why it broke off: %s", trigger_id(entry.trigger), away)
 
@@ -150,20 +149,20 @@ def _handle_failure(
     entry: Entry, error: SandpiperError, deps: Deps, later: Callable[[Trigger, float], None]
 ) -> str:
     name = trigger_id(entry.trigger)
-    busy = isinstance(error, Busy | results.Early)
+    busy = isinstance(error, Busy | results.DebounceNotOver)
     if not error.transient or entry.tries >= MAX_TRIES:
-        deps.journal.park_entry(entry, str(error))
+        deps.queue.journal.park_entry(entry, str(error))
         return "parked"
     wait = _retry_delay(entry, error)
     level = logging.INFO if busy else logging.WARNING
     log.log(level, "trigger %s again in %.0f s: %s", name, wait, error)
-    deps.journal.postpone_entry(entry, wait, str(error), failed=not busy)
+    deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
     later(entry.trigger, wait)
     return "retried"
 
 
 def _retry_delay(entry: Entry, error: SandpiperError) -> float:
     """Seconds until the trigger is tried again."""
-    if isinstance(error, results.Early):
+    if isinstance(error, results.DebounceNotOver):
         return error.seconds
     return BUSY_WAIT if isinstance(error, Busy) else min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

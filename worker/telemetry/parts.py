@@ -65,15 +65,17 @@ class Telemetry:
 
     def wrap_deps(self, deps: Deps) -> Deps:
         """Wrap the parts of a job, so that their calls are counted."""
-        choices = {name: self._wrap_model(make) for name, make in deps.choices.items()}
-        return replace(
-            deps,
-            forge=CountedForge(deps.forge, self.metrics),
-            sandboxes=CountedDriver(deps.sandboxes, self.metrics),
-            model=self._wrap_model(deps.model),
+        choices = {name: self._wrap_model(make) for name, make in deps.runtime.choices.items()}
+        toolset = deps.runtime.toolset
+        runtime = replace(
+            deps.runtime,
+            sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
+            model=self._wrap_model(deps.runtime.model),
             choices=choices,
-            kit=lambda subject, workflow: CountedKit(deps.kit(subject, workflow), self.metrics),
+            toolset=lambda subject, workflow: CountedKit(toolset(subject, workflow), self.metrics),
         )
+        gitlab = replace(deps.gitlab, writer=CountedForge(deps.gitlab.writer, self.metrics))
+        return replace(deps, runtime=runtime, gitlab=gitlab)
 
     def _wrap_model(self, make: Callable[[], Model]) -> Callable[[], Model]:
         def made() -> Model:

@@ -33,9 +33,9 @@ FORGOTTEN = "deleted on request"
 """The reason of a turn that stands for a deleted conversation."""
 
 
-def fresh(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
+def make_first_context(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
     """The context of a session's first turn, at its very beginning."""
-    kit = deps.kit(subject, workflow)
+    kit = deps.runtime.toolset(subject, workflow)
     return Context(
         session_id=name,
         subject=subject,
@@ -43,12 +43,12 @@ def fresh(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Contex
         model="",
         system="\n".join([prompts.BASE, kit.notes, workflow.text]),
         tools=kit.specs,
-        messages=(_event(name, subject, deps),),
-        spent=Spent(started_at=deps.clock.now()),
+        messages=(_write_first_message(name, subject, deps),),
+        spent=Spent(started_at=deps.runtime.clock.now()),
     )
 
 
-def _event(name: str, subject: Subject, deps: Deps) -> User:
+def _write_first_message(name: str, subject: Subject, deps: Deps) -> User:
     event = {
         "project": subject.project,
         "iid": subject.mr_iid,
@@ -56,45 +56,47 @@ def _event(name: str, subject: Subject, deps: Deps) -> User:
         "pipeline_id": subject.pipeline_id,
         "session_id": name,
     }
-    return User(json.dumps(redact_values(event, deps.redact)))
+    return User(json.dumps(redact_values(event, deps.runtime.redact)))
 
 
-def anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
+def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
     """A session of which nothing can be read any more begins again, on what GitLab says now.
 
     In the place of turn `latest`; or the reason why there is nothing to begin with.
     """
-    subject = deps.desk.find(str(key.project_id), key.mr_iid, None)
+    subject = deps.gitlab.reader.find(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
         return subject
-    workflow = deps.playbook.for_trigger("command:analyze")
-    made = fresh(key.session_id, subject, workflow, deps)
+    workflow = deps.runtime.playbook.for_trigger("command:analyze")
+    made = make_first_context(key.session_id, subject, workflow, deps)
     return replace(made, turn=latest, lost=(salvage.NOTHING,))
 
 
-def unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
+def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     """What a worker that died left of this turn, or None."""
-    data = deps.store.read_checkpoint(key, turn)
+    data = deps.storage.sessions.read_checkpoint(key, turn)
     if data is None:
         return None
     try:
         found = context_json.load(data)
         if found.rested and not found.spent.iterations:
             # It has waited for a model that was down, which is no part of its time.
-            return replace(found, spent=replace(found.spent, started_at=deps.clock.now()))
+            return replace(found, spent=replace(found.spent, started_at=deps.runtime.clock.now()))
         return found
     except context_json.HistoryError as error:
         log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
         return None
 
 
-def begun(key: SessionKey, turn: int, reply: Replied | None, deps: Deps) -> Context | None:
+def read_unfinished_answer(
+    key: SessionKey, turn: int, reply: Replied | None, deps: Deps
+) -> Context | None:
     """The unfinished turn if it is about the same question; another's is not gone on with."""
-    left = unfinished(key, turn, deps) if reply else None
+    left = read_unfinished(key, turn, deps) if reply else None
     return left if left and reply and reply.note_id in left.answered else None
 
 
-def resumed(
+def make_next_context(
     stored: Context,
     text: str,
     reply: Replied | None,
@@ -109,13 +111,13 @@ def resumed(
     `asker` says who asks, and where. `first_look` says that no model has explained the failure yet,
     and now one shall. `files_of` are the turns whose files can be restored, the newest first.
     """
-    before = _looked_into(stored, first_look)
-    said = _continuation(before, text, files_of, asker, deps)
+    before = _set_first_look(stored, first_look)
+    said = _write_next_message(before, text, files_of, asker, deps)
     context = replace(
         before,
         turn=before.turn + 1,
         turn_start=len(before.messages),
-        spent=Spent(started_at=deps.clock.now()),
+        spent=Spent(started_at=deps.runtime.clock.now()),
         note=NoteRef(0, reply.discussion_id) if reply else NoteRef(0),
         answered=before.answered + ((reply.note_id,) if reply else ()),
         outcome=None,
@@ -127,14 +129,14 @@ def resumed(
     return context.add(User(said))
 
 
-def _looked_into(stored: Context, first_look: bool) -> Context:
+def _set_first_look(stored: Context, first_look: bool) -> Context:
     """The session before a turn: by whom its failure will have been looked into after it."""
     if first_look:
         return replace(stored, found_by=ASKED)
     return replace(stored, found_by="") if stored.found_by == ASKED else stored
 
 
-def _continuation(
+def _write_next_message(
     stored: Context, text: str, files_of: Sequence[int], asker: str, deps: Deps
 ) -> str:
     kept, used = next(iter(files_of), None), find_last_use(stored)
@@ -143,26 +145,26 @@ def _continuation(
         text,
         first_look=stored.found_by == ASKED,
         files=prompts.tell_files(kept, used),
-        about=list(_about(stored, asker, deps, files=kept is not None and kept >= used)),
+        about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
-        posted=deps.redact(_tell_posted(stored)),
-        seconds=deps.clock.now() - stored.spent.started_at - stored.seconds,
+        posted=deps.runtime.redact(_tell_posted(stored)),
+        seconds=deps.runtime.clock.now() - stored.spent.started_at - stored.seconds,
         changes=[
             *deleted,
             *stored.lost,
-            *(deps.redact(line) for line in deps.desk.since(stored.subject)),
+            *(deps.runtime.redact(line) for line in deps.gitlab.reader.since(stored.subject)),
         ],
     )
 
 
-def _about(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:
+def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:
     """The time, who asks, which files are back, and the sandbox's tools if they were not told."""
-    yield tell_time(deps.clock.now())
-    yield deps.redact(asker or prompts.tell_asker("", ours=False))
+    yield tell_time(deps.runtime.clock.now())
+    yield deps.runtime.redact(asker or prompts.tell_asker("", ours=False))
     if files and (saved := find_saved_files(stored.messages)):
-        yield deps.redact(prompts.tell_saved_files(saved))
+        yield deps.runtime.redact(prompts.tell_saved_files(saved))
     told = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
-    if not any(told) and (tools := deps.tools()):
+    if not any(told) and (tools := deps.runtime.describe_tools()):
         yield prompts.tell_tools(tools)
 
 
@@ -176,7 +178,7 @@ def _tell_posted(stored: Context) -> str:
     return prompts.tell_unposted(outcome.reason) if outcome.status is Status.FAILED else ""
 
 
-def emptied(stored: Context, deps: Deps) -> Context:
+def make_emptied_context(stored: Context, deps: Deps) -> Context:
     """The turn without a history that takes the place of a deleted conversation."""
     return Context(
         session_id=stored.session_id,
@@ -185,8 +187,8 @@ def emptied(stored: Context, deps: Deps) -> Context:
         model="",
         system=stored.system,
         tools=stored.tools,
-        messages=(_event(stored.session_id, stored.subject, deps),),
-        spent=Spent(started_at=deps.clock.now()),
+        messages=(_write_first_message(stored.session_id, stored.subject, deps),),
+        spent=Spent(started_at=deps.runtime.clock.now()),
         turn=stored.turn + 1,
         turn_start=1,
         note=stored.note,

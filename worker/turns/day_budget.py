@@ -42,7 +42,7 @@ class Day:
 
     turns: Mapping[str, float] = field(default_factory=dict)
     older: float = 0.0
-    told: tuple[int, ...] = ()
+    merge_requests: tuple[int, ...] = ()
 
     @property
     def total(self) -> float:
@@ -59,7 +59,7 @@ class Budget:
     def __init__(self, records: Records, clock: Clock, cap: float, total: float = 0.0) -> None:
         self._records, self._clock, self._cap, self._total = records, clock, cap, total
 
-    def used_up(self, project_id: int) -> str:
+    def explain_used_up(self, project_id: int) -> str:
         """Why nothing more may be spent on a project today, or ""."""
         of_all, of_project = self.reasons
         if self._total and self._day(EVERYTHING).total >= self._total:
@@ -79,27 +79,27 @@ class Budget:
             "(limits.project_cost_usd_per_day)",
         )
 
-    def spend(self, project_id: int, session: str, turn: int, dollars: float) -> None:
+    def add_cost(self, project_id: int, session: str, turn: int, dollars: float) -> None:
         """A turn has cost so much, all in all. A store that fails costs only the count."""
         caps = {EVERYTHING: self._total, project_id: self._cap}
         for counted in (which for which, cap in caps.items() if cap and dollars):
             try:
-                self._change(counted, partial(_with_turn, f"{session}/{turn}", dollars))
+                self._change(counted, partial(_add_turn, f"{session}/{turn}", dollars))
             except StoreError as error:
                 log.warning("session %s: its cost is not counted: %s", session, error)
 
-    def tell(self, project_id: int, mr_iid: int) -> None:
+    def record_told(self, project_id: int, mr_iid: int) -> None:
         """A merge request was told today that nothing is left."""
 
         def with_it(day: Day) -> Day:
-            told = tuple(each for each in day.told if each != mr_iid)
+            told = tuple(each for each in day.merge_requests if each != mr_iid)
             return Day(day.turns, day.older, (*told, mr_iid)[-MOST_TURNS:])
 
         self._change(project_id, with_it)
 
-    def told(self, project_id: int, mr_iid: int) -> bool:
+    def was_told(self, project_id: int, mr_iid: int) -> bool:
         """Whether `tell` was called for a merge request today."""
-        return mr_iid in self._day(project_id).told
+        return mr_iid in self._day(project_id).merge_requests
 
     def _name(self, project_id: int) -> str:
         day = datetime.fromtimestamp(self._clock.now(), UTC).date()
@@ -107,13 +107,13 @@ class Budget:
 
     def _day(self, project_id: int) -> Day:
         stored = self._records.read(self._name(project_id), RECORD)
-        return decode(stored.content) if stored else Day()
+        return decode_day(stored.content) if stored else Day()
 
     def _change(self, project_id: int, made: Callable[[Day], Day]) -> None:
         name = self._name(project_id)
         for _ in range(_ROUNDS):
             stored = self._records.read(name, RECORD)
-            content = encode(made(decode(stored.content) if stored else Day()))
+            content = encode_day(made(decode_day(stored.content) if stored else Day()))
             if stored is None:
                 if self._records.create(name, content):
                     return
@@ -123,19 +123,21 @@ class Budget:
         raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
 
 
-def _with_turn(name: str, dollars: float, day: Day) -> Day:
+def _add_turn(name: str, dollars: float, day: Day) -> Day:
     turns = {**day.turns, name: dollars}
     kept = dict(list(turns.items())[-MOST_TURNS:])
     older = sum(cost for name, cost in turns.items() if name not in kept)
-    return Day(kept, day.older + older, day.told)
+    return Day(kept, day.older + older, day.merge_requests)
 
 
-def encode(day: Day) -> bytes:
+def encode_day(day: Day) -> bytes:
     """The record's bytes."""
-    return json.dumps({"turns": dict(day.turns), "older": day.older, "told": day.told}).encode()
+    return json.dumps(
+        {"turns": dict(day.turns), "older": day.older, "told": day.merge_requests}
+    ).encode()
 
 
-def decode(content: bytes) -> Day:
+def decode_day(content: bytes) -> Day:
     """The day in a record; one that is damaged has cost nothing."""
     try:
         fields = json.loads(content)

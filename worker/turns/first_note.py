@@ -19,7 +19,9 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.turn")
 
 
-def revise(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+def revise_first_note(
+    key: SessionKey, context: Context, found: Finding, body: str, deps: Deps
+) -> None:
     """Put the note `body` on what a later turn has `found` in the place of the first note, whose
     text is folded below it, if the verdict is another one than before.
 
@@ -28,7 +30,7 @@ def revise(key: SessionKey, context: Context, found: Finding, body: str, deps: D
     """
     try:
         if _changes_verdict(key, context, found, deps):
-            _replace(key, context, found, body, deps)
+            _replace_note(key, context, found, body, deps)
     except (ForgeError, StoreError) as error:
         if error.transient:
             raise
@@ -47,24 +49,24 @@ def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: De
     return whole and not doubted and before.verdict != found.verdict
 
 
-def _replace(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
-    own = list(deps.forge.own(context.subject))
+def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, deps: Deps) -> None:
+    own = list(deps.gitlab.writer.own(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
-    first = salvage.load(key, 0, deps).said
+    first = salvage.load_context(key, 0, deps).said
     posted = context.note
     if note is None or not first or posted is None or older_note.is_settled(note.body):
         return
     if posted.internal and not note.internal:
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
-    hosts = hosts_of(context.subject, deps.hosts)
-    made = finish(replace_first(body, marker, first, posted.url), hosts, deps.redact)
+    hosts = hosts_of(context.subject, deps.gitlab.hosts)
+    made = finish(replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact)
     if made.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)
         return
     if note.body != made.body:
-        deps.forge.edit(context.subject, note.ref, made.body)
+        deps.gitlab.writer.edit(context.subject, note.ref, made.body)
     log.info("session %s: the verdict was changed by turn %d", key.session_id, context.turn)
     if found.verdict is not Verdict.CHANGE:
         _resolve_suggestions(own, key.session_id, context, deps)
@@ -80,4 +82,4 @@ def _resolve_suggestions(
             and note.marker.session_id == session
             and note.marker.turn in SUGGESTIONS
         ):
-            deps.forge.resolve(context.subject, note.ref)
+            deps.gitlab.writer.resolve(context.subject, note.ref)

@@ -12,7 +12,6 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.decide import conclude
 from worker.core.conversation.messages import ToolCall, count_results
 from worker.core.conversation.repair import close_calls, lost_calls
-from worker.core.events import Watcher
 from worker.errors import (
     HandedOver,
     Interrupted,
@@ -24,8 +23,8 @@ from worker.errors import (
 )
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import triage
-from worker.turns.loop import Parts, drive
-from worker.turns.parts import Deps, Kit, Turn
+from worker.turns.loop import Parts, run_loop
+from worker.turns.parts import Deps, Kit, Run, Turn
 from worker.turns.sandbox import Workspace
 from worker.turns.trials import Trials, find_trials
 
@@ -37,10 +36,14 @@ class Checkpoints:
 
     def __init__(self, turn: Turn, deps: Deps) -> None:
         self.context = turn.context
-        self._key, self._store, self._dumper = turn.key, deps.store, context_json.Dumper()
-        self._lease, self.begun = turn.lease, turn.begun
+        self._key, self._store, self._dumper = (
+            turn.key,
+            deps.storage.sessions,
+            context_json.Dumper(),
+        )
+        self._lease, self.is_continued = turn.lease, turn.is_continued
 
-    def checkpoint(self, context: Context) -> None:
+    def write_checkpoint(self, context: Context) -> None:
         """Keep the context, and end here if this worker does. Raises Interrupted, StoreError."""
         self.context = context
         try:
@@ -55,15 +58,15 @@ class Checkpoints:
         try:
             self._lease.raise_if_stopping()
         except HandedOver:
-            self.rest()
+            self.write_rest()
             raise
 
-    def rest(self) -> None:
+    def write_rest(self) -> None:
         """Keep that the next run has nothing to repair: no open call has begun."""
         rested = self._dumper.dump(replace(self.context, rested=True))
         self._store.checkpoint(self._key, self.context.turn, rested)
 
-    def resumed(self, repeatable: Callable[[ToolCall], bool]) -> None:
+    def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
         """Go on from another run's context. What it may have begun is not begun again; that is
         kept before anything else, for this run may die too."""
         found = self.context
@@ -71,11 +74,11 @@ class Checkpoints:
         if not found.rested:
             context = lost_calls(context, repeatable)
         if found.rested or context.messages != found.messages:
-            self.checkpoint(context)
+            self.write_checkpoint(context)
         self.context = context
 
 
-def end_with(context: Context, reason: str) -> Context:
+def end_context(context: Context, reason: str) -> Context:
     """The context with its outcome: what there is, and `reason` why it is not more."""
     if context.outcome:
         return context
@@ -84,7 +87,7 @@ def end_with(context: Context, reason: str) -> Context:
     return replace(context, outcome=replace(outcome, text=text))
 
 
-def _workspace(turn: Turn, deps: Deps, watch: Watcher) -> Workspace:
+def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     """A sandbox that starts while the model is asked for the first time."""
     context = turn.context
     return Workspace(
@@ -92,70 +95,70 @@ def _workspace(turn: Turn, deps: Deps, watch: Watcher) -> Workspace:
         context.turn,
         turn.files_of,
         deps,
-        watch,
-        begun=turn.begun or turn.lease.is_takeover,
+        run.watch,
+        begun=turn.is_continued or turn.lease.is_takeover,
         worked=count_results(context.messages[context.turn_start :]) > 0,
     )
 
 
-def _driven(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:
-    model = deps.model()
+def _run_loop(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Context:
+    model = (run.model or deps.runtime.model)()
     first = model.name
-    toolbox = kit.open(work.sandbox, triage.error_text(last.context))
+    toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=first)
-    if last.begun:
-        last.resumed(toolbox.repeatable)
+    if last.is_continued:
+        last.resume(toolbox.repeatable)
     parts = Parts(
         model=model,
         toolbox=toolbox,
-        clock=deps.clock,
-        checkpoint=last.checkpoint,
-        watch=watch,
-        news=work.news,
-        patient=deps.patient,
+        clock=deps.runtime.clock,
+        checkpoint=last.write_checkpoint,
+        watch=run.watch,
+        news=work.tell_news,
+        patient=run.patient,
         object_to=lambda answer: quote_repair.find_objections(
-            *(answer, kit.captures, deps.redact),
-            partial(find_kept_back, deps.hosts, deps.redact),
+            *(answer, kit.captures, deps.runtime.redact),
+            partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
         ),
     )
-    ended = drive(last.context, deps.limits_for(last.context.workflow, model), parts)
+    ended = run_loop(last.context, deps.runtime.limits_for(last.context.workflow, model), parts)
     gave_way = first if model.name != first else ""
     last.context = replace(ended, model=model.name, gave_way=gave_way)
     return last.context
 
 
-def _concluded(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, watch: Watcher) -> Context:
+def _conclude(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Context:
     """The context with its outcome; what an error ends is kept. Raises Interrupted."""
     try:
-        return _driven(last, kit, work, deps, watch)
+        return _run_loop(last, kit, work, deps, run)
     except Postponed:
-        last.rest()
+        last.write_rest()
         raise
     except Interrupted:
         raise
     except (SandboxError, SandpiperError) as error:
         log.warning("session %s: %s", last.context.session_id, error)
-        return end_with(last.context, deps.redact(str(error)))
+        return end_context(last.context, deps.runtime.redact(str(error)))
     except Exception as error:  # an unexpected error keeps what was found
         log.exception("session %s: unexpected error", last.context.session_id)
-        return end_with(last.context, f"an internal error ({type(error).__name__})")
+        return end_context(last.context, f"an internal error ({type(error).__name__})")
 
 
-def investigate(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Context, Trials]:
+def run_investigation(turn: Turn, kit: Kit, deps: Deps, run: Run) -> tuple[Context, Trials]:
     """Run the loop in a sandbox and store its files; ends in an outcome whatever happens.
 
     Gives also what the sandbox has run of the changes that the answer advises.
 
     Raises Interrupted where another run goes on, with the sandbox's files if this worker ends.
     """
-    last, work = Checkpoints(turn, deps), _workspace(turn, deps, watch)
+    last, work = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
     try:
-        context = _concluded(last, kit, work, deps, watch)
+        context = _conclude(last, kit, work, deps, run)
         turn.lease.confirm_held()
         trials = find_trials(context, work.sandbox, kit.captures, deps)
-        work.save(context, turn.lease.retry_while_away)
+        work.save_files(context, turn.lease.retry_while_away)
     except (HandedOver, Postponed):
-        work.save(last.context)
+        work.save_files(last.context)
         work.close()
         raise
     except (LeaseLost, TurnTaken) as error:
@@ -165,5 +168,5 @@ def investigate(turn: Turn, kit: Kit, deps: Deps, watch: Watcher) -> tuple[Conte
         work.close()
         raise
     work.close()
-    context = replace(context, lost=(*context.lost, *work.lost))
+    context = replace(context, lost=(*context.lost, *work.losses))
     return close_calls(context, "the turn ended first"), trials

@@ -55,16 +55,16 @@ class Parts:
     patient: bool = False
 
 
-def drive(context: Context, limits: Limits, parts: Parts) -> Context:
+def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
     """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
     while True:
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
-                context = _ask(context, ask, limits, parts)
+                context = _ask_model(context, ask, limits, parts)
             case Act(calls, repeated=True):
                 context = close_calls(context, HINT)
             case Act(calls):
-                context = _act(context, calls, parts)
+                context = _call_tools(context, calls, parts)
             case Stop(outcome):
                 wrong = _find_objections(context, outcome, limits, parts)
                 if not wrong:
@@ -82,7 +82,7 @@ def _find_objections(
     return parts.object_to(outcome.text)
 
 
-def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
+def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     if said := parts.news():
         context = context.add(User(said))
     notice = prompts.notice(ask)
@@ -99,7 +99,7 @@ def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
         notice=notice,
         tools_allowed=tools_allowed,
         marks=marked.marks,
-        deadline=_deadline(context, limits, parts.clock),
+        deadline=_reckon_deadline(context, limits, parts.clock),
         session=context.session_id,
     )
     parts.watch(Asking(context.spent.iterations + 1, limits.max_iterations, notice))
@@ -110,14 +110,14 @@ def _ask(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
             raise Postponed(str(error)) from error
         return halt(context, str(error))
     seconds = parts.clock.monotonic() - started
-    parts.watch(_answered(reply, limits, seconds))
+    parts.watch(_report_answer(reply, limits, seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
     return replace(after, cache=marked.cache)
 
 
-def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
+def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
     first = count_results(context.messages)
     by_id = {call.id: call for call in calls}
     try:
@@ -134,12 +134,12 @@ def _act(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
     return context
 
 
-def _deadline(context: Context, limits: Limits, clock: Clock) -> float:
+def _reckon_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     left = limits.wall_clock - (clock.now() - context.spent.started_at)
     return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
 
 
-def _answered(reply: Reply, limits: Limits, seconds: float) -> Answered:
+def _report_answer(reply: Reply, limits: Limits, seconds: float) -> Answered:
     return Answered(
         usage=reply.usage,
         context_share=reply.usage.input / limits.context_tokens,

@@ -19,12 +19,12 @@ MOST_KEPT = 6
 """Errors of one pipeline that are looked up and kept."""
 
 
-def _kept(made: Survey) -> Iterator[Group]:
+def _list_kept_groups(made: Survey) -> Iterator[Group]:
     wanted = known.keys(made.groups)[:MOST_KEPT]
     return (group for group in made.groups if group.key in wanted and group.jobs)
 
 
-def _of(group: Group, finding: Finding) -> bool:
+def _holds_for(group: Group, finding: Finding) -> bool:
     """Whether what the model found holds for the group: nothing of it is kept that the record
     speaks against."""
     judged = finding.judged
@@ -38,98 +38,107 @@ def _of(group: Group, finding: Finding) -> bool:
     )
 
 
-def _with(
+def _add_sighting(
     key: str, where: known.Sighting, found: known.Finding | None, data: bytes | None
 ) -> bytes:
     entry = known.load(data, key) if data else None
     return known.dump(known.seen(entry, key, where, found))
 
 
-def _is_members(context: Context, deps: Deps) -> bool:
+def _is_by_member(context: Context, deps: Deps) -> bool:
     """Whether a member's merge request is looked at. Where GitLab does not tell, it is not."""
     try:
-        return deps.desk.is_members(context.subject)
+        return deps.gitlab.reader.is_members(context.subject)
     except SourceError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
         return False
 
 
-def remember(context: Context, finding: Finding, deps: Deps) -> None:
+def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     """Keep what was found for each error of a committed turn's pipeline. Raises no StoreError.
 
     An answer from what is known is a sighting, not a finding. Only members' merge requests count.
     """
     made, outcome = context.survey, context.outcome
-    if deps.known is None or made is None or outcome is None or outcome.status is not Status.DONE:
+    if (
+        deps.storage.known_failures is None
+        or made is None
+        or outcome is None
+        or outcome.status is not Status.DONE
+    ):
         return
-    if context.found_by == RULE or not _is_members(context, deps):
+    if context.found_by == RULE or not _is_by_member(context, deps):
         return
-    subject, now = context.subject, deps.clock.now()
+    subject, now = context.subject, deps.runtime.clock.now()
     looked = context.found_by != KNOWN
     url = context.note.url if context.note else ""
     found = known.found(
         finding.verdict,
-        deps.redact(finding.cause),
-        deps.redact(suggestions.read(finding.to_do)[0]),
+        deps.runtime.redact(finding.cause),
+        deps.runtime.redact(suggestions.read(finding.to_do)[0]),
         url,
         subject.mr_iid,
         now,
     )
     try:
-        for group in _kept(made):
+        for group in _list_kept_groups(made):
             job = group.jobs[0]
             where = known.sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
-            of_it = replace(found, job_url=known.web(job.url)) if _of(group, finding) else None
-            kept = partial(_with, group.key, where, of_it if looked else None)
-            deps.known.change(subject.project_id, group.key, kept)
+            of_it = (
+                replace(found, job_url=known.web(job.url)) if _holds_for(group, finding) else None
+            )
+            kept = partial(_add_sighting, group.key, where, of_it if looked else None)
+            deps.storage.known_failures.change(subject.project_id, group.key, kept)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
 
 
-def _ended(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes | None:
+def _add_end(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes | None:
     entry = known.load(data, key) if data else None
     return known.dump(known.ended(entry, of, became, by)) if entry else data
 
 
-def ended(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:
+def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:
     """Keep of each error of an analysed pipeline how it was mended: one of `known.ENDED`.
 
     Raises nothing; doing it twice changes nothing.
     """
-    if deps.known is None or context.survey is None or context.found_by == RULE:
+    if deps.storage.known_failures is None or context.survey is None or context.found_by == RULE:
         return
     where = context.subject
     try:
-        for group in _kept(context.survey):
-            made = partial(_ended, group.key, where.pipeline_id, became, pipeline_id)
-            deps.known.change(where.project_id, group.key, made)
+        for group in _list_kept_groups(context.survey):
+            made = partial(_add_end, group.key, where.pipeline_id, became, pipeline_id)
+            deps.storage.known_failures.change(where.project_id, group.key, made)
     except StoreError as error:
         log.warning("session %s: its end is not kept: %s", context.session_id, error)
 
 
-def _refers(entry: Known, mr_iid: int) -> bool:
+def _refers_to(entry: Known, mr_iid: int) -> bool:
     seen = any(each.mr_iid == mr_iid for each in entry.sightings)
     return seen or (entry.finding is not None and entry.finding.mr_iid == mr_iid)
 
 
-def _without(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
+def _remove_merge_request(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
     entry = known.load(data, key) if data else None
     left = known.without(entry, mr_iid) if entry else None
     return known.dump(left) if left else None
 
 
-def forget(project_id: int, mr_iid: int, deps: Deps) -> int:
+def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     """Take a merge request's sightings and words out of what is known. Raises StoreError.
 
     What cannot be read, and so answers nobody, may be its too: it goes as well, uncounted.
     """
-    if deps.known is None:
+    if deps.storage.known_failures is None:
         return 0
     touched = 0
-    for key in deps.known.keys(project_id):
-        data = deps.known.read(project_id, key)
+    for key in deps.storage.known_failures.keys(project_id):
+        data = deps.storage.known_failures.read(project_id, key)
         entry = known.load(data, key) if data else None
-        if data and (entry is None or _refers(entry, mr_iid)):
-            deps.known.change(project_id, key, partial(_without, key, mr_iid))
+        if data and (entry is None or _refers_to(entry, mr_iid)):
+            deps.storage.known_failures.change(
+                project_id, key, partial(_remove_merge_request, key, mr_iid)
+            )
             touched += entry is not None
     return touched

@@ -23,7 +23,7 @@ from worker.forge.defence.lint import hosts_of
 from worker.forge.text import older_note
 from worker.turns import memory
 from worker.turns.parts import Deps
-from worker.turns.results import Settled
+from worker.turns.results import NotesMarked
 
 log = logging.getLogger("sandpiper.living")
 
@@ -32,7 +32,7 @@ MOST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _OlderNote:
     """An analysis whose note stands as it was written."""
 
     key: SessionKey
@@ -40,7 +40,7 @@ class _Standing:
     note: OwnNote
 
 
-def supersede(context: Context, deps: Deps) -> None:
+def fold_older_notes(context: Context, deps: Deps) -> None:
     """Fold what the newest analysis of a merge request and workflow has replaced.
 
     `context` is an analysis just committed. Raises nothing: the finding is posted already.
@@ -48,45 +48,49 @@ def supersede(context: Context, deps: Deps) -> None:
     if _failed(context):
         return
     try:
-        own = list(deps.forge.own(context.subject))
-        found = [each for each in _standing(own, context.subject, deps) if _alike(each, context)]
+        own = list(deps.gitlab.writer.own(context.subject))
+        found = [
+            each
+            for each in _list_older_notes(own, context.subject, deps)
+            if _is_same_place(each, context)
+        ]
         # A run that was overtaken may end after the one that took its place.
         newest = max(found, key=_rank, default=None)
         for each in found if newest and not _failed(newest.context) else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
                 number = newest.context.subject.pipeline_id
                 body = older_note.superseded(each.note.body, newest.note.ref.url, number)
-                _settle(each, body, "superseded", newest.context.subject, own, deps)
+                _edit_older_note(each, body, "superseded", newest.context.subject, own, deps)
     except (ForgeError, StoreError) as error:
         log.warning("session %s: older notes not folded: %s", context.session_id, error)
 
 
-def passed(subject: Subject, deps: Deps) -> Settled:
+def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
     """Say on every note that stands that the `subject`'s pipeline has passed.
 
     Raises ForgeError and StoreError; doing it twice changes nothing.
     """
-    own = list(deps.forge.own(subject))
+    own = list(deps.gitlab.writer.own(subject))
     done = []
-    for each in _standing(own, subject, deps):
+    for each in _list_older_notes(own, subject, deps):
         before = each.context.subject
         if before.pipeline_id > subject.pipeline_id:
             continue
         same = before.sha == subject.sha
         body = older_note.passed(each.note.body, subject, same_commit=same)
-        _settle(each, body, "passed_again" if same else "fixed", subject, own, deps)
+        _edit_older_note(each, body, "passed_again" if same else "fixed", subject, own, deps)
         done.append(each.key.session_id)
-    return Settled(subject.pipeline_id, tuple(done))
+    return NotesMarked(subject.pipeline_id, tuple(done))
 
 
-def _standing(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_Standing]:
+def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_OlderNote]:
     """The newest analyses that are committed and not settled yet."""
     first = (note for note in own if note.marker.turn == 0 and not older_note.is_settled(note.body))
     for note in islice(first, MOST):
         key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
-        context = _stored(key, deps)
+        context = _read_context(key, deps)
         if context and not (note.internal and _is_in_thread(context)):
-            yield _Standing(key, context, note)
+            yield _OlderNote(key, context, note)
 
 
 def _is_in_thread(context: Context) -> bool:
@@ -94,32 +98,32 @@ def _is_in_thread(context: Context) -> bool:
     return context.note is not None and bool(context.note.discussion_id)
 
 
-def _stored(key: SessionKey, deps: Deps) -> Context | None:
+def _read_context(key: SessionKey, deps: Deps) -> Context | None:
     """The analysis, or what stands for a deleted one; None if not committed or not to be read."""
-    latest = deps.store.latest(key)
+    latest = deps.storage.sessions.latest(key)
     if latest is None:
         return None
     try:
-        return context_json.load(_read(key, latest, deps))
+        return context_json.load(_read_committed(key, latest, deps))
     except HistoryError as error:
         log.warning("session %s: %s", key.session_id, error)
         return None
 
 
-def _read(key: SessionKey, latest: int, deps: Deps) -> bytes:
+def _read_committed(key: SessionKey, latest: int, deps: Deps) -> bytes:
     try:
-        return deps.store.read_context(key, 0)
+        return deps.storage.sessions.read_context(key, 0)
     except StoreError:
         if latest == 0:
             raise
-        return deps.store.read_context(key, latest)
+        return deps.storage.sessions.read_context(key, latest)
 
 
-def _alike(standing: _Standing, context: Context) -> bool:
+def _is_same_place(standing: _OlderNote, context: Context) -> bool:
     return standing.context.workflow == context.workflow
 
 
-def _rank(standing: _Standing) -> tuple[bool, int]:
+def _rank(standing: _OlderNote) -> tuple[bool, int]:
     """What could be explained before what could not, then the newer pipeline."""
     return not _failed(standing.context), standing.context.subject.pipeline_id
 
@@ -128,8 +132,8 @@ def _failed(context: Context) -> bool:
     return context.outcome is None or context.outcome.status is Status.FAILED
 
 
-def _settle(
-    standing: _Standing,
+def _edit_older_note(
+    standing: _OlderNote,
     body: str,
     became: str,
     by: Subject,
@@ -137,21 +141,21 @@ def _settle(
     deps: Deps,
 ) -> None:
     after = {"schema": 1, "became": became, "pipeline_id": by.pipeline_id, "sha": by.sha}
-    after |= {"at": deps.clock.now()}
-    deps.store.record_after(standing.key, 0, json.dumps(after).encode())
-    memory.ended(standing.context, became, by.pipeline_id, deps)
+    after |= {"at": deps.runtime.clock.now()}
+    deps.storage.sessions.record_after(standing.key, 0, json.dumps(after).encode())
+    memory.record_end(standing.context, became, by.pipeline_id, deps)
     # The note comes last: once it is folded, nobody comes back for the rest.
     for note in own:
-        if _to_resolve(note, standing.key.session_id, deps):
-            deps.forge.resolve(by, note.ref)
+        if _may_resolve(note, standing.key.session_id, deps):
+            deps.gitlab.writer.resolve(by, note.ref)
     before = standing.context.subject
-    made = finish(body, hosts_of(before, deps.hosts), deps.redact)
+    made = finish(body, hosts_of(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
         # Not even harmless words may take the place of what is there.
         log.warning("session %s: note left as it is", standing.key.session_id)
         return
     try:
-        deps.forge.edit(before, standing.note.ref, made.body)
+        deps.gitlab.writer.edit(before, standing.note.ref, made.body)
     except ForgeError as error:
         if error.status != 404:
             raise
@@ -159,7 +163,7 @@ def _settle(
     log.info("session %s: %s by pipeline %d", standing.key.session_id, became, by.pipeline_id)
 
 
-def _to_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
+def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
     """Whether it stands in an open thread that we began on purpose: else people did by replying."""
-    begun = note.marker.turn in SUGGESTIONS or (note.marker.turn == 0 and deps.note.thread)
+    begun = note.marker.turn in SUGGESTIONS or (note.marker.turn == 0 and deps.options.note.thread)
     return note.unresolved and note.marker.session_id == session and begun

@@ -1,4 +1,4 @@
-"""What a job is given. `wiring` fills it with real parts, tests with others."""
+"""What jobs and turns are given. `wiring` fills it with real parts, tests with others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,6 +8,7 @@ from sandbox.base import Driver, Sandbox
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
+from worker.core.events import Watcher, unwatched
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import (
@@ -92,51 +93,36 @@ class NoteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Deps:
-    """The parts of a job.
+class GitLab:
+    """GitLab as the host itself reads and writes it. `url` is its base.
 
-    `owner` names this process. `gives_up` is why the trigger is not to be worked on any more, but
-    told of: its runs have died. `patient` says that the run may wait for a model that is down.
-    `salt` sets dry-run sessions apart. `hosts` are
-    the places that a note may link to besides its project. `redact` takes out unseen characters and
-    secrets. `choices` are the models that a comment may ask for, by their names;
-    `turns_per_day` is how often one thread is answered in a day.
-    `project_concurrency` is how many failures of one project are looked into at a time, 0 for half
-    of a worker's threads. `budget` is what projects may cost in a day.
-    `debounce` is how many seconds a failure rests before it is looked at. `recent` lists turns for
-    the operators; `tools` lists what a sandbox has to run code with, "" if that is not known, and
-    `page` gives a session's page as a URL, "" where there is none.
+    `hosts` are the places that a note may link to besides its project.
     """
 
-    desk: Desk
-    forge: Forge
-    store: SessionStore
-    sandboxes: Driver
+    reader: Desk
+    writer: Forge
+    url: str
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What an investigation runs with.
+
+    `model` makes the configured model, `choices` those that a comment may ask for, by their names.
+    `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
+    secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
+    """
+
     model: Callable[[], Model]
-    kit: Callable[[Subject, Workflow], Kit]
+    sandboxes: Driver
+    toolset: Callable[[Subject, Workflow], Kit]
     playbook: Playbook
     limits: Limits
     clock: Clock
     redact: Callable[[str], str]
-    gitlab_url: str
-    hosts: frozenset[str]
-    owner: str
-    leases: Leases
-    journal: Journal
-    salt: str = ""
-    patient: bool = False
-    gives_up: str = ""
     choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
-    turns_per_day: int = 20
-    project_concurrency: int = 0
-    budget: Budget | None = None
-    debounce: float = 0.0
-    note: NoteOptions = NoteOptions()
-    known: KnownFailures | None = None
-    known_settings: KnownSettings = field(default_factory=KnownSettings)
-    recent: RecentTurns | None = None
-    tools: Callable[[], str] = lambda: ""
-    page: Callable[[str], str] = lambda session_id: ""
+    describe_tools: Callable[[], str] = lambda: ""
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""
@@ -146,6 +132,73 @@ class Deps:
             max_iterations=min(self.limits.max_iterations, wanted),
             context_tokens=min(self.limits.context_tokens, model.context_tokens),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What outlives a worker. `known` is None where nothing may be kept for others.
+
+    `recent` lists turns for the operators; `budget` is what projects may cost in a day.
+    """
+
+    sessions: SessionStore
+    known_failures: KnownFailures | None = None
+    recent: RecentTurns | None = None
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The triggers that have not ended, and who works on them. `owner` names this process."""
+
+    journal: Journal
+    leases: Leases
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What operators may choose of how jobs are done.
+
+    `turns_per_day` is how often one thread is answered in a day. `project_concurrency` is how many
+    failures of one project are looked into at a time, 0 for half of a worker's threads. `debounce`
+    is how many seconds a failure rests before it is looked at. `page` gives a session's page as a
+    URL, "" where there is none. `salt` sets dry-run sessions apart.
+    """
+
+    note: NoteOptions = NoteOptions()
+    known_failures: KnownSettings = field(default_factory=KnownSettings)
+    turns_per_day: int = 20
+    project_concurrency: int = 0
+    debounce: float = 0.0
+    page: Callable[[str], str] = lambda session_id: ""
+    salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """The parts of a job."""
+
+    gitlab: GitLab
+    runtime: Runtime
+    storage: Storage
+    queue: Queue
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What belongs to one run of a trigger alone.
+
+    `watch` is told of its events. `model` is the one that was asked for, None for the configured
+    one. `gives_up` is why the trigger is not worked on any more, only reported: its runs have died.
+    `patient` says that the run may wait for a model that is down.
+    """
+
+    watch: Watcher = unwatched
+    model: Callable[[], Model] | None = None
+    gives_up: str = ""
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +216,9 @@ class Turn:
     context: Context
     files_of: Sequence[int]
     lease: Lease
-    begun: bool = False
-    unasked: bool = False
-    private: bool = False
+    is_continued: bool = False
+    is_unasked: bool = False
+    is_private: bool = False
 
     @property
     def marker(self) -> Marker:

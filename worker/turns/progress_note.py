@@ -33,7 +33,7 @@ LAST_EDIT = 10.0
 
 
 @contextmanager
-def ticking(
+def keep_note_up_to_date(
     marker: Marker, context: Context, deps: Deps, watch: Watcher, sure: Callable[[], bool]
 ) -> Iterator[Watcher]:
     """`watch`, which also keeps the note of `context` up to date until the block ends, and says
@@ -42,8 +42,8 @@ def ticking(
     Nothing is written unless `sure` says that the turn is still ours: a worker that was frozen and
     thaws would write its progress over the finding of whoever went on.
     """
-    posted, started = context.note, deps.clock.monotonic()
-    if posted is None or deps.note.progress <= 0:
+    posted, started = context.note, deps.runtime.clock.monotonic()
+    if posted is None or deps.options.note.progress <= 0:
         yield watch
         return
 
@@ -51,14 +51,14 @@ def ticking(
         if not sure():
             return
         body = note.placeholder(marker, context.subject, resumed=context.turn > 0, progress=line)
-        deps.forge.edit(context.subject, posted, body, hurried=True)
+        deps.gitlab.writer.edit(context.subject, posted, body, hurried=True)
 
     def edit(seen: Seen) -> None:
-        write(told(seen, deps.clock.monotonic() - started, deps.redact))
+        write(told(seen, deps.runtime.clock.monotonic() - started, deps.runtime.redact))
 
-    ticker = Ticker(edit, deps.note.progress)
+    ticker = ProgressNote(edit, deps.options.note.progress)
     try:
-        yield ticker.watching(watch)
+        yield ticker.wrap_watcher(watch)
     except Postponed:
         ticker.close()
         with suppress(ForgeError):
@@ -68,7 +68,7 @@ def ticking(
         ticker.close()
 
 
-class Ticker:
+class ProgressNote:
     """Calls `edit` with the newest state, `every` seconds at most, from a thread of its own."""
 
     def __init__(self, edit: Callable[[Seen], None], every: float) -> None:
@@ -81,15 +81,15 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name="sandpiper-ticker", daemon=True)
         self._thread.start()
 
-    def watching(self, watch: Watcher) -> Watcher:
+    def wrap_watcher(self, watch: Watcher) -> Watcher:
         """`watch` first: where it ends the run there is nothing more to tell."""
 
         def watched(event: Event) -> None:
             watch(event)
             if isinstance(event, Asking):
-                self._tell(Seen(event.iteration, event.max_iterations))
+                self._write_note(Seen(event.iteration, event.max_iterations))
             elif isinstance(event, Answered) and self._seen:
-                self._tell(Seen(self._seen.iteration, self._seen.most, event.calls))
+                self._write_note(Seen(self._seen.iteration, self._seen.most, event.calls))
 
         return watched
 
@@ -102,7 +102,7 @@ class Ticker:
         if self._thread.is_alive():
             log.warning("an edit of the progress did not end within %.0f s", LAST_EDIT)
 
-    def _tell(self, seen: Seen) -> None:
+    def _write_note(self, seen: Seen) -> None:
         with self._changed:
             self._seen = seen
             self._changed.notify()
@@ -110,7 +110,7 @@ class Ticker:
     def _run(self) -> None:
         failures = 0
         for number in range(MOST):
-            seen = self._next()
+            seen = self._take_next()
             if seen is None:
                 return
             try:
@@ -122,7 +122,7 @@ class Ticker:
                     return
             self._due = time.monotonic() + self._every * (1 + number // 10)
 
-    def _next(self) -> Seen | None:
+    def _take_next(self) -> Seen | None:
         """The newest state as soon as it is due and not told yet; None when the run is over."""
         with self._changed:
             while not self._closed:

@@ -28,9 +28,9 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
         # What stands above its sections answers the question, and is told by itself.
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
-    proven = quote_repair.finding(context, outcome, kit.captures, deps.redact)
-    told = missing_evidence.filled(triage.backed(proven, context), context)
-    return triage.settled(triage.listed(told, context.survey), context.survey)
+    proven = quote_repair.finding(context, outcome, kit.captures, deps.runtime.redact)
+    told = missing_evidence.filled(triage.require_proof(proven, context), context)
+    return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
 
 
 def write_bodies(
@@ -42,35 +42,40 @@ def write_bodies(
     deps: Deps,
     *,
     private: bool,
+    gives_up: str = "",
 ) -> tuple[str, str]:
     """The note on the turn (its finding, its answer, or why there is neither), and the part of it
     that tells the finding, "" without one.
 
     What a finding advises goes on the diff as well, unless the turn is `private` or was to answer a
-    question; `trials` is what the sandbox has run of it.
+    question; `trials` is what the sandbox has run of it. `gives_up` is `Run.gives_up`.
     """
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
-    footer = _footer(context, found, deps)
-    if deps.gives_up:
+    footer = _make_footer(context, found, deps)
+    if gives_up:
         return note.failure(marker, context.subject, outcome.reason, footer, ()), ""
     if outcome.status is Status.FAILED:
-        jobs = triage.failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
-        return note.failure(marker, context.subject, outcome.reason, footer, jobs, deps.hosts), ""
+        jobs = (
+            triage.list_failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
+        )
+        return note.failure(
+            marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
+        ), ""
     if found is None:
-        return _answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
+        return _write_answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
     if footer.found_by == KNOWN and context.survey:
-        body = known_failure(marker, found, context.survey.groups, footer, deps.hosts)
+        body = known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
         return body, body
     hidden = private or not context.investigates
     told, offers = offer_changes(context, found, trials, kit.captures, deps, private=hidden)
-    body = note.finding(marker, context.subject, told, outcome, footer, deps.hosts, offers)
-    if not (lead := _lead(context, outcome)):
+    body = note.finding(marker, context.subject, told, outcome, footer, deps.gitlab.hosts, offers)
+    if not (lead := _read_lead(context, outcome)):
         return body, body
     done = Outcome(Status.DONE, lead)
-    return put_above(_answer(marker, context, done, lead, None, kit, deps), body), body
+    return put_above(_write_answer(marker, context, done, lead, None, kit, deps), body), body
 
 
-def _footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
+def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
     return note.Footer(
         model=context.model,
         cost_usd=context.spent.cost_usd,
@@ -78,11 +83,11 @@ def _footer(context: Context, found: finding.Finding | None, deps: Deps) -> note
         gave_way=context.gave_way,
         found_by=context.found_by if context.turn == 0 else "",
         redacted=context.redacted,
-        page=deps.page(context.session_id),
+        page=deps.options.page(context.session_id),
     )
 
 
-def _answer(
+def _write_answer(
     marker: Marker,
     context: Context,
     outcome: Outcome,
@@ -91,10 +96,10 @@ def _answer(
     kit: Kit,
     deps: Deps,
 ) -> str:
-    said = finding.said(deps.redact(suggestions.write_in_place(text)), kit.captures)
-    return note.answer(marker, context.subject, said, outcome, footer, deps.hosts)
+    said = finding.said(deps.runtime.redact(suggestions.write_in_place(text)), kit.captures)
+    return note.answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
 
 
-def _lead(context: Context, outcome: Outcome) -> str:
+def _read_lead(context: Context, outcome: Outcome) -> str:
     """What a reply that is a finding says above it, to whoever asked."""
     return "" if context.investigates else finding.split_lead(outcome.text)[0]

@@ -42,7 +42,7 @@ class Stopped(SandpiperError):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class NotesMarked:
     """A pipeline passed: the sessions whose notes say so now."""
 
     pipeline_id: int

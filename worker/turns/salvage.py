@@ -15,16 +15,16 @@ log = logging.getLogger("sandpiper.job")
 NOTHING = "this conversation's earlier turns cannot be read any more: it begins anew"
 
 
-def load(key: SessionKey, turn: int, deps: Deps) -> Context:
+def load_context(key: SessionKey, turn: int, deps: Deps) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
     try:
-        return context_json.load(deps.store.read_context(key, turn))
+        return context_json.load(deps.storage.sessions.read_context(key, turn))
     except context_json.HistoryError as error:
-        where = deps.store.location(key, turn)
+        where = deps.storage.sessions.location(key, turn)
         raise StoreError(f"{where}: {error}") from error
 
 
-def newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
+def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """The newest turn that can be read, as turn `latest`; `lost` names what cannot.
 
     None if none can. Raises transient StoreErrors.
@@ -32,7 +32,7 @@ def newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     lost: list[str] = []
     for turn in range(latest, -1, -1):
         try:
-            stored = load(key, turn, deps)
+            stored = load_context(key, turn, deps)
         except StoreError as error:
             if error.transient:
                 raise
@@ -56,7 +56,7 @@ def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
     A turn that failed, or in which no tool was used, has left none. Raises StoreError.
     """
     turns = range(latest, max(-1, latest - MOST_TURNS), -1)
-    stored = (turn for turn in turns if deps.store.open_files(key, turn) is not None)
+    stored = (turn for turn in turns if deps.storage.sessions.open_files(key, turn) is not None)
     return tuple(islice(stored, MOST_FILES))
 
 
@@ -67,7 +67,7 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """
     for turn in range(latest, -1, -1):
         try:
-            stored = load(key, turn, deps)
+            stored = load_context(key, turn, deps)
         except StoreError as error:
             if error.transient:
                 raise
@@ -77,10 +77,10 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     return None
 
 
-def stopped(key: SessionKey, turn: int, deps: Deps) -> str:
+def read_stop_reason(key: SessionKey, turn: int, deps: Deps) -> str:
     """Why somebody wants the turn to end; a store that is away does not end it."""
     try:
-        return deps.store.stopped(key, turn)
+        return deps.storage.sessions.stopped(key, turn)
     except StoreError as error:
         if not error.transient:
             raise

@@ -62,15 +62,17 @@ class Workspace:
         self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
         self._begun, self._worked = begun, worked
         self._told = False
-        self.lost: tuple[str, ...] = ()
+        self.losses: tuple[str, ...] = ()
         turns = [*([turn] if begun else []), *files_of]
-        opened = {number: deps.store.open_files(key, number) for number in turns}
+        opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
         self._stored = [number for number, archive in opened.items() if archive]
-        archives = [_read(archive) for archive in opened.values() if archive]
+        archives = [_open_archives(archive) for archive in opened.values() if archive]
         watch(Stage("sandbox starting" + (", its files are restored" if archives else "")))
-        self.sandbox = start_in_background(deps.sandboxes, key.session_id, archives, adopt=begun)
+        self.sandbox = start_in_background(
+            deps.runtime.sandboxes, key.session_id, archives, adopt=begun
+        )
 
-    def news(self) -> str:
+    def tell_news(self) -> str:
         """What the model does not know of the sandbox yet, as soon as it is known; once."""
         began = None if self._told else self.sandbox.get_start_state(wait=self._begun)
         if began is None:
@@ -78,15 +80,15 @@ class Workspace:
         self._told = True
         damaged = began.failures and not began.is_adopted
         if damaged:
-            self.lost = (_NOTED_OLDER if began.archive_number else _NOTED,)
+            self.losses = (_NOTED_OLDER if began.archive_number else _NOTED,)
         if self._begun:
             unknown = damaged and not began.archive_number
-            return self._taken_over(began) if self._worked or unknown else ""
+            return self._tell_taken_over(began) if self._worked or unknown else ""
         if damaged and began.archive_number:
             return _OLDER.format(self._stored[began.archive_number - 1])
         return _DAMAGED if damaged else ""
 
-    def _taken_over(self, began: StartState) -> str:
+    def _tell_taken_over(self, began: StartState) -> str:
         if began.is_adopted:
             return ""
         if began.archive_number and self._stored[began.archive_number - 1] == self._turn:
@@ -94,7 +96,7 @@ class Workspace:
         since = "since the last turn" if began.archive_number else "until now"
         return _TAKEN_OVER.format(_GONE.format(since))
 
-    def save(
+    def save_files(
         self,
         context: Context,
         patiently: Callable[[Callable[[], None]], None] = lambda task: task(),
@@ -117,16 +119,16 @@ class Workspace:
         except (SandboxError, StoreError) as error:
             log.warning("session %s: files not kept: %s", self._key.session_id, error)
             if began is not None or isinstance(error, StoreError):
-                self.lost = (*self.lost, self._say_unkept(error))
+                self.losses = (*self.losses, self._say_unkept(error))
 
     def _say_unkept(self, error: SandboxError | StoreError) -> str:
         """That the files were not kept; which one was too large, if one was."""
         if not isinstance(error, SandboxLimit):
             return _UNKEPT
-        return f"{_UNKEPT}: {one_line(self._deps.redact(str(error)), _MAX_REASON)}"
+        return f"{_UNKEPT}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
 
     def _write(self) -> None:
-        size = self._deps.store.write_files(self._key, self._turn, self.sandbox.export())
+        size = self._deps.storage.sessions.write_files(self._key, self._turn, self.sandbox.export())
         self._watch(Stage(f"sandbox files stored: {size} bytes"))
 
     def close(self) -> None:
@@ -135,7 +137,7 @@ class Workspace:
 
 
 @contextmanager
-def _read(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
+def _open_archives(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
     """The archive, its store's failures told in the sandbox's words."""
     try:
         with archive as chunks:
@@ -144,10 +146,10 @@ def _read(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable
         raise SandboxError(str(error)) from error
 
 
-def discard(session: str, deps: Deps) -> None:
+def remove_sandbox(session: str, deps: Deps) -> None:
     """End what a dead worker's sandbox of this session still runs."""
     try:
-        left = deps.sandboxes.adopt(session)
+        left = deps.runtime.sandboxes.adopt(session)
     except SandboxError as error:
         log.warning("session %s: %s", session, error)
         return
@@ -155,11 +157,11 @@ def discard(session: str, deps: Deps) -> None:
         left.close()
 
 
-def open_kit(key: SessionKey, context: Context, deps: Deps) -> Kit:
+def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Kit:
     """The tools and sources of a turn, which keep their evidence with its session."""
-    kit = deps.kit(context.subject, deps.playbook.get(context.workflow))
+    kit = deps.runtime.toolset(context.subject, deps.runtime.playbook.get(context.workflow))
     kit.keep_evidence(
-        partial(deps.store.read_evidence, key, context.turn),
-        partial(deps.store.write_evidence, key, context.turn),
+        partial(deps.storage.sessions.read_evidence, key, context.turn),
+        partial(deps.storage.sessions.write_evidence, key, context.turn),
     )
     return kit

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context, NoteRef, Outcome, Status, Subject
-from worker.core.events import Asking, Event, TurnEnded, Watcher, unwatched
+from worker.core.events import Asking, Event, TurnEnded
 from worker.core.ports import SessionKey
 from worker.core.session_id import session_id
 from worker.core.triggers import Replied, trigger_id
@@ -16,11 +16,13 @@ from worker.log import bound
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
 from worker.turns import contexts, memory, older_notes, salvage
-from worker.turns.parts import Deps, Turn
+from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
-from worker.turns.turn import take, unaffordable
+from worker.turns.turn import explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")
+
+_RUN = Run()
 
 CHECK_SECONDS = 20.0
 """How often a run looks whether its pipeline still matters."""
@@ -39,7 +41,7 @@ _INTERNAL = NoteRef(0, internal=True)
 """Where a note goes whose readers have to be members."""
 
 
-def key_of(
+def make_key(
     subject: Subject, workflow: Workflow, deps: Deps, *, internal: bool = False
 ) -> SessionKey:
     """The session of a pipeline's failure.
@@ -48,21 +50,21 @@ def key_of(
     public could tell there what it has read here.
     """
     name = session_id(
-        deps.gitlab_url,
+        deps.gitlab.url,
         subject.project_id,
         subject.mr_iid,
         subject.pipeline_id,
         workflow.name,
-        deps.salt + ("internal" if internal else ""),
+        deps.options.salt + ("internal" if internal else ""),
     )
     return SessionKey(subject.project_id, subject.mr_iid, name)
 
 
-def analyse(
+def analyse_failure(
     subject: Subject,
     workflow: Workflow,
     deps: Deps,
-    watch: Watcher = unwatched,
+    run: Run = _RUN,
     *,
     reply: Replied | None = None,
     internal: bool = False,
@@ -75,32 +77,32 @@ def analyse(
     the comment was `internal`, to its thread. `superseded` is asked now and then while it runs; a
     reason ends it. `unasked` says that nobody has asked for it: what is known may answer.
     """
-    key = key_of(subject, workflow, deps, internal=internal)
-    with claimed(key, 0, key.session_id, deps) as taken:
+    key = make_key(subject, workflow, deps, internal=internal)
+    with claim_turn(key, 0, key.session_id, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        unfinished = contexts.unfinished(key, 0, deps)
-        context = unfinished or contexts.fresh(key.session_id, subject, workflow, deps)
+        unfinished = contexts.read_unfinished(key, 0, deps)
+        context = unfinished or contexts.make_first_context(key.session_id, subject, workflow, deps)
         if reply and not context.answered:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered=(reply.note_id,), note=note)
-        hidden = deps.desk.needs_internal_note(subject)
+        hidden = deps.gitlab.reader.needs_internal_note(subject)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
-        watched = _stoppable(watch, key, 0, deps, superseded)
+        run = _make_stoppable(run, key, 0, deps, superseded)
         begun = unfinished is not None
         private = internal or hidden
-        turn = Turn(key, context, (), taken, begun, unasked=unasked, private=private)
-        if unasked and not begun and (reason := unaffordable(turn, deps)):
+        turn = Turn(key, context, (), taken, begun, is_unasked=unasked, is_private=private)
+        if unasked and not begun and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
-        return _finish(turn, deps, watched)
+        return _take_and_commit(turn, deps, run)
 
 
-def answer(
+def answer_reply(
     key: SessionKey,
     text: str,
     deps: Deps,
-    watch: Watcher = unwatched,
+    run: Run = _RUN,
     reply: Replied | None = None,
     *,
     first_look: bool = False,
@@ -113,100 +115,102 @@ def answer(
     `first_look` says that no model has looked into the failure yet, and now one shall. Where not
     all who read the question may read the logs, the answer is an internal note of its own.
     """
-    latest = deps.store.latest(key)
+    latest = deps.storage.sessions.latest(key)
     if latest is None:
-        if deps.leases.find_holder(key, 0):
+        if deps.queue.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at its first turn")
         return Skipped(f"session {key.session_id} has no stored turn to continue")
-    if reply and deps.journal.has_earlier_reply(reply):
+    if reply and deps.queue.journal.has_earlier_reply(reply):
         raise Busy(f"session {key.session_id} has an older question to answer first")
-    asked_by = trigger_id(reply) if reply else f"terminal:{deps.owner}"
-    with claimed(key, latest + 1, asked_by, deps) as taken:
+    asked_by = trigger_id(reply) if reply else f"terminal:{deps.queue.owner}"
+    with claim_turn(key, latest + 1, asked_by, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        stored = salvage.newest(key, latest, deps) or contexts.anew(key, latest, deps)
+        stored = salvage.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
         if reply and reply.note_id in stored.answered:
             return Skipped(f"note {reply.note_id} is answered already")
-        unfinished = contexts.begun(key, latest + 1, reply, deps)
+        unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
         files_of = salvage.find_files(key, latest, deps)
-        context = unfinished or contexts.resumed(
+        context = unfinished or contexts.make_next_context(
             *(stored, text, reply, deps), first_look=first_look, files_of=files_of, asker=asker
         )
-        watched = _stoppable(watch, key, latest + 1, deps, lambda: "")
+        run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
-        hidden = deps.desk.needs_internal_note(stored.subject)
+        hidden = deps.gitlab.reader.needs_internal_note(stored.subject)
         if hidden and not private and not (stored.note and stored.note.internal):
             return Skipped(BEGAN_IN_PUBLIC)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         private = private or hidden
-        turn = Turn(key, context, files_of, taken, unfinished is not None, private=private)
-        return _finish(turn, deps, watched)
+        turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
+        return _take_and_commit(turn, deps, run)
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
-    workflow = deps.playbook.get(stored.workflow)
-    return key == key_of(stored.subject, workflow, deps, internal=True)
+    workflow = deps.runtime.playbook.get(stored.workflow)
+    return key == make_key(stored.subject, workflow, deps, internal=True)
 
 
-def forget(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
+def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
     """Delete what a session has stored; what it was about stays known, so that nothing runs again.
 
     A turn without a history takes its place. False if there is nothing to delete.
     """
-    latest = deps.store.latest(key)
+    latest = deps.storage.sessions.latest(key)
     if latest is None:
         return False
-    with claimed(key, latest + 1, on_behalf_of, deps) as taken:
-        stored = load(key, latest, deps)
+    with claim_turn(key, latest + 1, on_behalf_of, deps) as taken:
+        stored = load_turn(key, latest, deps)
         if isinstance(taken, Skipped) or contexts.is_forgotten(stored):
             return False
-        deps.store.commit(key, latest + 1, context_json.dump(contexts.emptied(stored, deps)))
-        deps.store.erase(key, latest + 1)
+        deps.storage.sessions.commit(
+            key, latest + 1, context_json.dump(contexts.make_emptied_context(stored, deps))
+        )
+        deps.storage.sessions.erase(key, latest + 1)
     log.info("session %s: %s", key.session_id, contexts.FORGOTTEN)
     return True
 
 
-def load(key: SessionKey, turn: int, deps: Deps) -> Context:
+def load_turn(key: SessionKey, turn: int, deps: Deps) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
-    return salvage.load(key, turn, deps)
+    return salvage.load_context(key, turn, deps)
 
 
-def _stoppable(
-    watch: Watcher, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
-) -> Watcher:
-    """A watcher that raises Stopped before a request to the model that nobody wants any more."""
-    checked = deps.clock.monotonic()
+def _make_stoppable(
+    run: Run, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
+) -> Run:
+    """`run`, raising Stopped before a request to the model that nobody wants any more."""
+    checked = deps.runtime.clock.monotonic()
 
     def watched(event: Event) -> None:
         nonlocal checked
         if isinstance(event, Asking):
-            reason = salvage.stopped(key, turn, deps)
-            if not reason and deps.clock.monotonic() - checked >= CHECK_SECONDS:
-                checked, reason = deps.clock.monotonic(), superseded()
+            reason = salvage.read_stop_reason(key, turn, deps)
+            if not reason and deps.runtime.clock.monotonic() - checked >= CHECK_SECONDS:
+                checked, reason = deps.runtime.clock.monotonic(), superseded()
             if reason:
                 raise Stopped(reason)
-        watch(event)
+        run.watch(event)
 
-    return watched
+    return replace(run, watch=watched)
 
 
 @contextmanager
-def claimed(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Lease | Skipped]:
+def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Lease | Skipped]:
     """Hold the turn; yields the lease, or the reason why there is nothing to do. Raises Busy.
 
     `trigger` says on behalf of what: the same one twice is the same work.
     """
-    if done := _done(key, turn, deps):
-        deps.store.tidy(key, turn)
+    if done := _find_done(key, turn, deps):
+        deps.storage.sessions.tidy(key, turn)
         yield done
         return
-    with bound(session=key.session_id), deps.leases.claim_turn(key, turn, trigger) as held:
+    with bound(session=key.session_id), deps.queue.leases.claim_turn(key, turn, trigger) as held:
         if isinstance(held, Lease):
             # Its last holder may just have committed.
-            yield _done(key, turn, deps) or held
+            yield _find_done(key, turn, deps) or held
         elif held.trigger_id != trigger:
             raise Busy(f"session {key.session_id} is at work on something else")
         else:
@@ -214,44 +218,44 @@ def claimed(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Le
             yield Skipped(f"{name} is being worked on already", at_work=True)
 
 
-def _done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
-    latest = deps.store.latest(key)
+def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
+    latest = deps.storage.sessions.latest(key)
     done = latest is not None and latest >= turn
     return Skipped(f"turn {turn} of session {key.session_id} is done already") if done else None
 
 
-def _listed(context: Context, deps: Deps) -> None:
+def _list_turn(context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. A turn does not fail for that."""
-    if deps.recent is None:
+    if deps.storage.recent is None:
         return
     subject, row = context.subject, turn_row.row(context)
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     try:
-        deps.recent.put(key, context.turn, row.started, turn_row.dump(row))
+        deps.storage.recent.put(key, context.turn, row.started, turn_row.dump(row))
     except StoreError as error:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
 
-def _finish(turn: Turn, deps: Deps, watch: Watcher) -> Finished:
-    _listed(turn.context, deps)
-    taken = take(turn, deps, watch)
+def _take_and_commit(turn: Turn, deps: Deps, run: Run) -> Finished:
+    _list_turn(turn.context, deps)
+    taken = take_turn(turn, deps, run)
     context, number = taken.context, taken.context.turn
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     turn.lease.check_held()
     try:
         data = context_json.dump(context)
-        turn.lease.retry_while_away(lambda: deps.store.commit(turn.key, number, data))
+        turn.lease.retry_while_away(lambda: deps.storage.sessions.commit(turn.key, number, data))
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error
-    _listed(context, deps)
+    _list_turn(context, deps)
     if number == 0:
-        older_notes.supersede(context, deps)
-    location = deps.store.location(turn.key, number)
-    watch(TurnEnded(number, outcome, taken.body, location, context))
+        older_notes.fold_older_notes(context, deps)
+    location = deps.storage.sessions.location(turn.key, number)
+    run.watch(TurnEnded(number, outcome, taken.body, location, context))
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )
-    if taken.found and not turn.private:
-        memory.remember(context, taken.found, deps)
+    if taken.finding and not turn.is_private:
+        memory.remember_finding(context, taken.finding, deps)
     note = context.note or NoteRef(0)
     return Finished(turn.key, number, outcome, taken.body, note, location)

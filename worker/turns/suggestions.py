@@ -44,7 +44,7 @@ def offer_changes(
     advice, found = suggestions.read(finding.to_do)
     changes = suggestions.group_changes(found)
     public = not private and context.note is not None and not context.note.internal
-    wanted = deps.note.suggestions and public and finding.verdict is Verdict.CHANGE
+    wanted = deps.options.note.suggestions and public and finding.verdict is Verdict.CHANGE
     if wanted and changes:
         ends = _post_all(context, changes, trials, captures, deps)
     else:
@@ -69,10 +69,10 @@ def _post_all(
 ) -> list[str | _Kept]:
     """The URL of each change's comment, or why it has none."""
     try:
-        diff = deps.desk.changes(context.subject)
+        diff = deps.gitlab.reader.changes(context.subject)
         if isinstance(diff, str):
             return [_Kept(diff)] * len(changes)
-        own = {each.marker: each.ref.url for each in deps.forge.own(context.subject)}
+        own = {each.marker: each.ref.url for each in deps.gitlab.writer.own(context.subject)}
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
         return [_Kept("GitLab could not be asked")] * len(changes)
@@ -132,4 +132,4 @@ class _Poster:
             return "the lines between them could not be read"
 
     def _post(self, body: str, position: Position) -> str:
-        return self._deps.forge.post(self._context.subject, body, "", at=position).url
+        return self._deps.gitlab.writer.post(self._context.subject, body, "", at=position).url

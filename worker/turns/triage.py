@@ -27,19 +27,19 @@ from worker.turns.parts import Deps, Kit
 log = logging.getLogger("sandpiper.survey")
 
 
-def surveyed(context: Context, kit: Kit, deps: Deps) -> Context:
+def add_survey(context: Context, kit: Kit, deps: Deps) -> Context:
     """`context` with the survey in its first message, unless it has begun without or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    made = _with_hits(_advising(kit.survey(), deps), context, deps)
+    made = _add_hits(_remove_hosts(kit.survey(), deps), context, deps)
     first = context.messages[0]
-    told = "\n\n".join(filter(None, (tell_time(deps.clock.now()), tell_survey(made))))
+    told = "\n\n".join(filter(None, (tell_time(deps.runtime.clock.now()), tell_survey(made))))
     if isinstance(first, User):
-        context = replace(context, messages=(User(f"{first.text}\n\n{deps.redact(told)}"),))
+        context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(told)}"),))
     return replace(context, survey=made)
 
 
-def with_tools(context: Context, deps: Deps) -> Context:
+def add_tools(context: Context, deps: Deps) -> Context:
     """`context` whose first message also says what the sandbox has to run code with.
 
     Of a session whose model is about to be asked for the first time.
@@ -47,26 +47,26 @@ def with_tools(context: Context, deps: Deps) -> Context:
     first = context.messages[0]
     if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
         return context
-    if not (tools := deps.tools()):
+    if not (tools := deps.runtime.describe_tools()):
         return context
     return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
 
 
-def _advising(made: Survey, deps: Deps) -> Survey:
+def _remove_hosts(made: Survey, deps: Deps) -> Survey:
     """The survey whose rules name no host but our own: a part of their words may be GitLab's."""
-    return replace(made, groups=tuple(_advising_group(group, deps) for group in made.groups))
+    return replace(made, groups=tuple(_remove_group_hosts(group, deps) for group in made.groups))
 
 
-def _advising_group(group: Group, deps: Deps) -> Group:
+def _remove_group_hosts(group: Group, deps: Deps) -> Group:
     if group.ruled is None:
         return group
     cause, to_do = (
-        without_hosts(text, deps.hosts) for text in (group.ruled.cause, group.ruled.to_do)
+        without_hosts(text, deps.gitlab.hosts) for text in (group.ruled.cause, group.ruled.to_do)
     )
     return replace(group, ruled=replace(group.ruled, cause=cause, to_do=to_do))
 
 
-def answered(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
+def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
     """`context` with its outcome if no model is needed, else None.
 
     `by_known` says that an earlier finding may answer: not where somebody has asked for a look.
@@ -74,16 +74,16 @@ def answered(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
     made = context.survey
     if made is None or context.turn or len(context.messages) != 1 or not made.groups:
         return None
-    if rulings := _rulings(made):
-        return _concluded(context, RULE, _by_rules(made, rulings))
-    now = deps.clock.now()
-    hits = known.answer(made, context.subject.project, now, deps.known_settings)
+    if rulings := _list_rulings(made):
+        return _conclude(context, RULE, _write_ruled_finding(made, rulings))
+    now = deps.runtime.clock.now()
+    hits = known.answer(made, context.subject.project, now, deps.options.known_failures)
     if by_known and hits:
-        return _concluded(context, KNOWN, _by_hits(made, hits))
+        return _conclude(context, KNOWN, _write_known_finding(made, hits))
     return None
 
 
-def _concluded(context: Context, found_by: str, text: str) -> Context:
+def _conclude(context: Context, found_by: str, text: str) -> Context:
     made = context.add(Assistant(text))
     return replace(made, found_by=found_by, outcome=Outcome(Status.DONE, text))
 
@@ -91,7 +91,7 @@ def _concluded(context: Context, found_by: str, text: str) -> Context:
 # ------------------------------------------------------------------------------------- by rules
 
 
-def _rulings(made: Survey) -> tuple[Ruled, ...]:
+def _list_rulings(made: Survey) -> tuple[Ruled, ...]:
     """What rules say of all groups, if they are certain of each, else nothing."""
     sure = tuple(group.ruled for group in made.groups if group.ruled and group.ruled.certain)
     contradicted = any(
@@ -101,7 +101,7 @@ def _rulings(made: Survey) -> tuple[Ruled, ...]:
     return sure if len(sure) == len(made.groups) and complete and not contradicted else ()
 
 
-def _by_rules(made: Survey, rulings: tuple[Ruled, ...]) -> str:
+def _write_ruled_finding(made: Survey, rulings: tuple[Ruled, ...]) -> str:
     found = list(zip(made.groups, rulings, strict=True))
     quotes = [
         f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
@@ -109,17 +109,17 @@ def _by_rules(made: Survey, rulings: tuple[Ruled, ...]) -> str:
         if group.jobs and ruled.line
     ]
     names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
-    return _sections(
+    return _write_sections(
         verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
         failed="; ".join(group.failed for group in made.groups),
-        cause=_each([(group, ruled.cause) for group, ruled in found]),
+        cause=_list_groups([(group, ruled.cause) for group, ruled in found]),
         evidence="\n".join(quotes),
-        to_do=_each([(group, ruled.to_do) for group, ruled in found]),
+        to_do=_list_groups([(group, ruled.to_do) for group, ruled in found]),
         details=f"Recognised by rule: {names}.",
     )
 
 
-def _each(told: Sequence[tuple[Group, str]]) -> str:
+def _list_groups(told: Sequence[tuple[Group, str]]) -> str:
     """One text if it is the same for all groups, else each with the jobs it is about."""
     texts = list(dict.fromkeys(text for _, text in told))
     if len(texts) == 1:
@@ -131,20 +131,20 @@ def _each(told: Sequence[tuple[Group, str]]) -> str:
 # ------------------------------------------------------------------------- by what is known
 
 
-def _by_hits(made: Survey, hits: tuple[Hit, ...]) -> str:
+def _write_known_finding(made: Survey, hits: tuple[Hit, ...]) -> str:
     found = list(zip(made.groups, hits, strict=True))
-    return _sections(
+    return _write_sections(
         verdict=hits[0].verdict,
         failed="; ".join(group.failed for group in made.groups),
-        cause=_each([(group, hit.cause) for group, hit in found]),
+        cause=_list_groups([(group, hit.cause) for group, hit in found]),
         evidence="",
-        to_do=_each([(group, hit.to_do) for group, hit in found]),
+        to_do=_list_groups([(group, hit.to_do) for group, hit in found]),
         details="A known failure, as it was found in earlier pipelines; no model was asked and "
         "nothing was looked into this time.",
     )
 
 
-def _sections(
+def _write_sections(
     *, verdict: str, failed: str, cause: str, evidence: str, to_do: str, details: str
 ) -> str:
     """An answer in the workflow's form: read like a model's, and by the model that resumes it.
@@ -163,17 +163,17 @@ def _sections(
     return "\n\n".join(f"## {title}\n{text}" for title, text in told.items()) + "\n"
 
 
-def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
+def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
     """The survey with what is known of its errors. A store that fails costs only that."""
-    if deps.known is None:
+    if deps.storage.known_failures is None:
         return made
     subject = context.subject
     hits: dict[str, Hit] = {}
     try:
         for key in known.keys(made.groups)[:MOST_KEPT]:
-            data = deps.known.read(subject.project_id, key)
+            data = deps.storage.known_failures.read(subject.project_id, key)
             entry = known.load(data, key) if data else None
-            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha, deps.hosts)):
+            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts)):
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
@@ -181,7 +181,7 @@ def _with_hits(made: Survey, context: Context, deps: Deps) -> Survey:
     return replace(made, groups=groups)
 
 
-def error_text(context: Context) -> str:
+def read_error_text(context: Context) -> str:
     """What the survey has kept of the failing jobs' logs."""
     groups = context.survey.groups if context.survey else ()
     return "\n".join(group.jobs[0].excerpt for group in groups if group.jobs)
@@ -190,13 +190,13 @@ def error_text(context: Context) -> str:
 # ----------------------------------------------------------------------------------- in the note
 
 
-def failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
+def list_failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
     """The groups for a note without a finding: what stands for each, with what is known of it."""
     groups = made.groups if made else ()
-    return tuple(_told(group, group.jobs[0]) for group in groups[:5] if group.jobs)
+    return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
 
 
-def _told(group: Group, job: Failing) -> FailedJob:
+def _make_failed_job(group: Group, job: Failing) -> FailedJob:
     reason = group.ruled.cause if group.ruled else job.reason
     if group.hard and group.ruling and not group.ruled:
         return FailedJob(job.job_id, group.failed, group.ruling.told()[0], job.url, job.excerpt)
@@ -205,13 +205,13 @@ def _told(group: Group, job: Failing) -> FailedJob:
     return FailedJob(job.job_id, group.failed, reason, job.url, job.excerpt)
 
 
-def settled(finding: Finding, made: Survey | None) -> Finding:
+def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
     """`finding` with the verdict that GitLab's record leaves of the model's."""
     if made is None or not any(group.ruling for group in made.groups):
         return finding
-    rulings = [group.ruling or _unruled(group.failed) for group in made.groups]
+    rulings = [group.ruling or _make_empty_ruling(group.failed) for group in made.groups]
     if not made.whole:  # what was not seen is the model's to say
-        rulings.append(_unruled("other jobs"))
+        rulings.append(_make_empty_ruling("other jobs"))
     judged = verdict.final(rulings, finding.verdict)
     return replace(
         finding,
@@ -222,7 +222,7 @@ def settled(finding: Finding, made: Survey | None) -> Finding:
     )
 
 
-def backed(finding: Finding, context: Context) -> Finding:
+def require_proof(finding: Finding, context: Context) -> Finding:
     """`finding`, whose verdict needs a quote; where the host answers or its rules agree, none."""
     if context.found_by in (RULE, KNOWN):
         return finding
@@ -230,24 +230,24 @@ def backed(finding: Finding, context: Context) -> Finding:
     return proof_needed(finding, [group.ruled.verdict if group.ruled else "" for group in groups])
 
 
-def _unruled(name: str) -> Ruling:
+def _make_empty_ruling(name: str) -> Ruling:
     return Ruling(name, (), None, (), ())
 
 
-def listed(finding: Finding, made: Survey | None) -> Finding:
+def list_all_jobs(finding: Finding, made: Survey | None) -> Finding:
     """`finding` whose details list the failing jobs by cause, where one cause has several."""
     if made is None or not any(len(group.jobs) > 1 for group in made.groups):
         return finding
-    lines = ["**Failing jobs by cause**", "", *map(_line, made.groups)]
+    lines = ["**Failing jobs by cause**", "", *map(_write_line, made.groups)]
     return replace(finding, details="\n\n".join(filter(None, [finding.details, "\n".join(lines)])))
 
 
-def _line(group: Group) -> str:
-    jobs = ", ".join(_linked(job) for job in group.jobs)
+def _write_line(group: Group) -> str:
+    jobs = ", ".join(_link_job(job) for job in group.jobs)
     return f"- {group.failed}: {jobs}" if jobs else f"- {group.failed}"
 
 
-def _linked(job: Failing) -> str:
+def _link_job(job: Failing) -> str:
     name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
     label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
     return f"[{label}]({job.url})" if job.url else label

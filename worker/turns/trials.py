@@ -47,7 +47,7 @@ def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: De
     A change is left out of which that cannot be known. Raises nothing.
     """
     changes = _read_changes(context, deps)
-    touched = {change for change in changes if trials.is_named(context, _names(change))}
+    touched = {change for change in changes if trials.is_named(context, _list_paths(change))}
     untouched = {change: Trial() for change in changes if change not in touched}
     if not touched:
         return untouched
@@ -64,14 +64,14 @@ def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
     if not context.investigates or outcome is None or outcome.status is Status.FAILED:
         return ()
     for text in (outcome.text, quote_repair.first_answer(context)):
-        _, found = suggestions.read(parse(deps.redact(text)).to_do)
+        _, found = suggestions.read(parse(deps.runtime.redact(text)).to_do)
         if found:
             changes = suggestions.group_changes(found)
             return changes if len(changes) <= MAX_CHANGES else ()
     return ()
 
 
-def _names(fixes: Iterable[Suggestion]) -> set[str]:
+def _list_paths(fixes: Iterable[Suggestion]) -> set[str]:
     return {PurePosixPath(fix.path).name for fix in fixes}
 
 
@@ -81,35 +81,37 @@ def _find_applied(
     every = [fix for change in changes for fix in change]
     paths = list(dict.fromkeys(fix.path for fix in every))[:MAX_FILES]
     files = {path: captures.lines(RepoFile(path)) for path in paths}
-    seen, whole = _look(_names(every), sandbox, deps)
-    alone = {change: _applied_at(change, files, seen) for change in changes}
-    together = _applied_at(every, files, seen)
+    seen, whole = _read_sandbox(_list_paths(every), sandbox, deps)
+    alone = {change: _find_applied_time(change, files, seen) for change in changes}
+    together = _find_applied_time(every, files, seen)
     several = sum(at is not None for at in alone.values()) > 1
     found: dict[Change, Trial] = {}
     for change, at in alone.items():
         since = together if at is None else at
         runs = trials.find_runs(context, since) if since is not None else ()
         if runs:
-            runs = tuple(replace(run, command=deps.redact(run.command)) for run in runs)
+            runs = tuple(replace(run, command=deps.runtime.redact(run.command)) for run in runs)
             others = several or (at is None and len(changes) > 1)
             found[change] = Trial(runs, alone=not others)
-        elif since is None and whole and trials.is_named(context, _names(change)):
+        elif since is None and whole and trials.is_named(context, _list_paths(change)):
             found[change] = Trial()
     return found
 
 
-def _look(names: Iterable[str], sandbox: Sandbox, deps: Deps) -> tuple[Mapping[str, float], bool]:
+def _read_sandbox(
+    names: Iterable[str], sandbox: Sandbox, deps: Deps
+) -> tuple[Mapping[str, float], bool]:
     """Since when the sandbox has had files of these names, by the SHA-256 of their content, and
     whether those are all.
 
     In our epoch seconds, and where the sandbox's clock is another one, rather too late.
     """
     wanted = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(names))
-    before = deps.clock.now()
+    before = deps.runtime.clock.now()
     done = sandbox.exec(
         _LOOK.format(names=wanted, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
     )
-    after = deps.clock.now()
+    after = deps.runtime.clock.now()
     clock, _, listed = done.stdout.preview.partition("\n")
     if not re.fullmatch(r"\d{1,12}\.\d{1,12}", clock):
         return {}, False
@@ -120,7 +122,7 @@ def _look(names: Iterable[str], sandbox: Sandbox, deps: Deps) -> tuple[Mapping[s
     return seen, len(listed) < _MOST_LISTED
 
 
-def _applied_at(
+def _find_applied_time(
     fixes: Iterable[Suggestion], files: Mapping[str, Sequence[str]], seen: Mapping[str, float]
 ) -> float | None:
     """Since when each file has been exactly what `fixes` make of it; None if one is not."""

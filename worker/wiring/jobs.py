@@ -2,12 +2,14 @@
 
 import os
 import socket
+from collections.abc import Callable
 from functools import partial
 from secrets import token_hex
 
 from worker import playbook
 from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
+from worker.core.ports import Clock
 from worker.core.ports.gitlab import Forge
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
@@ -24,7 +26,7 @@ from worker.sources.host.gitlab_reader import GitLabDesk
 from worker.sources.host.policy import Policy
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
-from worker.turns.parts import Deps, NoteOptions
+from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtime, Storage
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes
@@ -56,38 +58,48 @@ def build_deps(
     held = make_leases(settings, kept)
     driver = build_sandboxes(settings)
     made = Deps(
-        desk=_build_desk(client, gitlab),
-        forge=writer,
-        store=kept,
-        sandboxes=driver,
-        model=lambda: FallbackModel(models),
-        kit=kit,
-        playbook=playbook.load(settings.workflows),
-        limits=Limits(**settings.limits.get_run_limits()),
-        clock=clock,
-        redact=redact,
-        gitlab_url=gitlab.url,
-        hosts=hosts,
-        owner=f"{socket.gethostname()}:{os.getpid()}",
-        leases=held,
-        journal=Journal(kept.records, held, clock),
-        salt=salt,
-        choices={model.name: partial(FallbackModel, [model]) for model in models},
-        turns_per_day=settings.limits.turns_per_day,
-        project_concurrency=settings.limits.project_concurrency,
-        budget=Budget(
-            *(kept.records, clock, settings.limits.project_cost_usd_per_day),
-            settings.limits.cost_usd_per_day,
+        GitLab(_build_desk(client, gitlab), writer, gitlab.url, hosts),
+        Runtime(
+            model=lambda: FallbackModel(models),
+            sandboxes=driver,
+            toolset=kit,
+            playbook=playbook.load(settings.workflows),
+            limits=Limits(**settings.limits.get_run_limits()),
+            clock=clock,
+            redact=redact,
+            choices={model.name: partial(FallbackModel, [model]) for model in models},
+            describe_tools=SandboxTools(driver).describe_versions,
         ),
-        debounce=gitlab.debounce,
-        note=NoteOptions(**settings.note.model_dump()),
-        known=None if salt else kept.known_failures,
-        known_settings=KnownSettings(**settings.known.model_dump()),
-        recent=kept.recent_turns,
-        tools=SandboxTools(driver).describe_versions,
-        page=pages.make_linker(),
+        Storage(
+            kept,
+            known_failures=None if salt else kept.known_failures,
+            recent=kept.recent_turns,
+            budget=_build_budget(settings, kept, clock),
+        ),
+        Queue(
+            Journal(kept.records, held, clock), held, owner=f"{socket.gethostname()}:{os.getpid()}"
+        ),
+        _build_options(settings, pages.make_linker(), salt),
     )
     return watched.wrap_deps(made) if watched else made
+
+
+def _build_options(settings: Settings, page: Callable[[str], str], salt: str) -> Options:
+    limits = settings.limits
+    return Options(
+        note=NoteOptions(**settings.note.model_dump()),
+        known_failures=KnownSettings(**settings.known.model_dump()),
+        turns_per_day=limits.turns_per_day,
+        project_concurrency=limits.project_concurrency,
+        debounce=settings.gitlab.debounce,
+        page=page,
+        salt=salt,
+    )
+
+
+def _build_budget(settings: Settings, kept: Store, clock: Clock) -> Budget:
+    limits = settings.limits
+    return Budget(kept.records, clock, limits.project_cost_usd_per_day, limits.cost_usd_per_day)
 
 
 def _redact(redactor: Redactor, text: str) -> str:

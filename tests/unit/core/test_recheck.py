@@ -14,7 +14,7 @@ from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import Unproven, Verdict, failures, parse
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
-from worker.turns.loop import Parts, drive
+from worker.turns.loop import Parts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 HELD = Held({JobLog(7): "it began\nerror: no such file"})
@@ -40,7 +40,7 @@ class Run:
             lambda event: None,
             lambda answer: quote_repair.Objections(failures(parse(answer), HELD)),
         )
-        return drive(start or context(), limits, parts)
+        return run_loop(start or context(), limits, parts)
 
 
 def shown(ended: Context) -> tuple[Verdict, list[str], int]:

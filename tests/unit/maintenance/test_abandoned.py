@@ -16,6 +16,7 @@ from worker.maintenance import abandoned
 from worker.maintenance.abandoned import STALE, Abandoned
 from worker.queue.journal import Journal
 from worker.queue.leases import Leases
+from worker.turns.parts import Run
 from worker.turns.results import Finished
 
 
@@ -41,7 +42,7 @@ def cut_off(at: Job, run: Trigger) -> None:
     at.on_asking = end
     at.answers(says("", call()))
     with pytest.raises(Interrupted):
-        dispatch.run(run, at.deps(), at._watch)
+        dispatch.run_trigger(run, at.deps(), Run(at._watch))
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
 
@@ -58,7 +59,7 @@ def test_a_trigger_of_a_worker_that_is_gone_is_begun_again_once(at: Job) -> None
 
 
 def test_a_trigger_that_may_still_be_on_the_queue_is_left_to_it(at: Job) -> None:
-    at.deps().journal.add_trigger(at.trigger())
+    at.deps().queue.journal.add_trigger(at.trigger())
     assert sweep(at)[0] == []
     at.clock.time += STALE + 1
     assert sweep(at)[0] == [at.trigger()]
@@ -69,7 +70,7 @@ def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at
     ((begun,), _) = sweep(at)
     assert isinstance(begun, PipelineFailed)
     at.answers(FINDING)
-    assert isinstance(dispatch.run(begun, at.deps(), at._watch), Finished)
+    assert isinstance(dispatch.run_trigger(begun, at.deps(), Run(at._watch)), Finished)
     assert len(at.own()) == 1
     assert at.stored().spent.iterations == 2
     assert sweep(at) == ([], [])
@@ -85,7 +86,7 @@ def test_an_unfinished_answer_goes_on_for_the_comment_that_asked(at: Job) -> Non
     cut_off(at, asked)
     assert sweep(at)[0] == [asked]
     at.answers(says("So."))
-    assert isinstance(dispatch.run(asked, at.deps(), at._watch), Finished)
+    assert isinstance(dispatch.run_trigger(asked, at.deps(), Run(at._watch)), Finished)
 
 
 def test_what_is_at_work_is_left_to_it_and_what_is_damaged_is_told_of(at: Job) -> None:

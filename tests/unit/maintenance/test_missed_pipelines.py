@@ -47,7 +47,7 @@ def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
     assert (swept.was_begun, sweeps.begun) == (True, [at.trigger()])
     at.answers(FINDING)
-    assert isinstance(dispatch.run(sweeps.begun[0], at.deps()), Finished)
+    assert isinstance(dispatch.run_trigger(sweeps.begun[0], at.deps()), Finished)
     (again,) = sweeps()
     assert (again.was_begun, again.reason) == (False, "it has its session")
     assert len(sweeps.begun) == 1

@@ -1,7 +1,6 @@
 """A trigger from the queue to its end: noted, begun by one, ended once."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,11 +51,11 @@ def queue() -> Queue:
 
 
 def perform(at: Job, trigger: Trigger, queue: Queue, **changes: object) -> None:
-    delivery.deliver_trigger(trigger, replace(at.deps(), **changes), unwatched, queue.promise)  # type: ignore[arg-type]
+    delivery.deliver_trigger(trigger, at.deps(**changes), unwatched, queue.promise)
 
 
 def state(at: Job, trigger: Trigger) -> State | None:
-    noted = at.deps().journal.read_entry(name_entry(trigger))
+    noted = at.deps().queue.journal.read_entry(name_entry(trigger))
     return noted.entry.state if noted else None
 
 
@@ -69,7 +68,7 @@ def test_a_trigger_that_ended_leaves_no_record(at: Job, queue: Queue) -> None:
     at.answers(FINDING)
     perform(at, at.trigger(), queue)
     assert len(at.own()) == 1
-    assert list(at.deps().journal.list_names()) == []
+    assert list(at.deps().queue.journal.list_names()) == []
     assert queue.later == []
 
 
@@ -93,7 +92,7 @@ class Refusing:
 
 def test_a_passing_error_is_tried_again_later(at: Job, queue: Queue) -> None:
     for _ in range(2):
-        perform(at, at.trigger(), queue, desk=Refusing(transient=True))
+        perform(at, at.trigger(), queue, reader=Refusing(transient=True))
         assert state(at, at.trigger()) is State.WAITING
     assert [seconds for _, seconds in queue.later] == [2.0, 4.0]
     at.answers(FINDING)
@@ -103,8 +102,8 @@ def test_a_passing_error_is_tried_again_later(at: Job, queue: Queue) -> None:
 
 
 def test_a_lasting_error_is_parked_with_its_reason(at: Job, queue: Queue) -> None:
-    perform(at, at.trigger(), queue, desk=Refusing(transient=False))
-    (parked,) = at.deps().journal.find_parked()
+    perform(at, at.trigger(), queue, reader=Refusing(transient=False))
+    (parked,) = at.deps().queue.journal.find_parked()
     assert parked.entry.reason == "GitLab does not say"
     assert queue.later == []
 
@@ -188,17 +187,19 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
 
     for _ in range(MOST_DEATHS):
         with pytest.raises(ZeroDivisionError):
-            perform(at, at.trigger(), queue, desk=Poisoned())
+            perform(at, at.trigger(), queue, reader=Poisoned())
     perform(at, at.trigger(), queue)
     (note,) = at.own()
     told = "3 runs broke off, at least one by an unforeseen error (ZeroDivisionError)"
     assert told in note.body
     assert "not for strangers" not in note.body
-    assert [one.entry.reason for one in at.deps().journal.find_parked()] == [f"given up: {told}"]
+    assert [one.entry.reason for one in at.deps().queue.journal.find_parked()] == [
+        f"given up: {told}"
+    ]
 
 
 def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Queue) -> None:
-    journal = at.deps().journal
+    journal = at.deps().queue.journal
     with at.leases.register_work() as (owner, _):
         entry = journal.take_trigger(at.trigger(), owner)
         assert not isinstance(entry, str)
@@ -218,7 +219,7 @@ def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Que
     notes = [at.comment(text, root.discussion_id) for text in ("One?", "Two?")]
     mr = at.scene.mr
     one, two = (Replied(mr.project.id, mr.iid, each.discussion_id, each.id) for each in notes)
-    journal = at.deps().journal
+    journal = at.deps().queue.journal
     journal.add_trigger(one)
     journal.add_trigger(two)
     perform(at, two, queue)

@@ -198,7 +198,7 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
     outcome = at.stored().outcome
     assert outcome is not None
     assert outcome.status is Status.DONE
-    assert list(at.deps().journal.list_names()) == []
+    assert list(at.deps().queue.journal.list_names()) == []
 
 
 def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
@@ -209,4 +209,4 @@ def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
         at.clock.time += 60
     (note,) = at.own()
     assert "not asked now" in note.body
-    assert list(at.deps().journal.list_names()) == []
+    assert list(at.deps().queue.journal.list_names()) == []

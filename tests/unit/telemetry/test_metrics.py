@@ -128,22 +128,24 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
 def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
     kit = EchoKit(redacted={("gitlab-token", "the diff"): 3})
-    deps = told.wrap_deps(at.deps(kit=lambda subject, workflow: kit))
+    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: kit))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
 
 def test_the_journal_is_seen_with_its_oldest_entry(at: Job, told: Telemetry) -> None:
     deps = at.deps()
-    deps.journal.add_trigger(at.trigger())
+    deps.queue.journal.add_trigger(at.trigger())
     at.clock.time += 90
-    rescuer = Recovery(deps.journal, deps.leases, lambda one: None, at.clock, 1000.0, told.watch)
+    rescuer = Recovery(
+        deps.queue.journal, deps.queue.leases, lambda one: None, at.clock, 1000.0, told.watch
+    )
     rescuer.run_once()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 90
     assert value(told.metrics, "sandpiper_journal_entries", state="unfinished") == 1
-    deps.journal.remove_trigger(at.trigger())
+    deps.queue.journal.remove_trigger(at.trigger())
     rescuer.run_once()
-    deps.leases.unregister()
+    deps.queue.leases.unregister()
     assert value(told.metrics, "sandpiper_journal_oldest_seconds") == 0
 
 
@@ -245,7 +247,7 @@ def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telem
     kit = EchoKit()
     kit.toolbox.fails = lambda call: SandboxLost("gone")
     at.answers(says("", ToolCall("1", "look", "{}")))
-    deps = told.wrap_deps(at.deps(kit=lambda subject, workflow: kit))
+    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: kit))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

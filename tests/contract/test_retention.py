@@ -56,7 +56,9 @@ class Kept:
     def deps(self) -> Deps:
         store, clock = self.store, self.at.clock
         budget = Budget(store.records, clock, 100.0)
-        return self.at.deps(known=store.known_failures, recent=store.recent_turns, budget=budget)
+        return self.at.deps(
+            known_failures=store.known_failures, recent=store.recent_turns, budget=budget
+        )
 
     def lived(self) -> None:
         """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""

@@ -70,7 +70,7 @@ def made(request: pytest.FixtureRequest, sim: GitLabSim, scene: Scene, gitlab: G
     assert asked is not None
     if request.param == "dry":
         dry = DryForge(lambda body: None)
-        return Made(dry, dry.body, asked.discussion_id)
+        return Made(dry, dry.get_body, asked.discussion_id)
     return Made(gitlab, lambda ref: note_of(scene, ref).body, asked.discussion_id)
 
 

@@ -17,7 +17,6 @@ Rule = Callable[[Module], Iterator[str]]
 BARE_NAMES: dict[str, int] = {
     "worker": 3,
     "worker/core": 127,
-    "worker/forge": 12,
     "worker/models": 12,
     "worker/queue": 1,
     "worker/sessions": 7,
@@ -27,7 +26,6 @@ BARE_NAMES: dict[str, int] = {
 CITATIONS: dict[str, int] = {
     "worker": 2,
     "worker/core": 22,
-    "worker/forge": 7,
     "worker/models": 41,
     "worker/sources": 15,
 }

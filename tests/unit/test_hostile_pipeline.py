@@ -15,7 +15,7 @@ from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim
-from worker.forge.defence.lint import MAX_LINES, problems, visible_lines
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines, list_problems
 from worker.turns.results import Finished
 
 UGLY = (
@@ -48,8 +48,8 @@ def noted(at: At, ran: Ran) -> str:
     assert isinstance(ran, Finished)
     assert ran.outcome.status is Status.DONE
     body = at.own()[-1].body
-    assert problems(body, frozenset({at.sim.url.removeprefix("http://")})) == []
-    assert visible_lines(body) <= MAX_LINES
+    assert list_problems(body, frozenset({at.sim.url.removeprefix("http://")})) == []
+    assert count_visible_lines(body) <= MAX_LINES
     return body
 
 

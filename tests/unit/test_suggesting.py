@@ -17,7 +17,7 @@ from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import SUGGESTIONS, Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
-from worker.forge.defence.lint import problems
+from worker.forge.defence.lint import list_problems
 from worker.forge.text.changes import write_suggestion
 from worker.turns.parts import Deps, NoteOptions
 from worker.turns.suggestions import offer_changes
@@ -202,7 +202,7 @@ def test_a_hostile_fix_stays_inside_its_block() -> None:
             Trial((Run(text, 1),)),
         )
         shown += bool(body)
-        assert not body or problems(body, HOSTS) == [], text
+        assert not body or list_problems(body, HOSTS) == [], text
     assert shown > 50
 
 

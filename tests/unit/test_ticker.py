@@ -14,7 +14,7 @@ from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.events import Answered, Asking, Event, Stage, unwatched
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ForgeError
-from worker.forge.text.progress import Seen, told
+from worker.forge.text.progress import Progress, write_progress
 from worker.turns.parts import NoteOptions
 from worker.turns.progress_note import FAILURES, MOST, ProgressNote
 from worker.turns.results import Finished
@@ -51,33 +51,33 @@ def answered(*calls: ToolCall) -> Event:
 
 
 def test_the_newest_state_is_told_and_nothing_twice() -> None:
-    seen: list[Seen] = []
+    seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.01)
     watch = ticker.wrap_watcher(unwatched)
     watch(asking(1))
-    until(lambda: seen == [Seen(1, 50)])
+    until(lambda: seen == [Progress(1, 50)])
     watch(asking(1))
     watch(answered(LOOK))
-    until(lambda: seen[-1] == Seen(1, 50, (LOOK,)))
+    until(lambda: seen[-1] == Progress(1, 50, (LOOK,)))
     ticker.close()
     assert len(seen) == 2
 
 
 def test_what_happens_between_two_edits_is_left_out() -> None:
-    seen: list[Seen] = []
+    seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.2)
     watch = ticker.wrap_watcher(unwatched)
     for number in range(1, 40):
         watch(asking(number))
     until(lambda: seen)
     ticker.close()
-    assert seen == [Seen(39, 50)]
+    assert seen == [Progress(39, 50)]
 
 
 def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None:
     begun, go, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def slow(seen: Seen) -> None:
+    def slow(seen: Progress) -> None:
         begun.set()
         assert go.wait(10)
         ended.set()
@@ -96,7 +96,7 @@ def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None
 
 
 def test_nothing_is_told_after_the_end() -> None:
-    seen: list[Seen] = []
+    seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.0)
     ticker.close()
     ticker.wrap_watcher(unwatched)(asking(1))
@@ -104,7 +104,7 @@ def test_nothing_is_told_after_the_end() -> None:
 
 
 def test_edits_are_bounded() -> None:
-    seen: list[Seen] = []
+    seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.0)
     watch = ticker.wrap_watcher(unwatched)
     for number in range(1, MOST + 1):
@@ -117,9 +117,9 @@ def test_edits_are_bounded() -> None:
 
 @pytest.mark.parametrize(("transient", "tries"), [(True, FAILURES), (False, 1)])
 def test_a_note_that_cannot_be_edited_is_left_alone(transient: bool, tries: int) -> None:
-    tried: list[Seen] = []
+    tried: list[Progress] = []
 
-    def fails(seen: Seen) -> None:
+    def fails(seen: Progress) -> None:
         tried.append(seen)
         raise ForgeError("no", transient=transient)
 
@@ -160,13 +160,15 @@ def test_what_ends_the_run_reaches_the_run() -> None:
     ],
 )
 def test_the_line_says_what_is_looked_at(calls: tuple[ToolCall, ...], line: str) -> None:
-    assert told(Seen(2, 50, calls), 7.9, lambda text: text) == line
+    assert write_progress(Progress(2, 50, calls), 7.9, lambda text: text) == line
 
 
 def test_the_line_is_redacted_and_short() -> None:
     token = "glpat-" + "aB3" * 8
     long = ToolCall("1", "sandbox_exec", f'{{"command": "curl {token} hush {"x" * 200}"}}')
-    line = told(Seen(1, 1, (long,)), 62, lambda text: text.replace("hush", "[hidden]"))
+    line = write_progress(
+        Progress(1, 1, (long,)), 62, lambda text: text.replace("hush", "[hidden]")
+    )
     assert token not in line
     assert "hush" not in line
     assert len(line) < 180

@@ -9,8 +9,8 @@ from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
 from worker.core.session_id import SUGGESTIONS, Marker
 from worker.errors import ForgeError, StoreError
-from worker.forge.defence.finish import finish
-from worker.forge.defence.lint import hosts_of
+from worker.forge.defence.finish import finish_body
+from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
 from worker.forge.text.revision import replace_first
 from worker.turns import salvage
@@ -55,13 +55,13 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
     note = next((each for each in own if each.marker == marker), None)
     first = salvage.load_context(key, 0, deps).said
     posted = context.note
-    if note is None or not first or posted is None or older_note.is_settled(note.body):
+    if note is None or not first or posted is None or older_note.is_marked(note.body):
         return
     if posted.internal and not note.internal:
         log.info("session %s: its first note has more readers and stays", key.session_id)
         return
-    hosts = hosts_of(context.subject, deps.gitlab.hosts)
-    made = finish(replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact)
+    hosts = add_subject_hosts(context.subject, deps.gitlab.hosts)
+    made = finish_body(replace_first(body, marker, first, posted.url), hosts, deps.runtime.redact)
     if made.kept_back:
         log.warning("session %s: its first note stays as it is", key.session_id)
         return

@@ -18,8 +18,8 @@ from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
 from worker.core.session_id import SUGGESTIONS
 from worker.errors import ForgeError, StoreError
-from worker.forge.defence.finish import finish
-from worker.forge.defence.lint import hosts_of
+from worker.forge.defence.finish import finish_body
+from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
 from worker.turns import memory
 from worker.turns.parts import Deps
@@ -59,7 +59,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
         for each in found if newest and not _failed(newest.context) else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
                 number = newest.context.subject.pipeline_id
-                body = older_note.superseded(each.note.body, newest.note.ref.url, number)
+                body = older_note.mark_superseded(each.note.body, newest.note.ref.url, number)
                 _edit_older_note(each, body, "superseded", newest.context.subject, own, deps)
     except (ForgeError, StoreError) as error:
         log.warning("session %s: older notes not folded: %s", context.session_id, error)
@@ -77,7 +77,7 @@ def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
         if before.pipeline_id > subject.pipeline_id:
             continue
         same = before.sha == subject.sha
-        body = older_note.passed(each.note.body, subject, same_commit=same)
+        body = older_note.mark_passed(each.note.body, subject, same_commit=same)
         _edit_older_note(each, body, "passed_again" if same else "fixed", subject, own, deps)
         done.append(each.key.session_id)
     return NotesMarked(subject.pipeline_id, tuple(done))
@@ -85,7 +85,7 @@ def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
 
 def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_OlderNote]:
     """The newest analyses that are committed and not settled yet."""
-    first = (note for note in own if note.marker.turn == 0 and not older_note.is_settled(note.body))
+    first = (note for note in own if note.marker.turn == 0 and not older_note.is_marked(note.body))
     for note in islice(first, MOST):
         key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
         context = _read_context(key, deps)
@@ -149,7 +149,7 @@ def _edit_older_note(
         if _may_resolve(note, standing.key.session_id, deps):
             deps.gitlab.writer.resolve(by, note.ref)
     before = standing.context.subject
-    made = finish(body, hosts_of(before, deps.gitlab.hosts), deps.runtime.redact)
+    made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
         # Not even harmless words may take the place of what is there.
         log.warning("session %s: note left as it is", standing.key.session_id)

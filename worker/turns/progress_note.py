@@ -17,7 +17,7 @@ from worker.core.events import Answered, Asking, Event, Watcher
 from worker.core.session_id import Marker
 from worker.errors import ForgeError, Postponed
 from worker.forge.text import note
-from worker.forge.text.progress import WAITING, Seen, told
+from worker.forge.text.progress import WAITING, Progress, write_progress
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.ticker")
@@ -50,11 +50,13 @@ def keep_note_up_to_date(
     def write(line: str) -> None:
         if not sure():
             return
-        body = note.placeholder(marker, context.subject, resumed=context.turn > 0, progress=line)
+        body = note.write_placeholder(
+            marker, context.subject, resumed=context.turn > 0, progress=line
+        )
         deps.gitlab.writer.edit(context.subject, posted, body, hurried=True)
 
-    def edit(seen: Seen) -> None:
-        write(told(seen, deps.runtime.clock.monotonic() - started, deps.runtime.redact))
+    def edit(seen: Progress) -> None:
+        write(write_progress(seen, deps.runtime.clock.monotonic() - started, deps.runtime.redact))
 
     ticker = ProgressNote(edit, deps.options.note.progress)
     try:
@@ -71,11 +73,11 @@ def keep_note_up_to_date(
 class ProgressNote:
     """Calls `edit` with the newest state, `every` seconds at most, from a thread of its own."""
 
-    def __init__(self, edit: Callable[[Seen], None], every: float) -> None:
+    def __init__(self, edit: Callable[[Progress], None], every: float) -> None:
         self._edit, self._every = edit, every
         self._due = time.monotonic() + every
-        self._seen: Seen | None = None
-        self._shown: Seen | None = None
+        self._seen: Progress | None = None
+        self._shown: Progress | None = None
         self._closed = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="sandpiper-ticker", daemon=True)
@@ -87,9 +89,9 @@ class ProgressNote:
         def watched(event: Event) -> None:
             watch(event)
             if isinstance(event, Asking):
-                self._write_note(Seen(event.iteration, event.max_iterations))
+                self._write_note(Progress(event.iteration, event.max_iterations))
             elif isinstance(event, Answered) and self._seen:
-                self._write_note(Seen(self._seen.iteration, self._seen.most, event.calls))
+                self._write_note(Progress(self._seen.iteration, self._seen.most, event.calls))
 
         return watched
 
@@ -102,7 +104,7 @@ class ProgressNote:
         if self._thread.is_alive():
             log.warning("an edit of the progress did not end within %.0f s", LAST_EDIT)
 
-    def _write_note(self, seen: Seen) -> None:
+    def _write_note(self, seen: Progress) -> None:
         with self._changed:
             self._seen = seen
             self._changed.notify()
@@ -122,7 +124,7 @@ class ProgressNote:
                     return
             self._due = time.monotonic() + self._every * (1 + number // 10)
 
-    def _take_next(self) -> Seen | None:
+    def _take_next(self) -> Progress | None:
         """The newest state as soon as it is due and not told yet; None when the run is over."""
         with self._changed:
             while not self._closed:

@@ -9,7 +9,7 @@ from worker.core.conversation.repair import unavailable
 from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
 from worker.forge.text import note
-from worker.forge.text.known import known_failure
+from worker.forge.text.known import write_known_failure
 from worker.forge.text.revision import put_above
 from worker.turns import triage
 from worker.turns.parts import Deps, Kit
@@ -53,22 +53,24 @@ def write_bodies(
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     footer = _make_footer(context, found, deps)
     if gives_up:
-        return note.failure(marker, context.subject, outcome.reason, footer, ()), ""
+        return note.write_failure(marker, context.subject, outcome.reason, footer, ()), ""
     if outcome.status is Status.FAILED:
         jobs = (
             triage.list_failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
         )
-        return note.failure(
+        return note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         ), ""
     if found is None:
         return _write_answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
     if footer.found_by == KNOWN and context.survey:
-        body = known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
+        body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
         return body, body
     hidden = private or not context.investigates
     told, offers = offer_changes(context, found, trials, kit.captures, deps, private=hidden)
-    body = note.finding(marker, context.subject, told, outcome, footer, deps.gitlab.hosts, offers)
+    body = note.write_finding(
+        marker, context.subject, told, outcome, footer, deps.gitlab.hosts, offers
+    )
     if not (lead := _read_lead(context, outcome)):
         return body, body
     done = Outcome(Status.DONE, lead)
@@ -79,10 +81,10 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
     return note.Footer(
         model=context.model,
         cost_usd=context.spent.cost_usd,
-        missing=(*context.lost, *missing_evidence.untold(unavailable(context), found)),
-        gave_way=context.gave_way,
+        missing_sources=(*context.lost, *missing_evidence.untold(unavailable(context), found)),
+        replaced_model=context.gave_way,
         found_by=context.found_by if context.turn == 0 else "",
-        redacted=context.redacted,
+        redaction_counts=context.redacted,
         page=deps.options.page(context.session_id),
     )
 
@@ -97,7 +99,7 @@ def _write_answer(
     deps: Deps,
 ) -> str:
     said = finding.said(deps.runtime.redact(suggestions.write_in_place(text)), kit.captures)
-    return note.answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
+    return note.write_answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
 
 
 def _read_lead(context: Context, outcome: Outcome) -> str:

@@ -11,8 +11,8 @@ from worker.core.text import redaction_counts
 from worker.errors import (
     ForgeError,
 )
-from worker.forge.defence.finish import finish
-from worker.forge.defence.lint import hosts_of
+from worker.forge.defence.finish import finish_body
+from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import note
 from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
@@ -41,7 +41,9 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     started = deps.runtime.clock.monotonic()
     deps = replace(
         deps,
-        gitlab=replace(deps.gitlab, hosts=hosts_of(turn.context.subject, deps.gitlab.hosts)),
+        gitlab=replace(
+            deps.gitlab, hosts=add_subject_hosts(turn.context.subject, deps.gitlab.hosts)
+        ),
     )
     context = _post_placeholder(turn, deps, run)
     kit = open_toolset(turn.key, context, deps)
@@ -69,7 +71,7 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
         private=turn.is_private,
         gives_up=run.gives_up,
     )
-    body = finish(made, deps.gitlab.hosts, deps.runtime.redact).body
+    body = finish_body(made, deps.gitlab.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
     context = _publish_result(replace(context, said=body), body, deps, run)
     if found and context.turn:
@@ -157,7 +159,7 @@ def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
     place = context.note or NoteRef(0)
     posted = deps.gitlab.writer.find(context.subject, turn.marker, place.discussion_id)
     if posted is None or (place.internal and not posted.internal):
-        body = note.placeholder(turn.marker, context.subject, resumed=context.turn > 0)
+        body = note.write_placeholder(turn.marker, context.subject, resumed=context.turn > 0)
         turn.lease.confirm_held()
         posted = _post_note(context, body, deps)
         told = f"placeholder posted: {posted.url or posted.note_id}"

@@ -14,7 +14,7 @@ from worker.core.session_id import Marker, find_marker
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.forge.defence.finish import find_kept_back
-from worker.forge.defence.lint import hosts_of
+from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.gitlab.checked import CheckedForge
 from worker.forge.gitlab.dry_run import DryForge
 from worker.forge.text import note
@@ -28,7 +28,7 @@ SUBJECT = Subject(
     f"{PROJECT}/-/merge_requests/42",
 )
 PAGES = frozenset({"ci.example/sessions"})
-PLACES = hosts_of(SUBJECT, PAGES)
+PLACES = add_subject_hosts(SUBJECT, PAGES)
 DONE = Outcome(Status.DONE, "")
 SIGNED = f"https://ci.example/sessions/{MARKER.session_id}?sig=1900000000.{'0f' * 32}"
 FOOTER = note.Footer("test/model", 0.1, page=SIGNED)
@@ -61,11 +61,11 @@ def posted(body: str) -> str:
 def answers(text: str) -> Iterator[str]:
     """The notes that hold a model's answer, wherever it may stand in them."""
     whole = redacted(f"## Cause\n{text}\n## What to do\nsee {text}\n## Details\n{text}\n")
-    yield note.finding(MARKER, SUBJECT, parse(whole), DONE, FOOTER, PLACES)
+    yield note.write_finding(MARKER, SUBJECT, parse(whole), DONE, FOOTER, PLACES)
     parts = said(redacted(f"It is\n\n{text}\n\nthere."), Nothing())
-    yield note.answer(MARKER, SUBJECT, parts, DONE, FOOTER, PLACES)
+    yield note.write_answer(MARKER, SUBJECT, parts, DONE, FOOTER, PLACES)
     unredacted = Finding(Verdict.CHANGE, failed=text, evidence=(Evidence(JobLog(1), 2, text),))
-    yield note.finding(MARKER, SUBJECT, unredacted, DONE, FOOTER, PLACES)
+    yield note.write_finding(MARKER, SUBJECT, unredacted, DONE, FOOTER, PLACES)
 
 
 def read(body: str) -> str:

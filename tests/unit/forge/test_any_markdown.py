@@ -8,14 +8,14 @@ import pytest
 from tests.unit.forge.grammar import Grammar
 from tests.unit.forge.test_lint import bodies, marked
 from tests.unit.forge.test_note import MARKER, SUBJECT
-from worker.forge.defence.finish import finish
-from worker.forge.defence.lint import hosts_of, problems
-from worker.forge.defence.neutralise import inline, neutralise
+from worker.forge.defence.finish import finish_body
+from worker.forge.defence.lint import add_subject_hosts, list_problems
+from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.text import note
 
 pytestmark = pytest.mark.attack("note")
 
-PLACES = hosts_of(SUBJECT, frozenset())
+PLACES = add_subject_hosts(SUBJECT, frozenset())
 PROJECT = "https://gitlab.example.com/group/shop"
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -43,8 +43,8 @@ KNOWN = [
 
 @pytest.mark.parametrize("text", KNOWN)
 def test_known_shapes_are_written_so_that_they_pass(text: str) -> None:
-    assert problems(marked(neutralise(text, PLACES)), PLACES) == []
-    assert problems(marked(f"**Cause:** {inline(text, PLACES)}"), PLACES) == []
+    assert list_problems(marked(neutralise(text, PLACES)), PLACES) == []
+    assert list_problems(marked(f"**Cause:** {neutralise_line(text, PLACES)}"), PLACES) == []
 
 
 @pytest.mark.slow
@@ -56,10 +56,10 @@ def test_any_markdown_passes_in_any_place(
         text = grammar.text()
         for written in (
             neutralise(text, PLACES),
-            inline(text, PLACES),
-            f"**Cause:** {inline(text, PLACES)}",
+            neutralise_line(text, PLACES),
+            f"**Cause:** {neutralise_line(text, PLACES)}",
         ):
-            assert problems(marked(written), PLACES) == [], text
+            assert list_problems(marked(written), PLACES) == [], text
     record_property("tried", attack_inputs)
 
 
@@ -71,8 +71,8 @@ def test_whole_notes_pass_with_any_markdown_in_them(
     for _ in range(number):
         hostile = grammar.text()
         for body in bodies(hostile, PLACES):
-            finished = finish(body, PLACES, str)
-            assert problems(body, PLACES) == [], hostile
+            finished = finish_body(body, PLACES, str)
+            assert list_problems(body, PLACES) == [], hostile
             assert finished.body == body
     record_property("tried", number)
 
@@ -109,7 +109,7 @@ def test_a_cross_reference_comes_out_as_code(text: str) -> None:
     ],
 )
 def test_the_last_look_sees_it_by_itself(text: str) -> None:
-    assert problems(marked(text), PLACES)
+    assert list_problems(marked(text), PLACES)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_no_link_leads_to_what_gitlab_cross_references(path: str) -> None:
 def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
     ran = "https://gitlab.example.com/contributor/shop/-/pipelines/9001"
     fork = dataclasses.replace(SUBJECT, pipeline_project_id=8, pipeline_web_url=ran)
-    places = hosts_of(fork, frozenset({"ci.example/pages/sessions"}))
+    places = add_subject_hosts(fork, frozenset({"ci.example/pages/sessions"}))
     for good in (
         f"{PROJECT}/-/jobs/1#L2",
         f"{PROJECT}/-/blob/main/src/issues/a%20b.py#L1",
@@ -138,7 +138,7 @@ def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
         "https://ci.example/pages/sessions/x",
     ):
         assert neutralise(f"[x]({good})", places) == f"[x]({good})"
-        assert problems(marked(f"[x]({good})"), places) == []
+        assert list_problems(marked(f"[x]({good})"), places) == []
     for bad in (
         "https://gitlab.example.com/other/project/-/jobs/1",
         "https://gitlab.example.com/group/shop2/-/jobs/1",
@@ -146,16 +146,16 @@ def test_links_lead_to_the_projects_of_the_merge_request_only() -> None:
         "https://ci.example/other",
     ):
         assert "](" not in neutralise(f"[x]({bad})", places)
-        assert problems(marked(f"[x]({bad})"), places)
+        assert list_problems(marked(f"[x]({bad})"), places)
 
 
 def test_a_merge_request_without_a_page_gives_no_place() -> None:
     nowhere = dataclasses.replace(SUBJECT, web_url=SUBJECT.gitlab_url, project="")
-    assert hosts_of(nowhere, frozenset()) == frozenset()
+    assert add_subject_hosts(nowhere, frozenset()) == frozenset()
 
 
 def test_a_name_that_begins_a_sentence_names_no_issue() -> None:
     for reason in ("x86-64 has no runner", "gL-1", "a-1"):
-        body = note.failure(MARKER, SUBJECT, reason, None)
-        assert problems(body, PLACES) == []
+        body = note.write_failure(MARKER, SUBJECT, reason, None)
+        assert list_problems(body, PLACES) == []
         assert f" {reason}." in body

@@ -8,7 +8,7 @@ from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.finding import Evidence, Unproven, scan
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
-from worker.forge.text.parts import Parts, quote, said, struck
+from worker.forge.text.parts import Parts, write_answer_parts, write_quote, write_unproven
 
 URL = "https://gitlab.example.com/team/app/-/x#L12"
 
@@ -23,16 +23,16 @@ URL = "https://gitlab.example.com/team/app/-/x#L12"
     ],
 )
 def test_a_quote_names_its_place_and_links_to_it(place: Place, label: str) -> None:
-    assert quote(Evidence(place, 12, "x = 1", URL), HOSTS) == f"[{label}]({URL}): `x = 1`"
+    assert write_quote(Evidence(place, 12, "x = 1", URL), HOSTS) == f"[{label}]({URL}): `x = 1`"
 
 
 def test_a_reported_test_has_no_line() -> None:
-    made = quote(Evidence(ReportedTest("a.test_b"), 0, "x = 1", URL), HOSTS)
+    made = write_quote(Evidence(ReportedTest("a.test_b"), 0, "x = 1", URL), HOSTS)
     assert made == f"[test `a.test_b`]({URL}): `x = 1`"
 
 
 def test_several_lines_are_a_block_within_the_item() -> None:
-    made = quote(Evidence(RepoFile("a.py"), 12, "if x:\n    /close", URL, 13), HOSTS)
+    made = write_quote(Evidence(RepoFile("a.py"), 12, "if x:\n    /close", URL, 13), HOSTS)
     body = f"- {made}\n- next\n"
     assert rendering.codes(body) == ["a.py", "if x:\n    /close\n"]
     assert rendering.quick_actions(body) == []
@@ -45,11 +45,11 @@ def test_one_text_in_two_places_is_two_quotes() -> None:
     told += [(JobLog(7), error), (JobLog(8), error), (JobLog(7), "error: other")]
     evidence = [Evidence(place, 1, text, URL, 1) for place, text in told]
     parts = Parts(HOSTS, 240)
-    shown = parts.quotes([*evidence, evidence[0]], 4, whole=True)
+    shown = parts.write_quotes([*evidence, evidence[0]], 4, whole=True)
     labels = [each.partition("](")[0].removeprefix("[") for each in shown]
     assert labels == ["`kind.h`, line 1", "`frame.h`, line 1", "job 7, line 1", "job 7, line 1"]
     # The log of another job says the same again: after the rest, and not left out.
-    assert parts.folded(4000).count(f"[job 8, line 1]({URL}): `{error}`") == 1
+    assert parts.render_folded(4000).count(f"[job 8, line 1]({URL}): `{error}`") == 1
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -57,9 +57,17 @@ def test_hostile_places_and_texts_do_nothing(hostile: str) -> None:
     places = (RepoFile(hostile, hostile), JobArtifact(7, hostile), ReportedTest(hostile))
     quotes = [Evidence(place, 12, hostile, URL, 12) for place in places]
     unproven = Unproven(hostile, hostile, hostile, (hostile,))
-    body = "\n".join(f"- {quote(each, HOSTS)}" for each in quotes) + f"\n\n{struck(unproven)}\n"
+    body = (
+        "\n".join(f"- {write_quote(each, HOSTS)}" for each in quotes)
+        + f"\n\n{write_unproven(unproven)}\n"
+    )
     assert rendering.dangers(body, HOSTS | {"gitlab.example.com"}) == []
-    assert rendering.dangers(said((hostile, *quotes, unproven, hostile), HOSTS, 4000), HOSTS) == []
+    assert (
+        rendering.dangers(
+            write_answer_parts((hostile, *quotes, unproven, hostile), HOSTS, 4000), HOSTS
+        )
+        == []
+    )
 
 
 def test_a_reply_keeps_its_order_and_never_shows_what_is_unproven() -> None:
@@ -69,7 +77,7 @@ def test_a_reply_keeps_its_order_and_never_shows_what_is_unproven() -> None:
         Unproven("job 7 line 13", "made up", "job 7 has 12 lines"),
         "So it is.",
     )
-    assert said(parts, HOSTS, 4000).split("\n") == [
+    assert write_answer_parts(parts, HOSTS, 4000).split("\n") == [
         "Look:",
         "",
         f"- [job 7, line 12]({URL}): `error: no such file`",
@@ -135,4 +143,4 @@ def test_a_quote_in_a_list_keeps_its_place(text: str, expected: list[tuple[str, 
             joined[-1] += f"\n{part}"
         else:
             joined.append(part)
-    assert list(rendering.items(said(joined, HOSTS, 4000))) == expected
+    assert list(rendering.items(write_answer_parts(joined, HOSTS, 4000))) == expected

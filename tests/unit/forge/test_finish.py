@@ -8,11 +8,11 @@ from worker.core.finding import Evidence, Finding, KeptBack
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog
 from worker.core.text.redact import Redactor
-from worker.forge.defence.finish import PLAIN, find_kept_back, finish
-from worker.forge.defence.lint import hosts_of, problems, safe
+from worker.forge.defence.finish import PLAIN, find_kept_back, finish_body
+from worker.forge.defence.lint import add_subject_hosts, list_problems, make_safe_body
 from worker.forge.text import note
 
-PLACES = hosts_of(SUBJECT, frozenset())
+PLACES = add_subject_hosts(SUBJECT, frozenset())
 GOOD = "[job](https://gitlab.example.com/group/shop/-/jobs/1)"
 ELSEWHERE = "https://gitlab.example.com/other/project/-/jobs/1"
 
@@ -31,9 +31,9 @@ ELSEWHERE = "https://gitlab.example.com/other/project/-/jobs/1"
 )
 def test_only_the_part_that_is_bad_is_plain(bad: str, shown: str) -> None:
     body = marked(f"Before, {GOOD}.\n\n{bad}\n\nAfter.\n\n<details>\n\nx\n\n</details>")
-    made = finish(body, PLACES, str)
+    made = finish_body(body, PLACES, str)
     assert not made.kept_back
-    assert problems(made.body, PLACES) == []
+    assert list_problems(made.body, PLACES) == []
     assert f"Before, {GOOD}.\n" in made.body
     assert "\nAfter.\n\n<details>\n\nx\n\n</details>" in made.body
     assert f"{PLAIN}\n\n ```text\n {shown}\n ```\n" in made.body
@@ -41,14 +41,14 @@ def test_only_the_part_that_is_bad_is_plain(bad: str, shown: str) -> None:
 
 @pytest.mark.parametrize("bad", ["<details>\n\nx", "y" * 90_000])
 def test_what_cannot_be_mended_is_kept_back(bad: str) -> None:
-    made = finish(marked(bad), PLACES, str)
+    made = finish_body(marked(bad), PLACES, str)
     assert made.kept_back
-    assert made.body == safe(marked(bad))
+    assert made.body == make_safe_body(marked(bad))
 
 
 def test_a_body_that_is_good_stays_as_it_is() -> None:
     body = marked(f"**Cause:** {GOOD}\n\n ```text\n /close @all\n ```\n\n<sub>small</sub>")
-    assert finish(body, PLACES, Redactor(["a-secret-of-the-bot"]).text).body == body
+    assert finish_body(body, PLACES, Redactor(["a-secret-of-the-bot"]).text).body == body
 
 
 def test_the_model_is_told_what_is_kept_back_and_why() -> None:
@@ -67,13 +67,13 @@ def test_our_own_links_to_other_projects_are_plain_text() -> None:
     finding = Finding(cause="x", evidence=(Evidence(JobLog(1), 2, "some text", ELSEWHERE),))
     job = FailedJob(1, "deploy", "script_failure", ELSEWHERE, "boom")
     bodies = [
-        note.finding(MARKER, SUBJECT, finding, DONE, FOOTER, PLACES),
-        note.failure(MARKER, SUBJECT, "why", None, [job], PLACES),
+        note.write_finding(MARKER, SUBJECT, finding, DONE, FOOTER, PLACES),
+        note.write_failure(MARKER, SUBJECT, "why", None, [job], PLACES),
     ]
     assert "- job 1, line 2: `some text`" in bodies[0]
     assert "`deploy` (job 1)" in bodies[1]
     for body in bodies:
-        assert problems(body, PLACES) == []
+        assert list_problems(body, PLACES) == []
 
 
 def _as_it_is(text: str, hosts: frozenset[str]) -> str:

@@ -13,7 +13,7 @@ from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports.evidence import JobLog
 from worker.core.text.sentences import split_sentences
-from worker.forge.defence.lint import MAX_LINES, visible_lines
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note
 from worker.forge.text.fit import LONGEST, shorten_jobs
 
@@ -80,9 +80,9 @@ def test_of_any_finding_eight_lines_are_shown_with_the_first_sentences_whole(
     chance = random.Random(13)
     for _ in range(attack_inputs // 2):
         finding = _finding(chance)
-        body = note.finding(MARKER, SUBJECT, finding, DONE, FOOTER, HOSTS)
+        body = note.write_finding(MARKER, SUBJECT, finding, DONE, FOOTER, HOSTS)
         shown = shown_of(body)
-        assert visible_lines(body) <= MAX_LINES
+        assert count_visible_lines(body) <= MAX_LINES
         for sentence in _main_sentences(finding):
             assert _plain(sentence) in _plain(shown)
         assert all(line.count("`") % 2 == 0 for line in shown.replace("```", "").split("\n"))
@@ -130,7 +130,7 @@ KINDS = [
 def test_what_was_lost_once_stands_whole(kind: str, fields: dict[str, object], kept: str) -> None:
     body = written(replace(FULL, **fields))  # type: ignore[arg-type]
     assert kept in shown_of(body)
-    assert visible_lines(body) <= MAX_LINES
+    assert count_visible_lines(body) <= MAX_LINES
 
 
 def test_a_quote_gives_way_before_a_sentence() -> None:
@@ -270,7 +270,7 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
             evidence=quotes,
             to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,
         )
-        shown = shown_of(note.finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
+        shown = shown_of(note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
         applied = "Read on in the details, then apply it" if long else "Apply it"
         assert f"[{applied} on the diff]({JOB})" in shown
         assert long or limit in shown

@@ -13,8 +13,8 @@ from worker.core.session_id import Marker
 from worker.core.text.redact import KINDS
 from worker.forge.defence import lint
 from worker.forge.text import note
-from worker.forge.text.footer import MAX_VISIBLE, Footer, tell_rest, write_small_print
-from worker.forge.text.templates_page import render
+from worker.forge.text.footer import MAX_VISIBLE, Footer, list_folded_lines, write_small_print
+from worker.forge.text.templates_page import render_template
 
 PAGE = f"https://ci.example/sandpiper/sessions/{'a' * 20}"
 SIGNED = f"{PAGE}?sig=1900000000.{'0f' * 32}"
@@ -38,17 +38,17 @@ def seen(line: str) -> str:
             "b · cost unknown · 1 quote could not be proven · Reply to ask more",
         ),
         (
-            Footer("a/b", 0.004, gave_way="c/d", page=SIGNED),
+            Footer("a/b", 0.004, replaced_model="c/d", page=SIGNED),
             0,
             "b (d did not answer) · 0.0040 USD · Session · Reply to ask more",
         ),
         (
-            Footer("a/b", 1.0, redacted=(("gitlab-token", 1, LOG),)),
+            Footer("a/b", 1.0, redaction_counts=(("gitlab-token", 1, LOG),)),
             0,
             f"b · 1.00 USD · 1 GitLab token masked in {LOG} · Reply to ask more",
         ),
         (
-            Footer("a/b", 1.0, redacted=(("jwt", 1, "a"), ("jwt", 2, "b"))),
+            Footer("a/b", 1.0, redaction_counts=(("jwt", 1, "a"), ("jwt", 2, "b"))),
             0,
             "b · 1.00 USD · 3 values masked · Reply to ask more",
         ),
@@ -79,10 +79,12 @@ def test_what_is_no_signed_address_is_not_linked(page: str) -> None:
 def test_what_does_not_fit_is_named_in_the_details() -> None:
     path = "file services/billing/internal/deploy/templates/production-values.yaml"
     counted = (("gitlab-token", 2, path), ("private-key", 1, path))
-    footer = Footer("a/" + "m" * 40, 1.0, gave_way="b/" + "n" * 40, redacted=counted, page=SIGNED)
+    footer = Footer(
+        "a/" + "m" * 40, 1.0, replaced_model="b/" + "n" * 40, redaction_counts=counted, page=SIGNED
+    )
     small = write_small_print(footer, 12)
     assert "3 values masked" in small
-    folded = dict(tell_rest(footer, small))
+    folded = dict(list_folded_lines(footer, small))
     (masked,) = folded["Masked before it was read"]
     assert masked.startswith("2 GitLab tokens, 1 private key masked in file ")
     assert "production" in masked
@@ -90,8 +92,8 @@ def test_what_does_not_fit_is_named_in_the_details() -> None:
 
 
 def test_what_the_small_print_names_is_not_said_twice() -> None:
-    footer = Footer("a/b", 1.0, gave_way="c/d", redacted=(("jwt", 1, LOG),))
-    assert list(tell_rest(footer, write_small_print(footer, 0))) == []
+    footer = Footer("a/b", 1.0, replaced_model="c/d", redaction_counts=(("jwt", 1, LOG),))
+    assert list(list_folded_lines(footer, write_small_print(footer, 0))) == []
 
 
 def footers(count: int) -> Iterator[tuple[Footer, int]]:
@@ -110,10 +112,10 @@ def footers(count: int) -> Iterator[tuple[Footer, int]]:
         footer = Footer(
             model=name(200),
             cost_usd=chance.choice([None, 0.0, 0.0042, 0.31, 12.0, 10.0 ** chance.randint(0, 300)]),
-            missing=tuple(name(500) for _ in range(chance.randint(0, 20))),
-            gave_way=chance.choice(["", name(200)]),
+            missing_sources=tuple(name(500) for _ in range(chance.randint(0, 20))),
+            replaced_model=chance.choice(["", name(200)]),
             found_by=chance.choice(["", "", "rule", "known"]),
-            redacted=chance.choice([(), redacted]),
+            redaction_counts=chance.choice([(), redacted]),
             page=chance.choice(["", SIGNED]),
         )
         yield footer, chance.choice([0, 1, 20, 10**6])
@@ -126,9 +128,9 @@ def test_no_footer_has_more_than_its_characters_and_all_are_harmless() -> None:
         small = write_small_print(footer, unproven)
         assert "\n" not in small
         assert len(seen(small)) <= MAX_VISIBLE < 140, small
-        folded = [f"- {line}" for _, lines in tell_rest(footer, small) for line in lines]
+        folded = [f"- {line}" for _, lines in list_folded_lines(footer, small) for line in lines]
         assert len(folded) <= 24
-        body = render(
+        body = render_template(
             "answer",
             marker=marker.text(),
             stopped="",
@@ -136,12 +138,12 @@ def test_no_footer_has_more_than_its_characters_and_all_are_harmless() -> None:
             rest="\n".join(folded),
             small=small,
         )
-        assert lint.problems(body, hosts) == [], body
+        assert lint.list_problems(body, hosts) == [], body
         assert not re.search(r"\d+ tokens|cached|iteration", small)
 
 
 def test_a_note_shows_nothing_of_the_models_own_probes() -> None:
-    footer = Footer("a/b", 0.1, missing=("gitlab_get_file: no file x.py",))
-    body = note.failure(Marker("0" * 20, 1), SUBJECT, "why", footer)
+    footer = Footer("a/b", 0.1, missing_sources=("gitlab_get_file: no file x.py",))
+    body = note.write_failure(Marker("0" * 20, 1), SUBJECT, "why", footer)
     assert "no file x.py" not in body.partition("<details>")[0]
     assert "no file x.py" in body.partition("<details>")[2].partition("</details>")[0]

@@ -4,7 +4,7 @@ from worker.core.failure.jobs import Failing, Group, Hit
 from worker.core.finding import Finding, Verdict
 from worker.core.session_id import Marker
 from worker.forge.text.footer import Footer
-from worker.forge.text.known import known_failure
+from worker.forge.text.known import write_known_failure
 
 MARKER = Marker("ab" * 10, 0)
 FOOTER = Footer("", 0.0, found_by="known")
@@ -17,7 +17,7 @@ def rendered(job_url: str = JOB, cause: str = "The clock is late.", first: float
     hit = Hit(4, first, first, first, "flaky", cause, "Retry.", NOTE, job_url, 12, others=(12, 13))
     groups = (Group("ab" * 8, "E", (Failing(9, "clock"),), hit=hit),)
     found = Finding(verdict=Verdict.FLAKY)
-    return known_failure(MARKER, found, groups, FOOTER, HOSTS)
+    return write_known_failure(MARKER, found, groups, FOOTER, HOSTS)
 
 
 def test_it_is_two_lines_a_link_and_the_way_to_a_real_look() -> None:

@@ -15,12 +15,18 @@ from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog
 from worker.forge.defence import lint
-from worker.forge.defence.lint import MAX_LINES, WIDTH, problems, safe, visible_lines
+from worker.forge.defence.lint import (
+    MAX_LINES,
+    WIDTH,
+    count_visible_lines,
+    list_problems,
+    make_safe_body,
+)
 from worker.forge.gitlab.checked import CheckedForge
 from worker.forge.gitlab.dry_run import DryForge
 from worker.forge.text import note, older_note
-from worker.forge.text.known import known_failure
-from worker.forge.text.progress import Seen, told
+from worker.forge.text.known import write_known_failure
+from worker.forge.text.progress import Progress, write_progress
 
 LINK = "https://gitlab.example.com/group/shop/-/jobs/4711#L3"
 
@@ -40,62 +46,64 @@ def findings(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
         details=hostile,
         missing=hostile,
     )
-    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     outcome = Outcome(Status.PARTIAL, "", hostile)
     return [
-        note.finding(MARKER, SUBJECT, finding, outcome, footer, hosts),
-        note.finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, hosts),
+        note.write_finding(MARKER, SUBJECT, finding, outcome, footer, hosts),
+        note.write_finding(MARKER, SUBJECT, Finding(details=hostile), DONE, footer, hosts),
     ]
 
 
 def reports(hostile: str) -> list[str]:
     """The notes that say without a model what failed, with `hostile` in all their texts."""
-    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     job = FailedJob(7, hostile, hostile, hostile, hostile)
     words = (hostile, hostile, hostile, hostile)
     hit = Hit(9, 0.0, 1e300, 0.0, "flaky", *words, 3, (1, 2), ended=hostile)
     group = Group("ab" * 8, hostile, (Failing(7, hostile),), hit=hit)
     return [
-        note.failure(MARKER, SUBJECT, hostile, footer, [job] * 6),
-        known_failure(MARKER, Finding(Verdict.FLAKY), [group] * 7, footer, HOSTS),
+        note.write_failure(MARKER, SUBJECT, hostile, footer, [job] * 6),
+        write_known_failure(MARKER, Finding(Verdict.FLAKY), [group] * 7, footer, HOSTS),
     ]
 
 
 def bodies(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     """Every kind of note, with `hostile` wherever a stranger's text goes."""
-    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
-    line = told(
-        Seen(1, 50, (ToolCall("1", hostile, f'{{"path": {hostile!r}}}'),)), 3.0, lambda text: text
+    footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
+    line = write_progress(
+        Progress(1, 50, (ToolCall("1", hostile, f'{{"path": {hostile!r}}}'),)),
+        3.0,
+        lambda text: text,
     )
     found = [
         *findings(hostile, hosts),
-        note.answer(MARKER, SUBJECT, (hostile,), PARTIAL, footer, hosts),
-        note.failure(MARKER, SUBJECT, hostile, footer),
-        note.placeholder(MARKER, SUBJECT, resumed=False, progress=line),
+        note.write_answer(MARKER, SUBJECT, (hostile,), PARTIAL, footer, hosts),
+        note.write_failure(MARKER, SUBJECT, hostile, footer),
+        note.write_placeholder(MARKER, SUBJECT, resumed=False, progress=line),
     ]
-    return [*found, *(older_note.passed(body, SUBJECT, same_commit=True) for body in found)]
+    return [*found, *(older_note.mark_passed(body, SUBJECT, same_commit=True) for body in found)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_every_note_passes(hostile: str) -> None:
     for body in bodies(hostile):
-        assert problems(body, HOSTS) == []
+        assert list_problems(body, HOSTS) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_finding_is_short_whatever_is_in_it(hostile: str) -> None:
     for body in findings((hostile + " ") * 20 + " word" * 400):
-        assert visible_lines(body) <= MAX_LINES
+        assert count_visible_lines(body) <= MAX_LINES
 
 
 @pytest.mark.parametrize("hostile", HOSTILE[::9])
 def test_a_failure_without_a_model_is_told_shortly_too(hostile: str) -> None:
     for text in (hostile, (hostile + " ") * 20 + " word" * 400):
         for body in reports(text):
-            assert problems(body, HOSTS) == []
-            assert visible_lines(body) <= MAX_LINES
+            assert list_problems(body, HOSTS) == []
+            assert count_visible_lines(body) <= MAX_LINES
 
 
 @pytest.mark.slow
@@ -105,8 +113,8 @@ def test_notes_of_any_mixture_pass_and_are_short() -> None:
     for _ in range(60):
         hostile = "".join(seeded.choices(bits, k=seeded.randint(2, 9)))
         for number, body in enumerate(bodies(hostile)):
-            assert problems(body, HOSTS) == [], hostile
-            assert number > 1 or visible_lines(body) <= MAX_LINES, hostile
+            assert list_problems(body, HOSTS) == [], hostile
+            assert number > 1 or count_visible_lines(body) <= MAX_LINES, hostile
 
 
 @pytest.mark.parametrize(
@@ -143,11 +151,11 @@ def test_notes_of_any_mixture_pass_and_are_short() -> None:
     ],
 )
 def test_what_must_not_stand_in_a_note_is_seen(text: str, problem: str) -> None:
-    assert any(problem in each for each in problems(marked(text), HOSTS))
+    assert any(problem in each for each in list_problems(marked(text), HOSTS))
 
 
 def test_a_body_without_its_marker_is_seen() -> None:
-    assert problems("text", HOSTS) == ["it does not begin with a marker"]
+    assert list_problems("text", HOSTS) == ["it does not begin with a marker"]
 
 
 def test_lines_are_counted_as_a_reader_sees_them() -> None:
@@ -155,12 +163,12 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
         f"**Head**\n\n{'x' * (2 * WIDTH + 1)}\n\n- [a]({LINK}): `b`\n- c\n\n"
         f"<details>\n<summary>Details</summary>\n\nmany\n\nlines\n\n</details>\n\n<sub>small</sub>"
     )
-    assert visible_lines(body) == 1 + 3 + 1 + 1
-    assert visible_lines(marked("```text\na\nb\n```")) == 2
+    assert count_visible_lines(body) == 1 + 3 + 1 + 1
+    assert count_visible_lines(marked("```text\na\nb\n```")) == 2
     assert WIDTH == 100
     words = f"{'x' * 60} `{'y' * 60}` [{'z' * 30}]({LINK}) {'v' * 5}"
-    assert visible_lines(marked(words)) == 2
-    assert visible_lines(marked(f"{'x' * 60} {'y' * 60} {'z' * 60}")) == 3
+    assert count_visible_lines(marked(words)) == 2
+    assert count_visible_lines(marked(f"{'x' * 60} {'y' * 60} {'z' * 60}")) == 3
 
 
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
@@ -172,9 +180,9 @@ def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     assert shown[0] == marked("fine")
     assert shown[1].startswith(marked("fine"))
     assert shown[1].endswith(" ```text\n /close\n ```\n")
-    assert shown[2] == safe(marked("x"))
+    assert shown[2] == make_safe_body(marked("x"))
     for body in shown:
-        assert problems(body, frozenset()) == []
+        assert list_problems(body, frozenset()) == []
 
 
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
@@ -191,5 +199,5 @@ def test_a_hostile_body_is_looked_at_in_time() -> None:
     for bit in ("[", "`", "*", "<", "> ", "- ", "![", "](", "&", "| a ", "\\", "_a", "<sub>"):
         body = marked(bit * (lint.MAX_SIZE // 2 // len(bit) - 100))
         started = time.process_time()
-        problems(body, HOSTS)
+        list_problems(body, HOSTS)
         assert time.process_time() - started < 8, bit

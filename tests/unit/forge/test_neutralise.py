@@ -6,7 +6,13 @@ import time
 import pytest
 
 from tests.unit.forge import rendering
-from worker.forge.defence.neutralise import LIMIT, code_block, code_line, inline, neutralise
+from worker.forge.defence.neutralise import (
+    LIMIT,
+    neutralise,
+    neutralise_line,
+    write_code_block,
+    write_code_line,
+)
 
 HOSTS = frozenset({"gitlab.example.com"})
 
@@ -129,7 +135,7 @@ def test_nothing_survives(hostile: str) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_survives_on_one_line(hostile: str) -> None:
-    body = inline(hostile, HOSTS)
+    body = neutralise_line(hostile, HOSTS)
     assert "\n" not in body
     assert rendering.dangers(body, HOSTS) == []
     assert rendering.dangers(f"**Cause:** {body}", HOSTS) == []
@@ -160,7 +166,7 @@ def test_nothing_survives_in_any_combination() -> None:
         for text in (hostile, table.format(hostile.replace("\n", " | "))):
             body = neutralise(text, HOSTS)
             assert rendering.dangers(body, HOSTS) == [], (text, body)
-        assert rendering.dangers(inline(hostile, HOSTS), HOSTS) == [], hostile
+        assert rendering.dangers(neutralise_line(hostile, HOSTS), HOSTS) == [], hostile
 
 
 @pytest.mark.parametrize(
@@ -232,17 +238,17 @@ def test_a_text_over_the_limit_is_cut_and_says_so() -> None:
     "text", ["a`b", "`", "``", "`a`", " x ", "a``b`c", "/close", "\n/x\n", "@a"]
 )
 def test_a_line_of_code_shows_its_text(text: str) -> None:
-    assert rendering.codes(code_line(text)) == [" ".join(text.split("\n")).strip()]
-    assert rendering.dangers(code_line(text)) == []
+    assert rendering.codes(write_code_line(text)) == [" ".join(text.split("\n")).strip()]
+    assert rendering.dangers(write_code_line(text)) == []
 
 
 def test_a_line_of_code_of_nothing_is_nothing() -> None:
-    assert code_line(" \n") == ""
+    assert write_code_line(" \n") == ""
 
 
 @pytest.mark.parametrize("text", ["x", "```", "````\n/close", "a\n\nb", "~~~", "</details>", ""])
 def test_a_block_of_code_shows_its_text(text: str) -> None:
-    block = code_block(text, "mermaid")
+    block = write_code_block(text, "mermaid")
     assert rendering.codes(block) == [text + "\n"]
     assert rendering.dangers(block) == []
 

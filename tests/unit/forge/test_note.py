@@ -75,7 +75,7 @@ GOLDEN = """\
 
 def written(finding: Finding = FINDING, outcome: Outcome = DONE, **footer: object) -> str:
     changed = dataclasses.replace(FOOTER, **footer)  # type: ignore[arg-type]
-    return note.finding(MARKER, SUBJECT, finding, outcome, changed, HOSTS)
+    return note.write_finding(MARKER, SUBJECT, finding, outcome, changed, HOSTS)
 
 
 def visible_lines(body: str) -> list[str]:
@@ -90,9 +90,9 @@ def test_a_finding_is_rendered_as_agreed() -> None:
 def test_every_body_begins_with_its_marker() -> None:
     bodies = [
         written(),
-        note.placeholder(MARKER, SUBJECT, resumed=False),
-        note.answer(MARKER, SUBJECT, ("<!-- sandpiper:session=00 -->",), DONE, FOOTER, HOSTS),
-        note.failure(MARKER, SUBJECT, "why", None),
+        note.write_placeholder(MARKER, SUBJECT, resumed=False),
+        note.write_answer(MARKER, SUBJECT, ("<!-- sandpiper:session=00 -->",), DONE, FOOTER, HOSTS),
+        note.write_failure(MARKER, SUBJECT, "why", None),
     ]
     for body in bodies:
         assert find_marker(body) == MARKER
@@ -100,23 +100,23 @@ def test_every_body_begins_with_its_marker() -> None:
 
 
 def test_a_placeholder_is_one_line_that_says_what_goes_on() -> None:
-    first = visible_lines(note.placeholder(MARKER, SUBJECT, resumed=False))
+    first = visible_lines(note.write_placeholder(MARKER, SUBJECT, resumed=False))
     assert first == [
         "Sandpiper is finding out why pipeline 9001 failed on `3f2a9c1d`; "
         "the finding will replace this note."
     ]
-    again = visible_lines(note.placeholder(MARKER, SUBJECT, resumed=True))
+    again = visible_lines(note.write_placeholder(MARKER, SUBJECT, resumed=True))
     assert again == ["Sandpiper is looking into your question; the answer will replace this note."]
 
 
 def test_an_answer_is_shown_whole() -> None:
-    body = note.answer(MARKER, SUBJECT, ("It timed out.\n\nSee #12.",), DONE, FOOTER, HOSTS)
+    body = note.write_answer(MARKER, SUBJECT, ("It timed out.\n\nSee #12.",), DONE, FOOTER, HOSTS)
     assert body.startswith(f"{MARKER.text()}\n\nIt timed out.\n\nSee `#12`.\n\n<sub>")
 
 
 @pytest.mark.parametrize(("turn", "headline"), [(0, "No analysis"), (3, "No answer")])
 def test_a_failure_says_why_and_what_to_do(turn: int, headline: str) -> None:
-    body = note.failure(Marker(MARKER.session_id, turn), SUBJECT, "the model is down", None)
+    body = note.write_failure(Marker(MARKER.session_id, turn), SUBJECT, "the model is down", None)
     assert visible_lines(body) == [
         f"**{headline} this time.** The model is down.",
         "Reply in this thread to try again.",
@@ -129,7 +129,7 @@ def test_an_unfinished_analysis_says_so_and_why() -> None:
     assert lines[1] == (
         "This is what was found before it stopped: the iteration limit was reached."
     )
-    answer = note.answer(MARKER, SUBJECT, ("half",), PARTIAL, FOOTER, HOSTS)
+    answer = note.write_answer(MARKER, SUBJECT, ("half",), PARTIAL, FOOTER, HOSTS)
     assert visible_lines(answer)[0] == lines[1]
 
 
@@ -164,7 +164,7 @@ def test_an_answer_without_sections_is_shown_in_brief_and_whole() -> None:
 
 
 def test_the_footer_is_honest_about_what_is_not_known() -> None:
-    body = written(cost_usd=None, missing=("gitlab_get_job_log 4712: the log was erased",))
+    body = written(cost_usd=None, missing_sources=("gitlab_get_job_log 4712: the log was erased",))
     assert "cost unknown" in body
     visible, _, folded = body.partition("<details>")
     told = "**Not available**\n\n- gitlab_get_job_log 4712: the log was erased"
@@ -188,13 +188,13 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
     )
     outcome = Outcome(Status.PARTIAL, "", hostile)
     subject = dataclasses.replace(SUBJECT, sha=hostile)
-    footer = dataclasses.replace(FOOTER, model=hostile, missing=(hostile,))
+    footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     ours = ("<!-- sandpiper:", "<details>\n", "</details>\n", "<sub>", "</sub>")
     for body in (
-        note.finding(MARKER, subject, finding, outcome, footer, HOSTS),
-        note.answer(MARKER, subject, (hostile,), outcome, footer, HOSTS),
-        note.failure(MARKER, subject, hostile, footer),
-        note.placeholder(MARKER, subject, resumed=False),
+        note.write_finding(MARKER, subject, finding, outcome, footer, HOSTS),
+        note.write_answer(MARKER, subject, (hostile,), outcome, footer, HOSTS),
+        note.write_failure(MARKER, subject, hostile, footer),
+        note.write_placeholder(MARKER, subject, resumed=False),
     ):
         found = rendering.dangers(body, HOSTS)
         assert [each for each in found if not each.startswith("html_")] == []
@@ -213,9 +213,9 @@ def test_no_token_is_posted_whatever_the_model_does() -> None:
         details=f"```\n{token}\n```",
     )
     bodies = [
-        written(finding, Outcome(Status.PARTIAL, "", token), missing=(token,)),
-        note.answer(MARKER, SUBJECT, (token,), DONE, FOOTER, HOSTS),
-        note.failure(MARKER, SUBJECT, token, None),
+        written(finding, Outcome(Status.PARTIAL, "", token), missing_sources=(token,)),
+        note.write_answer(MARKER, SUBJECT, (token,), DONE, FOOTER, HOSTS),
+        note.write_failure(MARKER, SUBJECT, token, None),
     ]
     for body in bodies:
         assert token not in body
@@ -227,5 +227,5 @@ def test_a_body_is_capped() -> None:
     huge = "<b> & @all [x] " * 20_000
     finding = Finding(failed=huge, cause=huge, to_do=huge, details=huge)
     assert len(written(finding)) <= note.MAX_BODY
-    answer = note.answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
+    answer = note.write_answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
     assert 10_000 < len(answer) <= note.MAX_BODY

@@ -33,7 +33,7 @@ def _judged(model: Verdict, *errors: Facts) -> Finding:
 
 
 def test_the_proof_comes_first_with_its_links() -> None:
-    lines = record.lines(
+    lines = record.write_record(
         _judged(CHANGE, facts(target=target((NEW, "same"), (BASE, "same")))), HOSTS
     )
     pages = "https://gitlab.example.com/team/service/-"
@@ -49,17 +49,17 @@ def test_the_proof_comes_first_with_its_links() -> None:
 
 
 def test_an_overruled_model_is_named_on_one_line() -> None:
-    told = record.doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
+    told = record.write_doubt(_judged(CHANGE, facts(attempts=(PASSED_LATER,))), HOSTS)
     assert told.startswith(
         "The model said “caused by this change”, but `unit-tests` failed in [job"
     )
     assert "\n" not in told
-    assert record.doubt(_judged(FLAKY, facts(attempts=(PASSED_LATER,))), HOSTS) == ""
-    assert record.doubt(Finding(), HOSTS) == ""
+    assert record.write_doubt(_judged(FLAKY, facts(attempts=(PASSED_LATER,))), HOSTS) == ""
+    assert record.write_doubt(Finding(), HOSTS) == ""
 
 
 def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
-    lines = record.lines(
+    lines = record.write_record(
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert lines[0].startswith("`unit-tests`: flaky: `unit-tests` failed in [job 500]")
@@ -67,7 +67,7 @@ def test_what_is_true_of_one_of_several_errors_names_its_job() -> None:
 
 
 def test_the_models_verdict_is_never_told_as_the_record() -> None:
-    lines = record.lines(
+    lines = record.write_record(
         _judged(CHANGE, facts(attempts=(PASSED_LATER,)), facts(name="lint", run=run(507))), HOSTS
     )
     assert not any("caused by this change" in line for line in lines)
@@ -75,7 +75,7 @@ def test_the_models_verdict_is_never_told_as_the_record() -> None:
 
 def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
     both = Change(2, ci=(".gitlab-ci.yml",))
-    lines = record.lines(
+    lines = record.write_record(
         _judged(CHANGE, facts(change=both), facts(name="lint", run=run(507), change=both)), HOSTS
     )
     assert lines.count("CI configuration changed: `.gitlab-ci.yml`") == 1
@@ -83,10 +83,10 @@ def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
 
 def test_what_merely_speaks_against_a_verdict_does_not_deny_it() -> None:
     twice = facts(attempts=(run(498), run(497, "success")))
-    lines = record.lines(_judged(FLAKY, twice), HOSTS)
+    lines = record.write_record(_judged(FLAKY, twice), HOSTS)
     assert lines[0].startswith("speaks against flaky: `unit-tests` failed 2 times in the same way")
     assert "it had passed before: [job 497]" in lines[0]
-    assert record.doubt(_judged(FLAKY, twice), HOSTS) == ""
+    assert record.write_doubt(_judged(FLAKY, twice), HOSTS) == ""
     assert any(each.startswith("not already failing on the target branch: ") for each in lines)
 
 
@@ -98,7 +98,7 @@ def test_hostile_names_and_stored_words_do_nothing() -> None:
         Link("job 1", "javascript:alert(1)"),
         Link("job 2", "https://gitlab.example.com/x/-/jobs/2"),
     )
-    text = record.rendered(sentence, HOSTS)
+    text = record.render_remark(sentence, HOSTS)
     assert "\n" not in text
     assert "](https://evil.example" not in text.replace("\\]", "")
     assert "javascript" not in text
@@ -108,7 +108,7 @@ def test_hostile_names_and_stored_words_do_nothing() -> None:
 
 def test_a_long_record_is_cut_and_says_so() -> None:
     ruling = Ruling("x", (1,), TARGET, (), (), tuple(remark(f"fact {n}") for n in range(90)))
-    lines = record.lines(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
+    lines = record.write_record(replace(_judged(TARGET), rulings=(ruling,)), HOSTS)
     assert len(lines) == record.MAX_LINES + 1
     assert lines[-1] == "50 more facts are left out"
 
@@ -123,7 +123,7 @@ def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
     image = LastPass(run(400, "success"), ("gcc:12 a484f697a661 → b806fe27199d",))
     new = Change(2, touches=(Touch("include/a.h", "a.h", True, 3, new=True), _may("src/b.c")))
     both = {"change": new, "target": target((BASE, "pass")), "last_pass": image}
-    lines = record.lines(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
+    lines = record.write_record(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
     job = f"[job 400]({PAGES}/jobs/400)"
     assert lines == [
         f"not already failing on the target branch: `unit-tests` passes {ON_MAIN}, {job}; "
@@ -151,13 +151,15 @@ def test_the_digest_of_an_image_is_told_only_where_nothing_else_explains(
     kind: str, installed: tuple[str, ...], change: Change, told: list[str]
 ) -> None:
     made = facts(change=change, last_pass=LastPass(run(400, "success"), installed))
-    lines = [line for line in record.lines(_judged(CHANGE, made), HOSTS) if "installed" in line]
+    lines = [
+        line for line in record.write_record(_judged(CHANGE, made), HOSTS) if "installed" in line
+    ]
     assert [each for each in (DIGEST, CLICK) for line in lines if each in line] == told, kind
 
 
 def test_what_the_error_may_name_is_not_told_and_a_line_is_told_with_its_file() -> None:
     touches = (Touch("src/frame.c", "frame.c", True, 9), _may("src/b.c"))
-    lines = record.lines(_judged(CHANGE, facts(change=Change(2, touches=touches))), HOSTS)
+    lines = record.write_record(_judged(CHANGE, facts(change=Change(2, touches=touches))), HOSTS)
     assert "line 9 of `src/frame.c`, which the error names, is one that this change adds" in lines
     assert not any("may name" in line or "b.c" in line for line in lines)
     assert sum("frame.c" in line for line in lines) == 1

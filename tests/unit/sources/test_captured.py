@@ -10,7 +10,7 @@ from tests.unit.sources.conftest import subject_of, zipped
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.demo.gitlab import Access, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
-from worker.forge.defence.spans import plain_url
+from worker.forge.defence.spans import is_plain_url
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import Captured
 from worker.sources.session_reader import Reader
@@ -143,7 +143,7 @@ def test_a_fork_is_read_and_linked_in_the_target_project(
 
 def test_links_are_safe_in_markdown_or_not_made(reader: Reader) -> None:
     found = captured(reader)
-    assert plain_url(found.url(RepoFile("a](evil) b.py"), 1, 1))
+    assert is_plain_url(found.url(RepoFile("a](evil) b.py"), 1, 1))
     with pytest.raises(SourceError, match="no branch"):
         found.url(RepoFile("a.py", "../../x"), 1, 1)
 

@@ -1,1 +1,1 @@
-"""What keeps a note harmless, whatever it is made from."""
+"""The defence of a note: its text is made harmless, checked, and only then posted."""

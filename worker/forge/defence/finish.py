@@ -1,4 +1,7 @@
-"""The last step before a body is posted: seen as GitLab and a reader see it, redacted, checked."""
+"""The last step before a note is posted: its body is redacted and checked.
+
+The body is read as GitLab renders it, so a secret that only the rendered note shows is found too.
+"""
 
 import logging
 import re
@@ -8,9 +11,16 @@ from dataclasses import dataclass
 from worker.core.finding import KeptBack
 from worker.core.session_id import find_marker
 from worker.core.text.untrusted import one_line, visible
-from worker.forge.defence.lint import MAX_SIZE, Block, Fault, find_faults, parse_blocks, safe
+from worker.forge.defence.lint import (
+    MAX_SIZE,
+    Block,
+    Fault,
+    find_faults,
+    make_safe_body,
+    parse_blocks,
+)
 from worker.forge.defence.neutralise import neutralise
-from worker.forge.text.code import code_block
+from worker.forge.text.code import write_code_block
 
 log = logging.getLogger("sandpiper.forge")
 
@@ -21,53 +31,53 @@ MAX_SHOWN = 200
 
 PLAIN = "*(This part could not stand in a note as it was written; here it is as plain text.)*"
 SECRET = "it holds a secret"
-"""What is wrong with a part that shows one when it is rendered."""
+"""The fault of a part that shows a secret once it is rendered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A `body` that may be posted; `kept_back` says that nothing of the text is left in it."""
+    """A `body` that may be posted; `kept_back` says that it holds nothing of the original text."""
 
     body: str
     kept_back: bool = False
 
 
-def finish(body: str, hosts: frozenset[str], redact: Redact) -> Finished:
-    """`body` without unseen characters and secrets; a block that must not stand in a note is
-    logged and written anew as plain text.
+def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> Finished:
+    """Returns `body` without invisible characters and secrets. A block that must not stand in a
+    note is logged and replaced by plain text.
 
     `hosts` are the places that links may lead to (see `lint.find_faults`).
     """
-    text = _redacted(visible(body), redact)
-    faults = _faults(text, hosts, redact)
+    text = _redact_body(visible(body), redact)
+    faults = _find_faults(text, hosts, redact)
     if not faults:
         return Finished(text)
     marker = find_marker(body)
     session = marker.session_id if marker else "?"
     wrong = redact("; ".join(fault.what for fault in faults))[:500]
     log.error("session %s: parts of a note are kept back: %s", session, wrong)
-    text = _rewritten(text, [fault.block for fault in faults if fault.block], redact)
-    if _faults(text, hosts, redact):
+    text = _replace_blocks(text, [fault.block for fault in faults if fault.block], redact)
+    if _find_faults(text, hosts, redact):
         log.error("session %s: the whole note is kept back", session)
-        return Finished(safe(body), kept_back=True)
+        return Finished(make_safe_body(body), kept_back=True)
     return Finished(text)
 
 
 def find_kept_back(
     hosts: frozenset[str], redact: Redact, answer: str, write: Callable[..., str] = neutralise
 ) -> tuple[KeptBack, ...]:
-    """The parts of a model's redacted `answer` that cannot stand in a note as it wrote them.
+    """Returns the parts of a model's redacted `answer` that cannot stand in a note as written.
 
-    `write` makes its Markdown harmless.
+    `write` is the function that makes its Markdown harmless.
     """
     text = visible(write(answer, hosts))
     found: dict[str, KeptBack] = {}
     for block in parse_blocks(text[:MAX_SIZE]):
         part = "\n".join(block.lines)
-        # What `find_faults` says of a body as a whole (its marker) is not said of a part.
-        faults = [fault for fault in _faults(part, hosts, redact) if fault.block]
+        # Faults of the body as a whole (a missing marker) do not concern a part.
+        faults = [fault for fault in _find_faults(part, hosts, redact) if fault.block]
         if faults:
-            shown = one_line(_read(block, redact), MAX_SHOWN)
+            shown = one_line(_read_block(block, redact), MAX_SHOWN)
             found.setdefault(shown, KeptBack(shown, faults[0].what))
     return tuple(found.values())
 
@@ -76,45 +86,47 @@ _SIGNATURE = re.compile(r"(?<=\?sig=)(\d{1,12}\.[0-9a-f]{16,128})(?=\))", re.ASC
 _HTML = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]{0,200}>", re.DOTALL)
 
 
-def _redacted(body: str, redact: Redact) -> str:
-    """`body` but for its marker. The signature of a link to a page of ours is looked at by itself:
-    the name before it would make a secret of it."""
+def _redact_body(body: str, redact: Redact) -> str:
+    """Redacts all of `body` but its marker. The signature of a link to a session's page is redacted
+    by itself: together with the name before it (`sig=`) it would be taken for a secret."""
     marker = find_marker(body)
     first = marker.text() if marker else ""
     pieces = _SIGNATURE.split(body[len(first) :])
     return first + "".join(redact(piece) for piece in pieces)
 
 
-def _faults(body: str, hosts: frozenset[str], redact: Redact) -> list[Fault]:
+def _find_faults(body: str, hosts: frozenset[str], redact: Redact) -> list[Fault]:
     found = find_faults(body, hosts)
     if len(body) > MAX_SIZE:
         return found
-    return [*found, *_secrets(parse_blocks(body), redact)]
+    return [*found, *_find_secrets(parse_blocks(body), redact)]
 
 
-def _secrets(blocks: Sequence[Block], redact: Redact) -> Iterator[Fault]:
-    """The blocks that Markdown or HTML joins a secret in."""
+def _find_secrets(blocks: Sequence[Block], redact: Redact) -> Iterator[Fault]:
+    """Yields the blocks that show a secret once Markdown and HTML are rendered."""
     for block in blocks:
-        read = block.read()
+        read = block.read_text()
         if any(redact(text) != text for text in {read, _HTML.sub("", read)}):
             yield Fault(SECRET, block)
 
 
-def _read(block: Block, redact: Redact) -> str:
-    """What a reader may see of a block."""
-    read = block.read() or "\n".join(block.lines)
+def _read_block(block: Block, redact: Redact) -> str:
+    """Returns the redacted text of a block, as a reader sees it."""
+    read = block.read_text() or "\n".join(block.lines)
     joined = _HTML.sub("", read)
     return redact(read) if redact(joined) == joined else redact(joined)
 
 
-def _rewritten(body: str, blocks: Sequence[Block], redact: Redact) -> str:
-    """`body` with plain text in the place of the blocks."""
+def _replace_blocks(body: str, blocks: Sequence[Block], redact: Redact) -> str:
+    """Returns `body` with the blocks replaced by their plain text."""
     lines = body.split("\n")
-    for block in sorted({block.first: block for block in blocks}.values(), key=_first)[::-1]:
-        text = code_block(_read(block, redact).strip("\n"))
+    for block in sorted({block.first: block for block in blocks}.values(), key=_get_first_line)[
+        ::-1
+    ]:
+        text = write_code_block(_read_block(block, redact).strip("\n"))
         lines[block.first : block.first + len(block.lines)] = ["", PLAIN, "", text, ""]
     return "\n".join(lines)
 
 
-def _first(block: Block) -> int:
+def _get_first_line(block: Block) -> int:
     return block.first

@@ -1,7 +1,7 @@
-"""The last look at a note before it is posted: an independent check of what the renderers promise.
+"""An independent check of a note before it is posted: does it hold what the renderers promise?
 
-It reads the body as GitLab would, with a Markdown parser, and knows nothing of `neutralise`: what
-one of the two gets wrong the other should see.
+It reads the body with a Markdown parser, as GitLab does, and shares no code with `neutralise`, so
+that a mistake in one of the two is caught by the other.
 """
 
 import re
@@ -18,13 +18,13 @@ from worker.core.session_id import SUGGESTIONS, find_marker
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_SIZE = 80_000
-"""Characters of a body: the longest note, folded once more when it is settled."""
+"""Characters of a body: the longest note, and the text around it when it is marked as outdated."""
 
 MAX_LINES = 8
-"""Lines that a reader of a finding sees before he unfolds anything."""
+"""Lines of a finding that are visible before anything is unfolded."""
 
 WIDTH = 100
-"""Characters of a line on the merge request's page, about."""
+"""About how many characters fit on a line of the merge request's page."""
 
 _OURS = re.compile(
     r"<!-- sandpiper:session=[0-9a-f]{20} turn=\d{1,6} -->"
@@ -59,14 +59,14 @@ class Block:
     lines: tuple[str, ...]
     first: int
 
-    def read(self) -> str:
-        """What a reader sees of it, as plain text."""
+    def read_text(self) -> str:
+        """Returns the block as a reader sees it, as plain text."""
         texts = []
         for token in self.tokens:
             if token.type in ("fence", "code_block"):
                 texts.append(token.content)
             elif token.type == "inline":
-                texts.append("".join(map(_read, token.children or ())))
+                texts.append("".join(map(_read_token, token.children or ())))
         return "\n".join(texts)
 
 
@@ -78,13 +78,13 @@ class Fault:
     block: Block | None = None
 
 
-def problems(body: str, hosts: frozenset[str]) -> list[str]:
-    """What is wrong with `body`, in words; empty if it may be posted. See `find_faults`."""
+def list_problems(body: str, hosts: frozenset[str]) -> list[str]:
+    """Returns what is wrong with `body`, in words; [] if it may be posted. See `find_faults`."""
     return [fault.what for fault in find_faults(body, hosts)]
 
 
 def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
-    """What is wrong with `body`, and where.
+    """Returns what is wrong with `body`, and where.
 
     `hosts` are the places ("host", "host:port" or either with a path) that links may lead to. A
     page that GitLab cross-references may be linked only if it is one of them.
@@ -92,21 +92,25 @@ def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
     marker = find_marker(body)
     found = [] if marker else [Fault("it does not begin with a marker")]
     if len(body) > MAX_SIZE:
-        # Nothing else is looked at: that would take its time.
+        # The other checks would take too long.
         return [*found, Fault(f"it has {len(body)} characters")]
     if UNSEEN.search(body) or BREAKS.search(body):
         found.append(Fault("it holds characters that nobody sees"))
     suggests = marker is not None and marker.turn in SUGGESTIONS
     blocks = parse_blocks(body)
     for block in blocks:
-        wrong = [*_quick_actions(block), *_html(block), *_code(block, suggests=suggests)]
-        wrong += _inline(block.tokens, hosts)
+        wrong = [
+            *_check_quick_actions(block),
+            *_check_html(block),
+            *_check_code(block, suggests=suggests),
+        ]
+        wrong += _check_inline(block.tokens, hosts)
         found += [Fault(what, block) for what in wrong]
-    return [*found, *_folds(blocks), *_hidden(body, blocks)]
+    return [*found, *_check_folds(blocks), *_check_hidden_text(body, blocks)]
 
 
-def safe(body: str) -> str:
-    """What is posted instead of a body with problems; it has none, if `body` has its marker."""
+def make_safe_body(body: str) -> str:
+    """Returns what is posted instead of a faulty body: `body`'s marker and a fixed text."""
     marker = find_marker(body)
     first = f"{marker.text()}\n\n" if marker else ""
     return (
@@ -115,14 +119,14 @@ def safe(body: str) -> str:
     )
 
 
-def visible_lines(body: str) -> int:
-    """How many lines a reader sees at once: all but what is folded away and the small print."""
-    return sum(_height(token) for token in _unfolded(_parser().parse(body)))
+def count_visible_lines(body: str) -> int:
+    """Counts the lines visible at once: all but the folded sections and the small print."""
+    return sum(_count_lines(token) for token in _unfolded(_get_parser().parse(body)))
 
 
-def hosts_of(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
-    """`hosts` and the places of the subject: its merge request, its project by both names that
-    GitLab may have, and the project that its pipeline ran in."""
+def add_subject_hosts(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
+    """Returns `hosts` and the places of `subject`: its merge request, its project under both URLs
+    that GitLab may use, and the project that its pipeline ran in."""
     project = _project_of(subject.web_url)
     if not project:
         return hosts
@@ -137,18 +141,18 @@ def _project_of(page: str) -> str:
 
 
 class _EveryLink(MarkdownIt):
-    """A parser that leaves no address out: which ones are good is looked at here."""
+    """A parser that accepts every address: which ones are allowed is checked here."""
 
     def validateLink(self, url: str) -> bool:
         return True
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _get_parser() -> MarkdownIt:
     return _EveryLink("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-def _every(tokens: Sequence[Token]) -> Iterator[Token]:
+def _walk_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
     for token in tokens:
         yield token
         yield from token.children or ()
@@ -158,11 +162,11 @@ def _every(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def parse_blocks(body: str) -> list[Block]:
-    """The blocks of a body in their order."""
+    """Returns the blocks of a body in their order."""
     lines = body.split("\n")
     found: list[Block] = []
     group: list[Token] = []
-    for token in _parser().parse(body):
+    for token in _get_parser().parse(body):
         group.append(token)
         if token.level == 0 and token.nesting <= 0:
             first, last = group[0].map or (0, 0)
@@ -171,7 +175,7 @@ def parse_blocks(body: str) -> list[Block]:
     return found
 
 
-def _read(token: Token) -> str:
+def _read_token(token: Token) -> str:
     if token.type == "html_inline":
         return ""
     return "\n" if token.type.endswith("break") else token.content
@@ -180,7 +184,7 @@ def _read(token: Token) -> str:
 # ------------------------------------------------------------------------------------- problems
 
 
-def _quick_actions(block: Block) -> Iterator[str]:
+def _check_quick_actions(block: Block) -> Iterator[str]:
     text = "\n".join(block.lines)
     if _SLASH_FIRST.search(text):
         yield "a line begins with a slash"
@@ -188,18 +192,18 @@ def _quick_actions(block: Block) -> Iterator[str]:
         yield "a paragraph holds a quick action"
 
 
-def _html(block: Block) -> Iterator[str]:
-    for token in _every(block.tokens):
+def _check_html(block: Block) -> Iterator[str]:
+    for token in _walk_tokens(block.tokens):
         if token.type in ("html_block", "html_inline"):
             text = token.content.strip()
             if not _OURS.fullmatch(text):
                 yield f"foreign HTML: {text[:40]!r}"
 
 
-def _folds(blocks: Sequence[Block]) -> Iterator[Fault]:
+def _check_folds(blocks: Sequence[Block]) -> Iterator[Fault]:
     depth = markers = 0
     for block in blocks:
-        for token in _every(block.tokens):
+        for token in _walk_tokens(block.tokens):
             if token.type not in ("html_block", "html_inline"):
                 continue
             text = token.content.strip()
@@ -214,15 +218,15 @@ def _folds(blocks: Sequence[Block]) -> Iterator[Fault]:
         yield Fault("it has more than one marker")
 
 
-def _hidden(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
-    """Text that stands in no block: definitions of references, which nobody sees."""
+def _check_hidden_text(body: str, blocks: Sequence[Block]) -> Iterator[Fault]:
+    """Yields text outside every block: link definitions, which are not rendered."""
     shown = {block.first + at for block in blocks for at in range(len(block.lines))}
     for number, line in enumerate(body.split("\n")):
         if line.strip() and number not in shown:
             yield Fault(f"hidden text: {line.strip()[:40]!r}", Block((), (line,), number))
 
 
-def _code(block: Block, *, suggests: bool) -> Iterator[str]:
+def _check_code(block: Block, *, suggests: bool) -> Iterator[str]:
     for token in block.tokens:
         if token.type != "fence" or not token.map:
             continue
@@ -235,29 +239,29 @@ def _code(block: Block, *, suggests: bool) -> Iterator[str]:
             yield f"a block of code is named {token.info[:40]!r}"
 
 
-def _inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
-    for token in _texts(tokens):
+def _check_inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[str]:
+    for token in _skip_autolink_texts(tokens):
         if token.type == "image":
             yield "an image"
         if token.type == "link_open" and not _leads_to(str(token.attrs.get("href", "")), hosts):
             yield f"a link to {str(token.attrs.get('href', ''))[:80]!r}"
-        if token.type == "inline" and _CONTENTS.search(_plain(token)):
+        if token.type == "inline" and _CONTENTS.search(_join_texts(token)):
             yield "a table of contents"
         if token.type == "text":
             yield from (f"a reference: {each!r}" for each in _REFERENCE.findall(token.content)[:1])
             yield from (f"an address: {each!r}" for each in _ADDRESS.findall(token.content)[:1])
 
 
-def _texts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Every token but the text of an autolink, which is where it leads: that is looked at."""
+def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Yields all tokens but the texts of autolinks: those repeat the target, which is checked."""
     before = None
-    for token in _every(tokens):
+    for token in _walk_tokens(tokens):
         if not (before and before.type == "link_open" and before.info == "auto"):
             yield token
         before = token
 
 
-def _plain(token: Token) -> str:
+def _join_texts(token: Token) -> str:
     """The texts of a block with the marks and line ends between them."""
     texts = []
     for each in token.children or ():
@@ -297,18 +301,18 @@ def _unfolded(tokens: Sequence[Token]) -> Iterator[Token]:
         depth -= text == "</details>"
 
 
-def _height(token: Token) -> int:
+def _count_lines(token: Token) -> int:
     if token.type in ("fence", "code_block"):
-        return sum(_wrapped(line) for line in token.content.rstrip("\n").split("\n"))
+        return sum(_count_wrapped_lines(line) for line in token.content.rstrip("\n").split("\n"))
     if token.type != "inline" or not token.children:
         return 0
     if token.children[0].type == "html_inline" and token.children[0].content == "<sub>":
         return 0
     text = "".join("\n" if each.type.endswith("break") else each.content for each in token.children)
-    return sum(_wrapped(line) for line in text.split("\n"))
+    return sum(_count_wrapped_lines(line) for line in text.split("\n"))
 
 
-def _wrapped(line: str) -> int:
+def _count_wrapped_lines(line: str) -> int:
     """How many lines it takes where lines are broken between words."""
     lines, filled = 1, 0
     for word in line.split():

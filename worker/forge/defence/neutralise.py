@@ -1,19 +1,20 @@
-"""Model text made harmless for a GitLab note (law 4; wire-gitlab 5, wire-misc 6).
+"""Makes the model's Markdown harmless for a GitLab note: everything that a model writes is hostile.
 
-The text is taken apart line by line and written anew; what is not known to be harmless comes out as
-plain text or as code. Guaranteed of the result, wherever it stands in a note:
+The text is parsed line by line and written anew; whatever is not known to be harmless becomes plain
+text or code. GitLab's Markdown: https://docs.gitlab.com/user/markdown/. What is guaranteed of the
+result, wherever it stands in a note:
 
 - outside of code there is no HTML, no entity of the model's, no image, no reference definition, no
   footnote; links lead only to allowed hosts and never to a page that GitLab would cross-reference;
 - no mention and no reference (`@ # ! ~ % $ & ^`, `[issue:1]`) outside of code;
-- no line begins with "/", in code neither, so that neither the parser of 19.x nor the older search
-  through the raw text finds a quick action;
+- no line begins with "/", not even in code, so that neither the parser of GitLab 19 nor the search
+  through the raw text of older versions finds a quick action;
 - a span of code begins and ends on one line (in a table: in one cell); a block of code is closed,
   fenced longer than any run of backticks in it, and named after a programming language only;
-- no diagram, no mathematics, no table of contents, no include, no unseen character, no marker.
+- no diagram, no mathematics, no table of contents, no include, no invisible character, no marker.
 
-What stands in code stays as it was, but for unseen characters and the words that open a marker or
-an include. Emphasis, headings, lists, quotes and tables pass.
+Code stays as it was, except for invisible characters and the words that open a marker or an
+include. Emphasis, headings, lists, quotes and tables pass.
 """
 
 import re
@@ -21,10 +22,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from worker.core.text.untrusted import one_line, visible
-from worker.forge.defence.spans import render
-from worker.forge.text.code import code_block, code_line
+from worker.forge.defence.spans import render_inline
+from worker.forge.text.code import write_code_block, write_code_line
 
-__all__ = ["LIMIT", "code_block", "code_line", "inline", "neutralise"]
+__all__ = ["LIMIT", "neutralise", "neutralise_line", "write_code_block", "write_code_line"]
 
 LIMIT = 40_000
 """Characters of one text that are read."""
@@ -33,7 +34,7 @@ _CUT = "… (the text is cut here)"
 
 
 def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = LIMIT) -> str:
-    """`markdown` as Markdown that does nothing but be read.
+    """Returns `markdown` as Markdown that has no effect but to be read.
 
     `hosts` are the places links may lead to: "gitlab.example.com", with a port if it has one, or
     with a path ("gitlab.example.com/group/project") that a link must lie under.
@@ -41,12 +42,12 @@ def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = 
     text = visible(markdown[:limit])
     if len(markdown) > limit:
         text += f"\n\n{_CUT}"
-    return "\n".join(_written(text.split("\n"), hosts)).strip("\n")
+    return "\n".join(_write_lines(text.split("\n"), hosts)).strip("\n")
 
 
-def inline(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
-    """The same for text that goes on one line, cut at `limit` characters."""
-    return _started(render(one_line(text, limit), hosts))
+def neutralise_line(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
+    """Does the same for text that goes on one line, cut at `limit` characters."""
+    return _escape_start(render_inline(one_line(text, limit), hosts))
 
 
 _PREFIX = re.compile(
@@ -60,45 +61,45 @@ _BAR = re.compile(r"(\\*)\|")
 _STARTS = re.compile(r"(?P<slope>[/>\#]|~~~|[-+*](?=\s|$))|(?P<number>\d{1,9})(?=[.)](?:\s|$))")
 
 
-def _written(lines: list[str], hosts: frozenset[str]) -> Iterator[str]:
-    tables = _tables(lines)
+def _write_lines(lines: list[str], hosts: frozenset[str]) -> Iterator[str]:
+    tables = _find_table_lines(lines)
     at = 0
     while at < len(lines):
-        if fence := _opened(lines[at]):
-            content, at = fence.content(lines, at + 1)
-            yield code_block("\n".join(content), fence.info, fence.column)
+        if fence := _open_fence(lines[at]):
+            content, at = fence.read_content(lines, at + 1)
+            yield write_code_block("\n".join(content), fence.info, fence.column)
         else:
-            yield _line(lines[at], hosts, at in tables)
+            yield _write_line(lines[at], hosts, at in tables)
             at += 1
 
 
-def _line(line: str, hosts: frozenset[str], in_table: bool) -> str:
+def _write_line(line: str, hosts: frozenset[str], in_table: bool) -> str:
     prefix = _PREFIX.match(line)
     assert prefix is not None  # every part of it may be empty
     rest = line[prefix.end() :]
     if in_table:
-        text = "".join(_cell(cell, hosts) + bar for cell, bar in _CELL.findall(rest))
+        text = "".join(_write_cell(cell, hosts) + bar for cell, bar in _CELL.findall(rest))
     else:
-        text = render(rest, hosts)
+        text = render_inline(rest, hosts)
     # GitLab reads ">>>" as a fence of its own.
     marks = re.sub(r">[ \t]*", "> ", prefix["marks"])
     start = prefix["space"] + marks + (prefix["task"] or "") + (prefix["head"] or "")
-    return (start + _started(text)).rstrip()
+    return (start + _escape_start(text)).rstrip()
 
 
-def _cell(cell: str, hosts: frozenset[str]) -> str:
-    text = _BAR.sub(_barred, render(cell, hosts))
-    # Where it is no table after all, "[x:" is not to go on behind the bar.
+def _write_cell(cell: str, hosts: frozenset[str]) -> str:
+    text = _BAR.sub(_escape_bar, render_inline(cell, hosts))
+    # If it is no table after all, a link definition "[x:" must not continue after the bar.
     return f"{text} " if "[" in text else text
 
 
-def _barred(bar: re.Match[str]) -> str:
-    """A bar within a cell, in code too, so that it does not end the cell."""
+def _escape_bar(bar: re.Match[str]) -> str:
+    """Escapes a bar within a cell, in code too, so that it does not end the cell."""
     return bar[0] if len(bar[1]) % 2 else f"{bar[1]}\\|"
 
 
-def _started(text: str) -> str:
-    """`text` so that its beginning is no block marker and no quick action."""
+def _escape_start(text: str) -> str:
+    """Returns `text` with an escape where it would begin a block or a quick action."""
     text = text.lstrip(" \t")
     found = _STARTS.match(text)
     if not found:
@@ -107,8 +108,9 @@ def _started(text: str) -> str:
     return f"{text[:at]}\\{text[at:]}"
 
 
-def _tables(lines: list[str]) -> set[int]:
-    """The lines that may stand in a table: those around a delimiter row, up to a blank line."""
+def _find_table_lines(lines: list[str]) -> set[int]:
+    """Returns the lines that may belong to a table: those around a delimiter row, up to a blank
+    line."""
     found: set[int] = set()
     first = 0
     for at, line in enumerate([*lines, ""]):
@@ -131,33 +133,33 @@ class _Fence:
 
     @property
     def column(self) -> int:
-        """Where to write it: never at a line's start, never so far in that it is no fence."""
+        """The column to write it in: never at a line's start, nor so far in that it is no fence."""
         return min(3, max(1, self.indent))
 
-    def content(self, lines: list[str], at: int) -> tuple[list[str], int]:
-        """The lines from `at` on that are inside, and the number of the first one after."""
+    def read_content(self, lines: list[str], at: int) -> tuple[list[str], int]:
+        """Returns the lines from `at` on that are inside, and the number of the first one after."""
         found: list[str] = []
         for number in range(at, len(lines)):
             line = lines[number]
             if self.quoted and not line.lstrip().startswith(">"):
                 return found, number
-            line = self._unprefixed(line)
-            if self._closed_by(line):
+            line = self._strip_prefix(line)
+            if self._is_closed_by(line):
                 return found, number + 1
             found.append(line)
         return found, len(lines)
 
-    def _unprefixed(self, line: str) -> str:
+    def _strip_prefix(self, line: str) -> str:
         if self.quoted:
             line = re.sub(r"^[ \t]*(?:>[ ]?)+", "", line)
         return re.sub(rf"^[ ]{{0,{self.indent}}}", "", line)
 
-    def _closed_by(self, line: str) -> bool:
+    def _is_closed_by(self, line: str) -> bool:
         text = line.strip()
         return len(text) >= len(self.mark) and not text.strip(self.mark[0])
 
 
-def _opened(line: str) -> _Fence | None:
+def _open_fence(line: str) -> _Fence | None:
     prefix = _PREFIX.match(line)
     assert prefix is not None  # every part of it may be empty
     fence = _FENCE.match(line, prefix.end())

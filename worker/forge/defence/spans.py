@@ -1,4 +1,4 @@
-"""The inline half of `neutralise`: one line of model text, written anew."""
+"""The inline half of `neutralise`: makes one line of Markdown harmless."""
 
 import html
 import re
@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from worker.core.text.untrusted import visible
-from worker.forge.text.code import code_line
+from worker.forge.text.code import write_code_line
 
 
-def render(text: str, hosts: frozenset[str]) -> str:
-    """One line (or table cell) of Markdown without its block markers, made harmless."""
+def render_inline(text: str, hosts: frozenset[str]) -> str:
+    """Makes one line (or table cell) of Markdown, without its block markers, harmless."""
     codes: list[str] = []
     plain = []
-    for is_code, part in _spans(text):
+    for is_code, part in _split_code(text):
         if is_code:
             plain.append(chr(_ATOM + len(codes)))
             codes.append(part)
         else:
-            plain.append(_UNESCAPE.sub(_unescaped, part))
+            plain.append(_UNESCAPE.sub(_unescape, part))
     return _Inline(hosts, codes).render("".join(plain))
 
 
-def allowed(url: str, hosts: frozenset[str]) -> bool:
-    """Whether a link may lead to `url`: an allowed place, and no page GitLab cross-references
-    unless that page itself is one of the places."""
-    if not plain_url(url):
+def is_link_allowed(url: str, hosts: frozenset[str]) -> bool:
+    """Whether a link may lead to `url`: it lies under one of `hosts`, and is no page that GitLab
+    would cross-reference, unless that page itself is one of `hosts`."""
+    if not is_plain_url(url):
         return False
     parts = urlsplit(url)
     place = (parts.netloc + parts.path).lower() + "/"
@@ -37,9 +37,9 @@ def allowed(url: str, hosts: frozenset[str]) -> bool:
     )
 
 
-def plain_url(url: str) -> bool:
-    """Whether `url` is http(s) without query, user, dot segments or characters that are encoded
-    without need, and safe inside `](…)`."""
+def is_plain_url(url: str) -> bool:
+    """Whether `url` is http(s), without query, user, dot segments or needless percent-encoding, and
+    safe inside `](…)`."""
     return bool(_SAFE_URL.fullmatch(url)) and not _HIDDEN_PATH.search(url)
 
 
@@ -50,8 +50,8 @@ _STOP = re.compile(r"\\[!-/:-@\[-`{-~]|`+")
 _TICKS = re.compile("`+")
 
 
-def _spans(text: str) -> Iterator[tuple[bool, str]]:
-    """(is code, text): code as CommonMark finds it; backticks without a partner are escaped."""
+def _split_code(text: str) -> Iterator[tuple[bool, str]]:
+    """Yields (is code, text), code as CommonMark defines it; unmatched backticks are escaped."""
     runs: dict[int, list[int]] = {}
     for run in _TICKS.finditer(text):
         runs.setdefault(len(run[0]), []).append(run.start())
@@ -81,9 +81,9 @@ _UNESCAPE = re.compile(
 _FORMATTING = "\\`*_|"
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    """Escapes and entities as what they show, so that nothing hides in them; formatting characters
-    stay escaped."""
+def _unescape(found: re.Match[str]) -> str:
+    """Returns the characters that an escape or entity stands for, so that nothing hides in them;
+    formatting characters stay escaped."""
     if found[0] == "\\":
         return "\\\\"
     shown = found[1] or visible(html.unescape(found[0])).replace("\n", " ")
@@ -142,7 +142,7 @@ _NAMED = re.compile(
     """,
     re.VERBOSE,
 )
-"""A word that GitLab would make a link of."""
+"""A word that GitLab would turn into a link."""
 
 _TRAILING = ".,;:!?)'\"*_]"
 _OTHERS = {
@@ -161,7 +161,7 @@ class _Inline:
         self._hosts = hosts
         self._codes = codes
         self._writers: dict[str, Callable[[re.Match[str]], str]] = {
-            "atom": lambda found: code_line(codes[ord(found[0]) - _ATOM]),
+            "atom": lambda found: write_code_line(codes[ord(found[0]) - _ATOM]),
             "image": self._image,
             "link": self._link,
             "media": lambda found: " " if found[0][1] == "/" else "(image removed)",
@@ -181,18 +181,18 @@ class _Inline:
         last = ""
         for token in _TOKEN.finditer(plain):
             write = self._writers.get(token.lastgroup or "")
-            # Code of nothing but unseen characters is nothing, and joins nothing.
+            # Code of nothing but invisible characters is empty; a blank keeps its neighbours apart.
             piece = (write(token) if write else token[0]) or " "
-            if _clash(last, piece) or (token["link"] and _joins(last, piece)):
+            if _must_separate(last, piece) or (token["link"] and _joins_label(last, piece)):
                 pieces.append(" ")
             pieces.append(piece)
             last = piece
         return "".join(pieces)
 
     def _code(self, text: str) -> str:
-        """`text` as code; a span within it is written out."""
+        """Returns `text` as code; code spans within it become part of it."""
         whole = "".join(self._codes[ord(c) - _ATOM] if ord(c) >= _ATOM else c for c in text)
-        return code_line(re.sub(r"\\(.)", r"\1", whole))
+        return write_code_line(re.sub(r"\\(.)", r"\1", whole))
 
     def _image(self, found: re.Match[str]) -> str:
         alt = self.render(found["alt"]).strip()
@@ -202,12 +202,12 @@ class _Inline:
         label, target = self.render(found["label"]).strip(), found["target"]
         if not label or found["label"] == target:
             return self._address(target)
-        if allowed(target, self._hosts):
+        if is_link_allowed(target, self._hosts):
             return f"[{label}]({target})"
         return f"{label} ({self._code(target)})"
 
     def _address(self, url: str) -> str:
-        return f"<{url}>" if allowed(url, self._hosts) else self._code(url)
+        return f"<{url}>" if is_link_allowed(url, self._hosts) else self._code(url)
 
     def _bare(self, url: str) -> str:
         end = len(url.rstrip(_TRAILING))
@@ -215,7 +215,7 @@ class _Inline:
 
     def _reference(self, found: re.Match[str]) -> str:
         follows = found.string[found.end() : found.end() + 1]
-        # What ends a sentence is no part of it, unless more would be joined to that.
+        # Punctuation at the end of a sentence is no part of it, unless text follows at once.
         end = len(found[0]) if follows.strip() else len(found[0].rstrip(".:/+-"))
         return self._code(found[0][:end]) + found[0][end:]
 
@@ -223,8 +223,8 @@ class _Inline:
         return self._code(found[0]) if _NAMED.search(found[0].replace("\\", "")) else found[0]
 
 
-def _clash(left: str, right: str) -> bool:
-    """Whether two pieces side by side would read as something else: a longer run of backticks,
+def _must_separate(left: str, right: str) -> bool:
+    """Whether two pieces side by side would form something else: a longer run of backticks,
     mathematics, an image."""
     if right.startswith("`"):
         return left.endswith(("`", "$"))
@@ -233,9 +233,9 @@ def _clash(left: str, right: str) -> bool:
     return left.endswith("`") and right.startswith("\\$")
 
 
-def _joins(left: str, label: str) -> bool:
-    """Whether the label of a link that is none any more would run into the text before it: "@" and
-    "all", "www" and ".example.com"."""
+def _joins_label(left: str, label: str) -> bool:
+    """Whether the label of a removed link would join the text before it: "@" and "all", "www" and
+    ".example.com"."""
     return (
         bool(left) and not left.endswith((" ", "\t", "(", "*", "_", '"', "'")) and label[0] != "["
     )

@@ -1,16 +1,16 @@
-"""A forge that redacts and checks every body before it is written, whoever made it."""
+"""A writer that redacts and checks every body before it is posted."""
 
 from collections.abc import Callable, Iterator
 
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Forge, OwnNote, Position, Votes
 from worker.core.session_id import Marker
-from worker.forge.defence.finish import finish
-from worker.forge.defence.lint import hosts_of
+from worker.forge.defence.finish import finish_body
+from worker.forge.defence.lint import add_subject_hosts
 
 
 class CheckedForge:
-    """`forge`, but what must not stand in a note is written as plain text instead.
+    """Writes through `forge`; parts that must not stand in a note become plain text.
 
     `hosts` are the places that links may lead to, besides the merge request's project; `redact`
     takes the process's own secrets out of a finished body.
@@ -48,14 +48,14 @@ class CheckedForge:
         internal: bool = False,
     ) -> NoteRef:
         """See Forge."""
-        text = self._passed(subject, body)
+        text = self._finish_body(subject, body)
         return self._forge.post(
             subject, text, discussion_id, thread=thread, at=at, internal=internal
         )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """See Forge."""
-        self._forge.edit(subject, note, self._passed(subject, body), hurried=hurried)
+        self._forge.edit(subject, note, self._finish_body(subject, body), hurried=hurried)
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
         """See Forge."""
@@ -73,5 +73,5 @@ class CheckedForge:
         """See Forge."""
         self._forge.forget(project_id, mr_iid, note_id)
 
-    def _passed(self, subject: Subject, body: str) -> str:
-        return finish(body, hosts_of(subject, self._hosts), self._redact).body
+    def _finish_body(self, subject: Subject, body: str) -> str:
+        return finish_body(body, add_subject_hosts(subject, self._hosts), self._redact).body

@@ -1,4 +1,4 @@
-"""A forge that writes nothing: for `--dry-run`, where the note goes to the terminal."""
+"""A writer for `--dry-run`: it posts nothing and shows the note in the terminal."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -19,23 +19,23 @@ class DryForge:
         self._refs: dict[tuple[int, int, str], list[NoteRef]] = {}
 
     def me(self) -> int:
-        """No user of GitLab has this id."""
+        """Returns 0: no user of GitLab has this id."""
         return 0
 
     def handle(self) -> str:
-        """Nobody can mention a dry run."""
+        """Returns "": nobody can mention a dry run."""
         return ""
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """The note that begins with `marker`, of those kept here."""
-        for ref in self._refs.get(_place(subject, discussion_id), []):
+        """Returns the note kept here that begins with `marker`."""
+        for ref in self._refs.get(_make_key(subject, discussion_id), []):
             if find_marker(self._bodies[ref.note_id]) == marker:
                 return ref
         return None
 
     def own(self, subject: Subject) -> Iterator[OwnNote]:
-        """The notes kept here, newest first; of GitLab's own ones a dry run changes none."""
-        for ref in reversed(self._refs.get(_place(subject, ""), [])):
+        """Yields the notes kept here, newest first; a dry run changes none that are on GitLab."""
+        for ref in reversed(self._refs.get(_make_key(subject, ""), [])):
             if marker := find_marker(self._bodies[ref.note_id]):
                 yield OwnNote(ref, marker, self._bodies[ref.note_id])
 
@@ -49,34 +49,34 @@ class DryForge:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """Keep and show a note."""
+        """Keeps and shows a note."""
         ref = NoteRef(next(self._numbers), discussion_id, internal=internal)
-        self._refs.setdefault(_place(subject, discussion_id), []).append(ref)
+        self._refs.setdefault(_make_key(subject, discussion_id), []).append(ref)
         self._keep(ref, body)
         return ref
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """Replace and show a note's body. Raises ForgeError for one that was not posted here."""
+        """Replaces and shows a note's body. Raises ForgeError for one that was not posted here."""
         if note.note_id not in self._bodies:
             text = f"note {note.note_id}: not found among the notes of this dry run"
             raise ForgeError(text, status=404)
         self._keep(note, body)
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
-        """A dry run begins no threads."""
+        """Does nothing: a dry run begins no threads."""
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Nothing is written, and nobody waits for a sign."""
+        """Does nothing: a dry run leaves no reaction."""
 
     def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """Nobody sees the notes of a dry run."""
+        """Returns None: nobody sees the notes of a dry run."""
         return None
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """There is nothing to take back."""
+        """Does nothing: there is no reaction to remove."""
 
-    def body(self, note: NoteRef) -> str:
-        """A note's body as it stands."""
+    def get_body(self, note: NoteRef) -> str:
+        """Returns the current body of a note."""
         return self._bodies[note.note_id]
 
     def _keep(self, note: NoteRef, body: str) -> None:
@@ -84,5 +84,5 @@ class DryForge:
         self._show(body)
 
 
-def _place(subject: Subject, discussion_id: str) -> tuple[int, int, str]:
+def _make_key(subject: Subject, discussion_id: str) -> tuple[int, int, str]:
     return subject.project_id, subject.mr_iid, discussion_id

@@ -1,4 +1,4 @@
-"""What notes say of the changes that an analysis advises. Pure; what others wrote is harmless."""
+"""The text of a note about suggested changes. Pure; text that others wrote is made harmless."""
 
 import re
 
@@ -6,9 +6,9 @@ from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import Marker
 from worker.core.text.untrusted import one_line
-from worker.forge.defence.spans import plain_url
-from worker.forge.text.code import code_line, suggestion_block
-from worker.forge.text.parts import without_tokens
+from worker.forge.defence.spans import is_plain_url
+from worker.forge.text.code import write_code_line, write_suggestion_block
+from worker.forge.text.parts import remove_tokens
 
 MAX_SCRIPT = 100_000
 MAX_COMMAND = 180
@@ -18,11 +18,11 @@ _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
 def say_where(offers: Offers, *, limited: bool) -> str:
-    """Where the changes are, as one line of Markdown; "" if there are none.
+    """Returns one line of Markdown that says where the changes are; "" if there are none.
 
-    Where they are `limited` by advice that is folded away, that is to be read first.
+    `limited` says that folded advice qualifies them: it is to be read first.
     """
-    urls = [url for url in offers.urls if plain_url(url)]
+    urls = [url for url in offers.urls if is_plain_url(url)]
     left = offers.left
     if not urls:
         what = "The change is" if left == 1 else f"The {left} changes are"
@@ -38,20 +38,20 @@ def say_where(offers: Offers, *, limited: bool) -> str:
 def write_suggestion(
     marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial | None
 ) -> str:
-    """A comment on the `line` of the diff that offers to replace lines; "" if it cannot be.
+    """Returns a comment on `line` of the diff that suggests the change `fix`; "" if it cannot.
 
-    What a token hides in, or what nobody would see, is not offered. `trial` is what the sandbox has
-    shown of it, None where that is not known.
+    A text that holds a token or invisible characters is not suggested. `trial` is what the sandbox
+    has shown of the change, None if that is not known.
     """
-    block = suggestion_block(fix.text, line - fix.first, fix.last - line)
-    if not block or without_tokens(fix.text) != fix.text:
+    block = write_suggestion_block(fix.text, line - fix.first, fix.last - line)
+    if not block or remove_tokens(fix.text) != fix.text:
         return ""
-    source = f"[the analysis]({note_url})" if plain_url(note_url) else "the analysis"
+    source = f"[the analysis]({note_url})" if is_plain_url(note_url) else "the analysis"
     return f"{marker.text()}\n\nA fix from {source}{_say_tried(trial)}\n\n{block}"
 
 
 def _say_tried(trial: Trial | None) -> str:
-    """What was run of a change: the end of a sentence, and a list where something was."""
+    """Returns what was run of a change: the end of a sentence, and a list of the commands."""
     if trial is None:
         return "."
     if not trial.runs:
@@ -61,12 +61,14 @@ def _say_tried(trial: Trial | None) -> str:
     if all(run.made for run in trial.runs):
         title = f". The sandbox has run one command that makes {what}:"
     several = len(trial.runs) > 1
-    return "\n".join([title, "", *(_item(run, told=several and run.made) for run in trial.runs)])
+    return "\n".join(
+        [title, "", *(_write_run(run, told=several and run.made) for run in trial.runs)]
+    )
 
 
-def _item(run: Run, *, told: bool) -> str:
-    """A command and its exit status, and if that is to be `told`, that it has made the change."""
-    command = without_tokens(one_line(run.command, MAX_SCRIPT))
+def _write_run(run: Run, *, told: bool) -> str:
+    """Returns a command and its exit status; with `told`, also that it made the change."""
+    command = remove_tokens(one_line(run.command, MAX_SCRIPT))
     if len(command) > MAX_COMMAND:
         command = f"{command[: MAX_COMMAND // 3]} … {command[-MAX_COMMAND * 2 // 3 :]}"
     status = "ended at its time limit"
@@ -75,4 +77,4 @@ def _item(run: Run, *, told: bool) -> str:
         if _PIPE.search(run.command) and "pipefail" not in run.command:
             status += ", that of the pipe's last command"
     made = "; the same command has made the change" if told else ""
-    return f"- {code_line(command)}: {status}{made}"
+    return f"- {write_code_line(command)}: {status}{made}"

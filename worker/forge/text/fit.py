@@ -1,4 +1,5 @@
-"""How much of a finding is shown at once, so that it fits: whole sentences, never parts of one."""
+"""Chooses how much of a finding is visible at once, so that it fits; whole sentences where
+possible."""
 
 import re
 from bisect import bisect_left
@@ -15,11 +16,11 @@ from worker.core.text.sentences import (
 )
 
 MAX_QUOTES = 3
-"""Quotes that are shown at once."""
+"""Quotes that are visible at once."""
 
 LONGEST = (SHOWN, 280, 240, 120, 60)
-"""Characters of a first sentence that stand whole: four lines, or three. Of a longer one its
-clauses do, and of several such ones, where all else has given way, fewer of them."""
+"""The longest first sentence, in characters, that is shown whole: four lines, or three. Of a longer
+one as many clauses are shown as fit; the later limits are used when nothing else can be cut."""
 
 _SEPARATED = (".", "!", "?", "…", ",", ":", ";")
 
@@ -29,8 +30,8 @@ class Room:
     """How much of each part is shown; the defaults show all of it.
 
     `cause` and `to_do` count sentences. `quotes` counts quotes, each with all its lines or, without
-    `whole_quotes`, with its first one; `least_quotes` of them show one of each failed job. `failed`
-    is the level of `shorten_jobs`, `longest` one of `LONGEST`.
+    `whole_quotes`, with its first one; `least_quotes` of them show one of each failed job.
+    `jobs_level` is the level of `shorten_jobs`, `longest` one of `LONGEST`.
     """
 
     cause: int
@@ -38,21 +39,22 @@ class Room:
     quotes: int
     least_quotes: int = 1
     whole_quotes: bool = True
-    failed: int = 0
+    jobs_level: int = 0
     longest: int = LONGEST[0]
 
 
 def choose_room(whole: Room, fits: Callable[[Room], bool]) -> Room:
-    """The most that fits: what gives way first is the least needed. What gave way for nothing comes
-    back, the most needed first. If nothing fits, the least there is."""
-    rooms = list(_narrower(whole))
+    """Returns the largest room that fits. The least needed parts are cut first; then whatever still
+    fits is added again, the most needed first. If nothing fits, the smallest room is returned."""
+    rooms = list(_narrow(whole))
     at = bisect_left(rooms, True, key=fits)
-    return _refilled(rooms[at], whole, fits) if at < len(rooms) else rooms[-1]
+    return _refill(rooms[at], whole, fits) if at < len(rooms) else rooms[-1]
 
 
-def _narrower(room: Room) -> Iterator[Room]:
-    """Ever less: details of what failed, further lines of quotes, further quotes, further sentences
-    of what to do and of the cause; the last quote and the failed jobs only then."""
+def _narrow(room: Room) -> Iterator[Room]:
+    """Yields ever smaller rooms: without details of what failed, then without further lines of
+    quotes, further quotes, further sentences of the advice and of the cause; the last quote and the
+    failed jobs are cut last."""
     yield room
     for change in _ways_to_give(room):
         room = replace(room, **change)
@@ -60,22 +62,22 @@ def _narrower(room: Room) -> Iterator[Room]:
 
 
 def _ways_to_give(room: Room) -> Iterator[dict[str, Any]]:
-    yield {"failed": 1}
+    yield {"jobs_level": 1}
     yield {"whole_quotes": False}
     yield from ({"quotes": count} for count in range(room.quotes - 1, room.least_quotes - 1, -1))
-    yield {"failed": 2}
+    yield {"jobs_level": 2}
     yield from ({"to_do": count} for count in range(room.to_do - 1, 0, -1))
     yield from (
         {"quotes": count} for count in range(min(room.least_quotes, room.quotes) - 1, 0, -1)
     )
     yield from ({"cause": count} for count in range(room.cause - 1, 0, -1))
     yield {"quotes": 0}
-    yield {"failed": 3}
-    yield {"failed": 4}
+    yield {"jobs_level": 3}
+    yield {"jobs_level": 4}
     yield from ({"longest": size} for size in LONGEST[1:])
 
 
-def _refilled(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
+def _refill(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
     for change in _ways_to_refill(whole):
         wider = replace(room, **change)
         if _is_wider(wider, room) and fits(wider):
@@ -84,53 +86,53 @@ def _refilled(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
 
 
 def _ways_to_refill(whole: Room) -> Iterator[dict[str, Any]]:
-    yield from ({"failed": level} for level in (3, 2))
+    yield from ({"jobs_level": level} for level in (3, 2))
     yield from ({"quotes": 1} for _ in range(min(1, whole.quotes)))
     yield from ({"cause": count} for count in range(2, whole.cause + 1))
     yield from ({"quotes": count} for count in range(2, min(whole.least_quotes, whole.quotes) + 1))
     yield from ({"to_do": count} for count in range(2, whole.to_do + 1))
     yield from ({"quotes": count} for count in range(2, whole.quotes + 1))
-    yield from ({"failed": level} for level in (1, 0))
+    yield from ({"jobs_level": level} for level in (1, 0))
     yield {"whole_quotes": True}
 
 
 def _is_wider(room: Room, than: Room) -> bool:
-    counts = (room.cause, room.to_do, room.quotes, room.whole_quotes, -room.failed)
-    return counts > (than.cause, than.to_do, than.quotes, than.whole_quotes, -than.failed)
+    counts = (room.cause, room.to_do, room.quotes, room.whole_quotes, -room.jobs_level)
+    return counts > (than.cause, than.to_do, than.quotes, than.whole_quotes, -than.jobs_level)
 
 
 # ---------------------------------------------------------------------------------------- sections
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences stand before the first block of code."""
+    """Counts the sentences before the first code block."""
     return len(split_sentences(before_code(text)))
 
 
 def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
-    """The first `sentences` of a section on one line, and what of the section that leaves. Of a
-    first one of more than `longest` characters the first clauses are shown, which leaves it all."""
+    """Returns the first `sentences` of a section on one line, and the rest of the section. If the
+    first one has more than `longest` characters, its first clauses and the whole section."""
     shown = split_sentences(before_code(text))[:sentences]
     if shown and len(shown[0]) > longest:
-        return _clauses(shown[0], longest), text
+        return _cut_to_clauses(shown[0], longest), text
     rest = after_sentences(text, shown)
     if not shown:
         return "See the details below." if rest else "", rest
-    line = _joined(shown)
+    line = _join_sentences(shown)
     if before_code(rest).strip() or not rest:
         return line, rest
     return f"{line[:-1]} (in the details)." if line.endswith(":") else line, rest
 
 
-def _joined(sentences: list[str]) -> str:
+def _join_sentences(sentences: list[str]) -> str:
     text = sentences[0]
     for each in sentences[1:]:
         text += ("" if text.endswith(_SEPARATED) else ";") + f" {each}"
     return text
 
 
-def _clauses(sentence: str, longest: int) -> str:
-    """The clauses that fit into `longest` characters, or words where the first one does not."""
+def _cut_to_clauses(sentence: str, longest: int) -> str:
+    """Returns the clauses that fit into `longest` characters, or words if the first does not."""
     for marks in (";:", ",;:", ""):
         parts = split_clauses(sentence, marks) if marks else sentence.split(" ")
         text, glue = "", "" if marks else " "
@@ -155,14 +157,14 @@ _ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
 
 _AND_MORE = re.compile(r"(?<=[`)]) and(?: (?=`)|, *$)")
 _LISTED = re.compile(r"and\b|or\b|[`\"“A-Z0-9]")
-"""The next of several tests or steps, not why one failed."""
+"""The beginning of a further test or step in a list, not of a reason."""
 
 _ALLOWED = re.compile(r"\ballow")
 
 
 @dataclass(slots=True)
 class _Failed:
-    """Jobs, as they are named, and what of them failed; `ended` says that a sentence closed it."""
+    """Jobs by name, and what failed in them; `ended` says that the sentence about them is over."""
 
     names: list[str]
     detail: str = ""
@@ -170,20 +172,20 @@ class _Failed:
 
 
 def shorten_jobs(text: str, level: int) -> str:
-    """What failed, on one line: 0 all of it, 1 each job with its first test or step, 2 the jobs
-    alone, 3 the first three of several jobs, 4 nothing.
+    """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first test or
+    step, 2 the jobs alone, 3 the first three jobs, 4 nothing.
 
-    Jobs that are allowed to fail are left out before what failed of the others is.
+    From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
     sentences = split_sentences(text)
     if not sentences or level >= 4:
         return ""
     if level == 0:
-        return _joined(sentences)
+        return _join_sentences(sentences)
     every = _read_jobs(sentences)
     failed = [each for each in every if not _ALLOWED.search(each.detail)] or every
     if level == 1:
-        return "; ".join(map(_with_first, failed))
+        return "; ".join(map(_write_first_failure, failed))
     names = [name for each in failed for name in each.names]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
@@ -199,7 +201,7 @@ def _read_jobs(sentences: list[str]) -> list[_Failed]:
 
 
 def _add_clause(piece: str, found: list[_Failed]) -> None:
-    """Take in a clause: names of jobs, of the first words also without an id, or what failed."""
+    """Adds a clause: names of jobs, or what failed in them. The first clause always names jobs."""
     named = _JOBS.match(piece)
     held = found[-1] if found else None
     if held and not named and (held.detail or held.ended):
@@ -213,8 +215,8 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
     held.detail += piece[len(name) :].lstrip(" :,;.")
 
 
-def _with_first(failed: _Failed) -> str:
-    """The jobs and the first of what failed of them."""
+def _write_first_failure(failed: _Failed) -> str:
+    """Returns the jobs and the first thing that failed in them."""
     names = _ASIDE.sub(r"\1)", ", ".join(failed.names))
     clause = _AND_MORE.split(split_clauses(failed.detail, ",;")[0])[0]
     first = split_clauses(clause, ":")[0]

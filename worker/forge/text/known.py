@@ -1,4 +1,4 @@
-"""The note on a known failure: two lines for each error, and the way to a real look. Pure."""
+"""The note on a known failure: two lines for each error, and how to ask for an analysis. Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,53 +6,66 @@ from datetime import UTC, datetime
 from worker.core.failure.jobs import Group, Hit
 from worker.core.finding import Finding
 from worker.core.session_id import Marker
-from worker.forge.defence.lint import MAX_LINES, visible_lines
-from worker.forge.defence.spans import allowed
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
+from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text.footer import Footer, write_small_print
 from worker.forge.text.note import HEADLINES
-from worker.forge.text.parts import Hosts, clean
-from worker.forge.text.templates_page import render
+from worker.forge.text.parts import Hosts, clean_line
+from worker.forge.text.templates_page import render_template
 
 _CUTS = ((5, 480), (5, 100), (4, 80), (3, 60), (2, 60), (1, 60))
-"""Errors that are named, and characters of each text about them. The first that fits is taken."""
+"""How many errors are named, and the characters of each text; the first pair that fits is used."""
 
 
-def known_failure(
+def write_known_failure(
     marker: Marker, found: Finding, groups: Sequence[Group], footer: Footer, hosts: Hosts
 ) -> str:
-    """What is known of the errors of `groups`, all of the verdict of `found`."""
+    """Returns the note on the known errors of `groups`, which all have the verdict of `found`."""
     for most, limit in _CUTS:
-        body = render(
+        body = render_template(
             "known",
             marker=marker.text(),
             verdict=HEADLINES[found.verdict],
-            known=[_told(group, group.hit, hosts, limit) for group in groups[:most] if group.hit],
+            known=[
+                _describe_group(group, group.hit, hosts, limit)
+                for group in groups[:most]
+                if group.hit
+            ],
             more=max(0, len(groups) - most),
             small=write_small_print(footer, 0),
         )
-        if visible_lines(body) <= MAX_LINES:
+        if count_visible_lines(body) <= MAX_LINES:
             break
     return body
 
 
-def _told(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
-    """The jobs, where their error was seen, its cause, what to do; the last two in so many
-    characters."""
-    failed = clean(group.failed, frozenset(), min(limit, 160))
-    return failed, _seen(hit, hosts), clean(hit.cause, hosts, limit), clean(hit.to_do, hosts, limit)
+def _describe_group(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
+    """Returns the jobs, where their error was seen, its cause, and what to do; texts are cut at
+    `limit` characters."""
+    failed = clean_line(group.failed, frozenset(), min(limit, 160))
+    return (
+        failed,
+        _describe_hit(hit, hosts),
+        clean_line(hit.cause, hosts, limit),
+        clean_line(hit.to_do, hosts, limit),
+    )
 
 
-def _seen(hit: Hit, hosts: Hosts) -> str:
+def _describe_hit(hit: Hit, hosts: Hosts) -> str:
     times = "once" if hit.count == 1 else f"{hit.count} times"
     plural = "s" if len(hit.others) > 1 else ""
     where = f" in {len(hit.others)} other merge request{plural}" if hit.others else ""
-    ended = f"; the last time {clean(hit.ended, frozenset(), 100)}" if hit.ended else ""
+    ended = f"; the last time {clean_line(hit.ended, frozenset(), 100)}" if hit.ended else ""
     # A link to another merge request would leave a mention there; in code it leaves none.
-    link = f"[the job explained]({hit.job_url})" if allowed(hit.job_url, hosts) else "explained"
-    return f"seen {times} since {_day(hit.first)}{where}, {link} on `!{hit.mr_iid}`{ended}"
+    link = (
+        f"[the job explained]({hit.job_url})"
+        if is_link_allowed(hit.job_url, hosts)
+        else "explained"
+    )
+    return f"seen {times} since {_write_day(hit.first)}{where}, {link} on `!{hit.mr_iid}`{ended}"
 
 
-def _day(at: float) -> str:
+def _write_day(at: float) -> str:
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
     except (OverflowError, OSError, ValueError):

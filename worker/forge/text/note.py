@@ -1,9 +1,9 @@
-"""The bodies of Sandpiper's notes. Pure: everything in them that others wrote is neutralised here.
+"""The bodies of Sandpiper's notes. Pure: all text that others wrote is made harmless here.
 
-Every body begins with the session's marker on a line of its own (`core.identity.find_marker`). What
-a reader sees first is at most eight lines; the rest is folded away (field 4.21). Callers redact the
-process's own secrets before; well-known token shapes are taken out here once more (law 12), and the
-whole body is redacted when it is posted (`finish`).
+Every body begins with the session's marker on a line of its own (`core.session_id.find_marker`). At
+most eight lines are visible at once; the rest is folded. Callers have redacted the process's own
+secrets; well-known shapes of tokens are removed here once more, and the whole body is redacted
+again when it is posted (`finish_body`).
 """
 
 import re
@@ -14,30 +14,37 @@ from worker.core.finding import Finding, Said, Unproven, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
-from worker.forge.defence.lint import MAX_LINES, visible_lines
-from worker.forge.defence.spans import plain_url
+from worker.forge.defence.lint import MAX_LINES, count_visible_lines
+from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
-from worker.forge.text.code import code_block, code_line
+from worker.forge.text.code import write_code_block, write_code_line
 from worker.forge.text.fit import MAX_QUOTES, Room, choose_room, count_sentences
-from worker.forge.text.footer import Footer, tell_rest, write_small_print
-from worker.forge.text.older_note import pipeline_url
+from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
+from worker.forge.text.older_note import make_pipeline_url
 from worker.forge.text.parts import (
     MAX_BRIEF,
     MAX_REASON,
     MAX_SECTION,
     Hosts,
     Parts,
-    clean,
-    job_line,
-    job_of,
-    said,
-    sentence,
+    clean_line,
+    get_job_id,
+    remove_tokens,
     sort_quotes,
-    without_tokens,
+    write_answer_parts,
+    write_job_line,
+    write_sentence,
 )
-from worker.forge.text.templates_page import MAX_BODY, fitting, render
+from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
 
-__all__ = ["MAX_BODY", "Footer", "answer", "failure", "finding", "placeholder"]
+__all__ = [
+    "MAX_BODY",
+    "Footer",
+    "write_answer",
+    "write_failure",
+    "write_finding",
+    "write_placeholder",
+]
 
 _NO_OFFERS = Offers()
 _TO_DO = "What to do"
@@ -51,19 +58,19 @@ HEADLINES = {
 }
 
 
-def placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:
-    """What stands in the note while the turn runs; `progress` is harmless already."""
-    return render(
+def write_placeholder(marker: Marker, subject: Subject, resumed: bool, progress: str = "") -> str:
+    """Returns the note's body while the turn runs; `progress` is harmless already."""
+    return render_template(
         "placeholder",
         marker=marker.text(),
         resumed=resumed,
         progress=progress,
         pipeline=subject.pipeline_id,
-        commit=code_line(subject.sha[:8]) or "the newest commit",
+        commit=write_code_line(subject.sha[:8]) or "the newest commit",
     )
 
 
-def finding(
+def write_finding(
     marker: Marker,
     subject: Subject,
     finding: Finding,
@@ -72,26 +79,32 @@ def finding(
     hosts: Hosts,
     offers: Offers = _NO_OFFERS,
 ) -> str:
-    """The analysis. `finding` is proven: its evidence is quoted as it is.
+    """Returns the note of an analysis. The evidence of `finding` is proven: it is quoted verbatim.
 
-    `hosts` are the places that links may lead to (see `neutralise`), `offers` the changes that its
-    advice held.
+    `hosts` are the places that links may lead to (see `neutralise`), `offers` the suggestions.
     """
     small = write_small_print(footer, finding.unproven)
     around = {"marker": marker.text(), "small": small}
 
     def fits(room: Room) -> bool:
-        values, _ = _shown(finding, offers, subject, outcome, hosts, room)
-        return visible_lines(render("finding", details="", **around, **values)) <= MAX_LINES
+        values, _ = _fill_template(finding, offers, subject, outcome, hosts, room)
+        return (
+            count_visible_lines(render_template("finding", details="", **around, **values))
+            <= MAX_LINES
+        )
 
-    room = choose_room(_room_for_all(finding), fits)
-    values, parts = _shown(finding, offers, subject, outcome, hosts, room)
-    for title, lines in tell_rest(footer, small):
-        parts.add_lines(title, lines)
-    return fitting(lambda size: render("finding", details=parts.folded(size), **around, **values))
+    room = choose_room(_measure_whole(finding), fits)
+    values, parts = _fill_template(finding, offers, subject, outcome, hosts, room)
+    for title, lines in list_folded_lines(footer, small):
+        parts.fold_lines(title, lines)
+    return fit_body(
+        lambda size: render_template(
+            "finding", details=parts.render_folded(size), **around, **values
+        )
+    )
 
 
-def _room_for_all(finding: Finding) -> Room:
+def _measure_whole(finding: Finding) -> Room:
     abstains = finding.verdict is Verdict.ABSTAIN
     said = finding.missing if abstains else finding.cause or finding.details
     to_do = finding.next_time if abstains else finding.to_do
@@ -104,14 +117,14 @@ def _room_for_all(finding: Finding) -> Room:
 
 
 def _count_least_quotes(finding: Finding) -> int:
-    """How many quotes it takes to show one of each failed job, as far as they may be shown."""
+    """Counts how many quotes it takes to show one of each failed job, as far as there is room."""
     failed = {job for ruling in finding.rulings for job in ruling.jobs}
-    jobs = [job_of(each) for each in sort_quotes(finding.evidence)[:MAX_QUOTES]]
+    jobs = [get_job_id(each) for each in sort_quotes(finding.evidence)[:MAX_QUOTES]]
     firsts = [at for at, job in enumerate(jobs, 1) if job in failed and job not in jobs[: at - 1]]
     return max([1, *firsts])
 
 
-def _shown(
+def _fill_template(
     finding: Finding,
     offers: Offers,
     subject: Subject,
@@ -119,40 +132,42 @@ def _shown(
     hosts: Hosts,
     room: Room,
 ) -> tuple[dict[str, object], Parts]:
-    """What the template shows, and what it folds away."""
+    """Returns the values of the template, and the parts to fold."""
     parts = Parts(hosts, room.longest)
-    failed = parts.jobs("Failed", finding.failed, room.failed)
+    failed = parts.write_jobs("Failed", finding.failed, room.jobs_level)
     missing = next_time = cause = to_do = ""
     if finding.verdict is Verdict.ABSTAIN:
-        missing = parts.brief("Missing", finding.missing, room.cause)
-        next_time = parts.brief("Next time", finding.next_time, room.to_do)
-        parts.add("What is known", finding.cause)
-        parts.add(_TO_DO, finding.to_do)
+        missing = parts.write_brief("Missing", finding.missing, room.cause)
+        next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
+        parts.fold_section("What is known", finding.cause)
+        parts.fold_section(_TO_DO, finding.to_do)
     else:
-        cause = parts.brief("Cause", finding.cause, room.cause)
-        to_do = _to_do(finding, parts, room.to_do)
-        parts.add("Missing", finding.missing)
-        parts.add("Next time", finding.next_time)
-    parts.add("Changes", offers.text)
+        cause = parts.write_brief("Cause", finding.cause, room.cause)
+        to_do = _choose_advice(finding, parts, room.to_do)
+        parts.fold_section("Missing", finding.missing)
+        parts.fold_section("Next time", finding.next_time)
+    parts.fold_section("Changes", offers.text)
     if not (finding.failed or cause or to_do or missing):
-        cause = parts.brief("Answer", finding.details, room.cause)
+        cause = parts.write_brief("Answer", finding.details, room.cause)
     else:
-        parts.add("Further details", finding.details)
-    quotes = parts.quotes(finding.evidence, room.quotes, whole=room.whole_quotes)
-    parts.add_lines(record.TITLE, record.lines(finding, hosts))
-    stopped = _stopped(outcome, subject, MAX_REASON)
+        parts.fold_section("Further details", finding.details)
+    quotes = parts.write_quotes(finding.evidence, room.quotes, whole=room.whole_quotes)
+    parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
+    stopped = _say_why_stopped(outcome, subject, MAX_REASON)
     return {
-        "verdict": _headline(finding, outcome),
-        "stopped": " ".join(filter(None, (stopped, finding.doubt, record.doubt(finding, hosts)))),
+        "verdict": _choose_headline(finding, outcome),
+        "stopped": " ".join(
+            filter(None, (stopped, finding.doubt, record.write_doubt(finding, hosts)))
+        ),
         "failed": failed,
         "missing": missing,
         "next_time": next_time,
         "cause": cause,
-        "whose": " in the model's view" if _overruled(finding) else "",
+        "whose": " in the model's view" if _is_overruled(finding) else "",
         "evidence": quotes,
         "to_do": to_do,
-        "fixes": changes.say_where(offers, limited=parts.folds(_TO_DO)),
-        "advised": " in the model's view" if _overruled(finding) and finding.evidence else "",
+        "fixes": changes.say_where(offers, limited=parts.has_folded(_TO_DO)),
+        "advised": " in the model's view" if _is_overruled(finding) and finding.evidence else "",
     }, parts
 
 
@@ -162,23 +177,23 @@ _INSTEAD = {
     Verdict.TARGET: "Have it mended on the target branch, then rebase.",
     Verdict.UNKNOWN: "Decide by GitLab's record in the details; the model's advice is there too.",
 }
-"""What follows from the record where it overrules the model, whose advice may be the opposite."""
+"""The advice where GitLab's record overrules the model, whose own advice may be the opposite."""
 
 
-def _to_do(finding: Finding, parts: Parts, sentences: int) -> str:
-    """The model's advice; where the record overrules it, only if proven quotes back it."""
-    instead = _INSTEAD.get(finding.verdict, "") if _overruled(finding) else ""
+def _choose_advice(finding: Finding, parts: Parts, sentences: int) -> str:
+    """Returns the model's advice; where the record overrules it, only if quotes prove it."""
+    instead = _INSTEAD.get(finding.verdict, "") if _is_overruled(finding) else ""
     if not instead or finding.evidence:
-        return parts.brief(_TO_DO, finding.to_do, sentences)
-    parts.add("What the model would do", finding.to_do)
+        return parts.write_brief(_TO_DO, finding.to_do, sentences)
+    parts.fold_section("What the model would do", finding.to_do)
     return instead
 
 
-def _overruled(finding: Finding) -> bool:
+def _is_overruled(finding: Finding) -> bool:
     return finding.judged is not None and bool(finding.judged.because)
 
 
-def answer(
+def write_answer(
     marker: Marker,
     subject: Subject,
     parts: tuple[Said, ...],
@@ -186,30 +201,30 @@ def answer(
     footer: Footer | None,
     hosts: Hosts,
 ) -> str:
-    """A reply in the thread: text, quotes that are proven, and the places of those that are not."""
+    """Returns a reply: text, proven quotes, and the places of those that could not be proven."""
     unproven = sum(isinstance(part, Unproven) for part in parts)
     small = write_small_print(footer, unproven) if footer else ""
-    return fitting(
-        lambda room: render(
+    return fit_body(
+        lambda room: render_template(
             "answer",
             marker=marker.text(),
-            stopped=_stopped(outcome, subject),
-            text=said(parts, hosts, room) or "(The model gave no answer.)",
-            rest=_rest(footer, small) if footer else "",
+            stopped=_say_why_stopped(outcome, subject),
+            text=write_answer_parts(parts, hosts, room) or "(The model gave no answer.)",
+            rest=_fold_rest(footer, small) if footer else "",
             small=small,
         )
     )
 
 
-def _rest(footer: Footer, small_print: str) -> str:
-    """What the small print has no room for, as it is folded under a note without details."""
+def _fold_rest(footer: Footer, small_print: str) -> str:
+    """Returns what the small print has no room for, to be folded under a note without details."""
     parts = Parts(frozenset(), 0)
-    for title, lines in tell_rest(footer, small_print):
-        parts.add_lines(title, lines)
-    return parts.folded(MAX_SECTION)
+    for title, lines in list_folded_lines(footer, small_print):
+        parts.fold_lines(title, lines)
+    return parts.render_folded(MAX_SECTION)
 
 
-def failure(
+def write_failure(
     marker: Marker,
     subject: Subject,
     reason: str,
@@ -217,48 +232,51 @@ def failure(
     jobs: Sequence[FailedJob] = (),
     hosts: Hosts = frozenset(),
 ) -> str:
-    """Why there is no finding or answer, in plain words, and what to do.
+    """Returns the note that says why there is no finding or answer, and what to do.
 
-    `jobs` is what was found without a model: partial over nothing (law 8). `hosts` are the places
-    that links to them may lead to.
+    `jobs` is what was found without a model: a partial result is better than none. `hosts` are
+    the places that links to them may lead to.
     """
     small = write_small_print(footer, 0) if footer else ""
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
-        body = render(
+        body = render_template(
             "failure",
             marker=marker.text(),
-            jobs=[(job_line(job, hosts), code_block(without_tokens(job.excerpt))) for job in jobs],
+            jobs=[
+                (write_job_line(job, hosts), write_code_block(remove_tokens(job.excerpt)))
+                for job in jobs
+            ],
             most=most,
             headline="No analysis this time." if marker.turn == 0 else "No answer this time.",
-            reason=sentence(_reason(reason, subject, limit)),
-            rest=_rest(footer, small) if footer else "",
+            reason=write_sentence(_write_reason(reason, subject, limit)),
+            rest=_fold_rest(footer, small) if footer else "",
             small=small,
         )
-        if visible_lines(body) <= MAX_LINES:
+        if count_visible_lines(body) <= MAX_LINES:
             break
     return body
 
 
-def _headline(finding: Finding, outcome: Outcome) -> str:
+def _choose_headline(finding: Finding, outcome: Outcome) -> str:
     headline = HEADLINES[finding.verdict]
     return headline if outcome.status is Status.DONE else f"Unfinished: {headline.lower()}"
 
 
-def _stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
+def _say_why_stopped(outcome: Outcome, subject: Subject, limit: int = MAX_BRIEF) -> str:
     if outcome.status is Status.DONE:
         return ""
-    reason = _reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
+    reason = _write_reason(outcome.reason, subject, limit).rstrip(".") or "the run ended early"
     return f"This is what was found before it stopped: {reason}."
 
 
 _OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
 
 
-def _reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
-    """Why a run has ended, harmless; with a link to the pipeline that has overtaken it."""
+def _write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
+    """Returns why a run ended, made harmless; with a link to the pipeline that superseded it."""
     if not (found := _OVERTAKEN.fullmatch(text)):
-        return clean(text, frozenset(), limit)
-    url = pipeline_url(subject, int(found[1]))
+        return clean_line(text, frozenset(), limit)
+    url = make_pipeline_url(subject, int(found[1]))
     pipeline = f"pipeline {found[1]}"
-    linked = f"[{pipeline}]({url})" if plain_url(url) else pipeline
+    linked = f"[{pipeline}]({url})" if is_plain_url(url) else pipeline
     return f"superseded by {linked}{found[2] or ''}"

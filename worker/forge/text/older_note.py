@@ -1,46 +1,49 @@
-"""What a note becomes when its pipeline does not matter any more: a headline, the rest folded."""
+"""Marks a note whose pipeline is outdated: a new headline, and the old text folded below it."""
 
 from worker.core.conversation.context import Subject
 from worker.core.session_id import find_marker
-from worker.forge.defence.spans import plain_url
+from worker.forge.defence.spans import is_plain_url
 
 _SUPERSEDED, _FIXED, _AGAIN = "**Superseded by ", "**Fixed by ", "**Passed when run again: "
 
 
-def is_settled(body: str) -> bool:
-    """Whether the note says already what became of its pipeline."""
+def is_marked(body: str) -> bool:
+    """Whether the note is marked already."""
     _, _, rest = body.partition("\n")
     return rest.lstrip().startswith((_SUPERSEDED, _FIXED, _AGAIN))
 
 
-def superseded(body: str, note_url: str, pipeline_id: int) -> str:
-    """`body` folded under a link to the note that took its place."""
-    return _folded(
-        body, f"{_SUPERSEDED}{_link('a newer note', note_url)}** (pipeline {pipeline_id})."
+def mark_superseded(body: str, note_url: str, pipeline_id: int) -> str:
+    """Returns `body` folded under a link to the newer note."""
+    return _fold_body(
+        body, f"{_SUPERSEDED}{_write_link('a newer note', note_url)}** (pipeline {pipeline_id})."
     )
 
 
-def passed(body: str, subject: Subject, *, same_commit: bool) -> str:
-    """`body` folded under the pipeline that passed; of the same commit it proves no fix."""
-    pipeline = _link(f"pipeline {subject.pipeline_id}", pipeline_url(subject, subject.pipeline_id))
+def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
+    """Returns `body` folded under a link to the pipeline that passed. If it ran on the same commit,
+    the headline does not call the failure fixed."""
+    pipeline = _write_link(
+        f"pipeline {subject.pipeline_id}", make_pipeline_url(subject, subject.pipeline_id)
+    )
     if same_commit:
-        return _folded(
+        return _fold_body(
             body, f"{_AGAIN}{pipeline}.** The same commit passed without a change to it."
         )
-    return _folded(body, f"{_FIXED}{pipeline}.**")
+    return _fold_body(body, f"{_FIXED}{pipeline}.**")
 
 
-def pipeline_url(subject: Subject, pipeline_id: int) -> str:
-    """A page that shows the pipeline: its own, or of a fork's the merge request's list."""
+def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
+    """Returns the URL of the pipeline; of a fork's, that of the merge request's pipelines."""
     if subject.pipeline_project_id != subject.project_id:
         return f"{subject.web_url}/pipelines"
     project, _, _ = subject.web_url.partition("/-/merge_requests/")
     return f"{project}/-/pipelines/{pipeline_id}"
 
 
-def _folded(body: str, headline: str) -> str:
-    """The marker stays at the top, so that a reply under the note still finds its session."""
-    if is_settled(body) or find_marker(body) is None:
+def _fold_body(body: str, headline: str) -> str:
+    """Keeps the marker at the top, so that a reply to the note still finds its session."""
+    if is_marked(body) or find_marker(body) is None:
         return body
     marker, _, rest = body.partition("\n")
     fold = (
@@ -54,5 +57,5 @@ def _folded(body: str, headline: str) -> str:
     return "\n".join([marker, "", headline, "", *fold])
 
 
-def _link(text: str, url: str) -> str:
-    return f"[{text}]({url})" if plain_url(url) else text
+def _write_link(text: str, url: str) -> str:
+    return f"[{text}]({url})" if is_plain_url(url) else text

@@ -1,29 +1,29 @@
-"""Notes of a later turn that gives the failure another verdict. Pure; all of it is harmless."""
+"""Combines notes when a later turn changes the verdict. Pure; all text is harmless already."""
 
 from worker.core.session_id import Marker
 from worker.forge.defence.lint import MAX_SIZE
-from worker.forge.defence.spans import plain_url
+from worker.forge.defence.spans import is_plain_url
 
 _SUMMARY = "<summary>What was said first, before a later answer changed it</summary>"
 _ROOM = MAX_SIZE - 1_000
-"""Characters of a note that may still be folded once more when it is settled."""
+"""Characters of a note that still leave room to mark it as outdated later."""
 
 
 def put_above(answer: str, finding: str) -> str:
-    """The note `finding` with the text of the note `answer` above its headline."""
+    """Returns the note `finding` with the text of the note `answer` above its headline."""
     marker, _, rest = finding.partition("\n")
     text = answer.partition("\n")[2].strip("\n")
     return f"{marker}\n\n{text}\n{rest}" if text else finding
 
 
 def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> str:
-    """The note `finding` in the place of a session's `first` note, whose text is folded below it.
+    """Returns the note `finding` in place of a session's `first` note, whose text is folded below.
 
-    `marker` is the first note's. Where both are too long for one note, the details of the first
-    one are left out, which is said.
+    `marker` is the first note's. If both are too long for one note, the details of the first one
+    are left out, and the note says so.
     """
     text = first.partition("\n")[2].strip("\n")
-    where = f"[A later answer]({answer_url})" if plain_url(answer_url) else "A later answer"
+    where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
     rest = finding.partition("\n")[2].strip("\n")
 
     def folded(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The Jinja2 templates beside this file, filled in; never longer than a note should be."""
+"""Fills in the Jinja2 templates of the notes, within the length of a note."""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,11 +6,11 @@ from functools import cache
 import jinja2
 
 MAX_BODY = 60_000
-"""Characters of a body; GitLab takes a million (wire-gitlab 5)."""
+"""Characters of a body; GitLab takes a million."""
 
 
-def fitting(render: Callable[[int], str]) -> str:
-    """The body with as much of its long texts as fits in `MAX_BODY`."""
+def fit_body(render: Callable[[int], str]) -> str:
+    """Returns the body with as much of its long texts as fits in `MAX_BODY`."""
     room = MAX_BODY // 2
     while len(body := render(room)) > MAX_BODY and room > 100:
         room //= 2
@@ -18,7 +18,7 @@ def fitting(render: Callable[[int], str]) -> str:
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def _get_environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("worker.forge.text"),
         undefined=jinja2.StrictUndefined,
@@ -28,5 +28,5 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def render(name: str, **values: object) -> str:
-    return _templates().get_template(f"{name}.md.j2").render(**values).rstrip("\n")
+def render_template(name: str, **values: object) -> str:
+    return _get_environment().get_template(f"{name}.md.j2").render(**values).rstrip("\n")

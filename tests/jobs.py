@@ -17,7 +17,7 @@ from worker.core.events import Asking, Event
 from worker.core.failure.jobs import Survey
 from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
 from worker.core.ports.evidence import JobLog, Place
-from worker.core.triggers import PipelineFailed, PipelinePassed, Replied
+from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab.writer import GitLabForge
@@ -36,6 +36,7 @@ FINDING = says(
     "## Evidence\n- job 1 line 1: it ran twice\n"
 )
 Ran = dispatch.Result
+_RUN = Run()
 START = 1_795_000_000.0
 
 
@@ -104,6 +105,11 @@ WORKFLOW = Workflow(
 )
 
 
+def run_trigger(trigger: Trigger, deps: Deps, run: Run = _RUN) -> Ran:
+    """Deal with a trigger at once."""
+    return dispatch.find_job(trigger, deps, run)()
+
+
 class Job:
     """One merge request with a failed pipeline, and everything a job needs."""
 
@@ -145,7 +151,7 @@ class Job:
 
     def failed(self, pipeline: Pipeline | None = None, **changes: Any) -> Ran:
         """The job of a failed pipeline's webhook."""
-        return dispatch.run_trigger(self.trigger(pipeline), self.deps(**changes), Run(self._watch))
+        return run_trigger(self.trigger(pipeline), self.deps(**changes), Run(self._watch))
 
     def passed(self, pipeline: Pipeline, **changes: Any) -> Ran:
         """The job of the webhook of a pipeline that passed."""
@@ -158,7 +164,7 @@ class Job:
             failed.mr_iid,
             failed.mr_project_id,
         )
-        return dispatch.run_trigger(trigger, self.deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.deps(**changes), Run(self._watch))
 
     def trigger(self, pipeline: Pipeline | None = None) -> PipelineFailed:
         """What the door makes of the pipeline's webhook."""
@@ -173,7 +179,7 @@ class Job:
         assert note is not None
         mr = note.merge_request
         trigger = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
-        return dispatch.run_trigger(trigger, self.deps(**changes), Run(self._watch))
+        return run_trigger(trigger, self.deps(**changes), Run(self._watch))
 
     def comment(self, text: str, thread: str = "", **options: Any) -> Note:
         """What the developer writes."""

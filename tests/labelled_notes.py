@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.fakes import ScriptedModel, says
-from tests.jobs import MemoryDriver
+from tests.jobs import MemoryDriver, run_trigger
 from tests.labelled_worlds import Built, World, build
 from tests.parts import change_parts
 from worker import wiring
@@ -15,7 +15,6 @@ from worker.core.ports import Reply
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.forge.text.note import HEADLINES
-from worker.jobs import dispatch
 from worker.settings.loading import load
 from worker.turns.parts import Deps
 
@@ -70,7 +69,7 @@ def post_note(world: World, label: str) -> Posted:
             sandboxes=MemoryDriver(),
             describe_tools=lambda: "",
         )
-        dispatch.run_trigger(_trigger(built), parts)
+        run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []
         (note,) = [each for each in built.scene.mr.list_notes() if each.author is built.scene.bot]
         return Posted(_headline(note.body), note.body)

@@ -106,7 +106,7 @@ def _add_task(app: "Sandpiper") -> None:
             log.exception("a message that is no trigger was dropped")
             return
         try:
-            app.consumer.process_trigger(trigger, _queued_at(self.request))
+            app.consumer.make_delivery(trigger, _queued_at(self.request))()
         except SandpiperError as error:
             # The journal could not be used, so the message goes back to the broker.
             log.warning("trigger %s again in %d s: %s", trigger_id(trigger), AGAIN, error)

@@ -8,13 +8,12 @@ import pytest
 
 from tests.contract.places import PLACES, Place, place_of
 from tests.fakes import says
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.core.failure import known
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey
 from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim
-from worker.jobs import dispatch
 from worker.maintenance import retention
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
@@ -64,11 +63,11 @@ class Kept:
         """An analysis, an answer, a verdict of people, a known failure, a parked trigger."""
         self.at.answers(FINDING, says("So."))
         trigger = self.at.trigger()
-        assert isinstance(dispatch.run_trigger(trigger, self.deps()), Finished)
+        assert isinstance(run_trigger(trigger, self.deps()), Finished)
         (root,) = self.at.own()
         note = self.at.comment("Why?", root.discussion_id)
         heard = Replied(self.project, self.iid, note.discussion_id, note.id)
-        assert isinstance(dispatch.run_trigger(heard, self.deps()), Finished)
+        assert isinstance(run_trigger(heard, self.deps()), Finished)
         (key,) = [each for each in self.store.sessions() if self.store.latest(each) is not None]
         self.key = key
         self.store.change_feedback(key, 0, lambda stored: b"{}")
@@ -189,7 +188,7 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
     note = kept.at.comment("/sandpiper forget")
     heard = Replied(kept.project, kept.iid, note.discussion_id, note.id)
     kept.journal.add_trigger(heard)
-    ended = dispatch.run_trigger(heard, kept.deps())
+    ended = run_trigger(heard, kept.deps())
     assert "Deleted" in str(ended)
     names = kept.place.names()
     of_sessions = [name for name in names if name.startswith("sessions/")]

@@ -12,14 +12,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.fakes import says
-from tests.jobs import Job
+from tests.jobs import Job, run_trigger
 from worker.core.ports import Reply, Request
 from worker.core.session_id import find_marker
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim, MergeRequest, Note, Receiver
 from worker.demo.gitlab.hooks import Event
 from worker.errors import SandpiperError
-from worker.jobs import dispatch
 from worker.webhook import http
 
 SECRET = "burst"
@@ -70,7 +69,7 @@ class Crew:
         while (taken := self.todo.get())[1] >= 0:
             trigger, tries = taken
             try:
-                self.ends[type(dispatch.run_trigger(trigger, deps)).__name__] += 1
+                self.ends[type(run_trigger(trigger, deps)).__name__] += 1
             except SandpiperError as error:
                 if error.transient and tries < PATIENCE:
                     threading.Event().wait(0.01)

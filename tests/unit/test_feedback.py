@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.core.events import Voted
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import After, Feedback
@@ -35,7 +35,7 @@ def at(sim: GitLabSim, tmp_path: Path) -> Job:
 
 def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
     mr = note.merge_request
-    return dispatch.run_trigger(
+    return run_trigger(
         Reacted(mr.project.id, mr.iid, note.id, award), at.deps(), Run(at.events.append)
     )
 
@@ -136,7 +136,7 @@ def test_a_vote_that_comes_while_another_is_written_is_not_lost(at: Job, sim: Gi
             change(key, turn, late)  # type: ignore[arg-type]
 
     trigger = Reacted(at.scene.project.id, at.scene.mr.iid, note.id, 1)
-    dispatch.run_trigger(trigger, at.deps(sessions=Racing()))
+    run_trigger(trigger, at.deps(sessions=Racing()))
     assert votes(at) == (1, 1)
 
 

@@ -10,7 +10,7 @@ from worker.maintenance import missed_pipelines
 from worker.maintenance.abandoned import resume_abandoned
 from worker.maintenance.retention import list_expired, remove_expired
 from worker.settings import Settings
-from worker.turns.parts import Deps
+from worker.turns.parts import Deps, Run
 
 
 @click.command()
@@ -85,6 +85,6 @@ def _show_parked(settings: Settings, retry: str) -> None:
 
 def _run(found: Trigger, deps: Deps) -> None:
     try:
-        dispatch.run_trigger(found, deps)
+        dispatch.find_job(found, deps, Run())()
     except SandpiperError as error:
         click.echo(f"trigger {trigger_id(found)}: {error}", err=True)

@@ -1,25 +1,28 @@
 """What kind of trigger it is, and who deals with it."""
 
+from collections.abc import Callable
+from functools import partial
+
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.jobs import comment, pipeline_failed, pipeline_passed, reaction
 from worker.jobs.results import CommandAnswered, VotesCounted
 from worker.turns.parts import Deps, Run
-from worker.turns.results import Ended, NotesMarked, Skipped
-
-_RUN = Run()
+from worker.turns.results import Ended, NotesMarked
 
 Result = Ended | CommandAnswered | NotesMarked | VotesCounted
 
 
-def run_trigger(trigger: Trigger, deps: Deps, run: Run = _RUN) -> Result:
-    """Deal with one trigger. Raises SandpiperError; `transient` ones may be run again."""
+def find_job(trigger: Trigger, deps: Deps, run: Run) -> Callable[[], Result]:
+    """Return what deals with a trigger when it is called.
+
+    That raises SandpiperError; after a `transient` one it may be called again.
+    """
     match trigger:
         case PipelineFailed():
-            return pipeline_failed.analyse_pipeline(trigger, deps, run)
+            return partial(pipeline_failed.analyse_pipeline, trigger, deps, run)
         case PipelinePassed():
-            return pipeline_passed.mark_notes(trigger, deps)
+            return partial(pipeline_passed.mark_notes, trigger, deps)
         case Replied():
-            return comment.answer_comment(trigger, deps, run)
+            return partial(comment.answer_comment, trigger, deps, run)
         case Reacted():
-            counted = reaction.count_votes(trigger, deps, run.watch)
-            return Skipped(counted) if isinstance(counted, str) else counted
+            return partial(reaction.count_votes, trigger, deps, run.watch)

@@ -15,15 +15,16 @@ from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
 from worker.log import bound
 from worker.turns.parts import Deps
+from worker.turns.results import Skipped
 
 log = logging.getLogger("sandpiper.feedback")
 
 
-def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | str:
+def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | Skipped:
     """Keep the votes, or say why there are none to keep. Raises ForgeError and StoreError."""
     votes = deps.gitlab.writer.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
     if votes is None:
-        return f"note {trigger.note_id} is gone or not one of ours"
+        return Skipped(f"note {trigger.note_id} is gone or not one of ours")
     key = SessionKey(trigger.project_id, trigger.mr_iid, votes.marker.session_id)
     with bound(session=key.session_id):
         return _store_votes(key, votes, trigger, deps, watch)
@@ -31,10 +32,10 @@ def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | 
 
 def _store_votes(
     key: SessionKey, votes: Votes, trigger: Reacted, deps: Deps, watch: Watcher
-) -> VotesCounted | str:
+) -> VotesCounted | Skipped:
     turn, latest = votes.marker.turn, deps.storage.sessions.latest(key)
     if latest is None or turn > latest:
-        return f"note {trigger.note_id} belongs to no stored turn"
+        return Skipped(f"note {trigger.note_id} belongs to no stored turn")
     before = after = Feedback()
 
     def changed(stored: bytes | None) -> bytes | None:

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from worker.core.events import Watcher
@@ -75,14 +76,17 @@ class Consumer:
             raise QueueError(f"the trigger cannot be kept: {error}", transient=True) from error
         self._publish(trigger)
 
-    def process_trigger(self, trigger: Trigger, queued_at: float | None = None) -> None:
-        """Run a trigger that a message brought. `queued_at` is when it was queued (epoch seconds).
+    def make_delivery(self, trigger: Trigger, queued_at: float | None = None) -> Callable[[], None]:
+        """Return what delivers a trigger that a message brought: see `deliver_trigger`.
 
-        Raises StoreError if the journal could not be read or written before the run.
+        `queued_at` is when it was queued (epoch seconds). Raises what `make_deps` raises.
         """
         deps = self.make_deps()
         waited = None if queued_at is None else max(0.0, deps.runtime.clock.now() - queued_at)
-        delivery.deliver_trigger(trigger, deps, self._watch, self._queue_later, waited, self._slots)
+        return partial(
+            delivery.deliver_trigger,
+            *(trigger, deps, self._watch, self._queue_later, waited, self._slots),
+        )
 
     def start_recovery(self, threads: int) -> None:
         """Start recovery in a worker with so many threads. Raises what `make_deps` raises."""

@@ -1,8 +1,9 @@
 """Runs one trigger and records in the journal what came of it: done, again later, or parked."""
 
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
@@ -42,62 +43,91 @@ def deliver_trigger(
     queue. `slots` limits how many failures of its project are looked at together. Raises StoreError
     if the journal could not be read or written before the run.
     """
-    outcome = "error"
-    with bound(trigger=trigger_id(trigger), project=get_project_id(trigger)):
-        watch(Begun(trigger, waited))
-        try:
-            outcome = _take_and_run(trigger, deps, watch, later, waited or 0.0, slots)
-        finally:
-            watch(Left(trigger, outcome))
+    named = bound(trigger=trigger_id(trigger), project=get_project_id(trigger))
+    with (
+        named,
+        _watch_run(trigger, watch, waited) as run,
+        _take_entry(trigger, deps, waited or 0.0, slots, run) as entry,
+    ):
+        if entry is None:
+            return
+        ended: dispatch.Result | None = None
+        own = Run(watch, None, _reason_to_give_up(entry), entry.tries < PATIENT_TRIES)
+        with _handle_errors(entry, deps, later, run):
+            ended = dispatch.find_job(trigger, deps, own)()
+        if ended is not None:
+            run.outcome = _close_entry(entry, ended, own.gives_up, deps)
 
 
-def _take_and_run(
-    trigger: Trigger,
-    deps: Deps,
-    watch: Watcher,
-    later: Callable[[Trigger, float], None],
-    waited: float,
-    slots: ProjectSlots | None,
-) -> str:
-    """Take the trigger in the journal and run it. Returns the outcome in a word."""
+@dataclass(slots=True)
+class _Outcome:
+    """The outcome of a delivery in a word, as metrics have it."""
+
+    outcome: str = "error"
+
+
+@contextmanager
+def _watch_run(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterator[_Outcome]:
+    run = _Outcome()
+    watch(Begun(trigger, waited))
+    try:
+        yield run
+    finally:
+        watch(Left(trigger, run.outcome))
+
+
+@contextmanager
+def _take_entry(
+    trigger: Trigger, deps: Deps, waited: float, slots: ProjectSlots | None, run: _Outcome
+) -> Iterator[Entry | None]:
+    """Take the trigger in the journal; None and an outcome where it is not to be run now."""
     with deps.queue.leases.register_work() as (owner, _):
         entry = deps.queue.journal.take_trigger(trigger, owner, waited)
         if isinstance(entry, str):
             log.info("trigger %s skipped: %s", trigger_id(trigger), entry)
-            return "skipped"
+            run.outcome = "skipped"
+            yield None
+            return
         if entry.deaths > MOST_DEATHS:
             deps.queue.journal.park_entry(
                 entry, f"{_describe_failed_runs(entry)}, the last while giving up"
             )
-            return "parked"
+            run.outcome = "parked"
+            yield None
+            return
         with slots.hold_slot(entry) if slots else nullcontext(True) as free:
-            return _run_entry(entry, deps, watch, later) if free else "held"
+            run.outcome = run.outcome if free else "held"
+            yield entry if free else None
 
 
-def _run_entry(
-    entry: Entry, deps: Deps, watch: Watcher, later: Callable[[Trigger, float], None]
-) -> str:
-    trigger, gives_up = entry.trigger, _reason_to_give_up(entry)
-    patient = entry.tries < PATIENT_TRIES
+@contextmanager
+def _handle_errors(
+    entry: Entry, deps: Deps, later: Callable[[Trigger, float], None], run: _Outcome
+) -> Iterator[None]:
+    """Postpone, hand over or park an entry whose run raises SandpiperError."""
     try:
         with ExitStack() as ending:
             ending.push(partial(_record_unexpected_error, entry, deps))
-            ended = dispatch.run_trigger(trigger, deps, Run(watch, None, gives_up, patient))
+            yield
     except Postponed as error:
-        return _handle_failure(entry, error, deps, later)
+        run.outcome = _handle_failure(entry, error, deps, later)
     except Interrupted as error:
-        log.warning("trigger %s: %s", trigger_id(trigger), error)
+        log.warning("trigger %s: %s", trigger_id(entry.trigger), error)
         deps.queue.journal.release_entry(entry)
-        later(trigger, 0.0)
-        return "handed_over"
+        later(entry.trigger, 0.0)
+        run.outcome = "handed_over"
     except SandpiperError as error:
-        return _handle_failure(entry, error, deps, later)
+        run.outcome = _handle_failure(entry, error, deps, later)
+
+
+def _close_entry(entry: Entry, ended: dispatch.Result, gives_up: str, deps: Deps) -> str:
+    """Remove the entry from the journal, or park it. Returns the outcome in a word."""
     if isinstance(ended, Skipped):
-        log.info("trigger %s skipped: %s", trigger_id(trigger), ended.reason)
+        log.info("trigger %s skipped: %s", trigger_id(entry.trigger), ended.reason)
     if gives_up:
         deps.queue.journal.park_entry(entry, gives_up)
         return "parked"
-    deps.queue.journal.remove_trigger(trigger)
+    deps.queue.journal.remove_trigger(entry.trigger)
     return _name_outcome(ended)
 
 

@@ -1,7 +1,8 @@
 """The investigation of a turn: the sandbox, the loop, a checkpoint after each step, the files."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -101,14 +102,13 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     )
 
 
-def _run_loop(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Context:
+def _prepare_loop(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Parts:
     model = (run.model or deps.runtime.model)()
-    first = model.name
     toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
-    last.context = replace(last.context, model=first)
+    last.context = replace(last.context, model=model.name)
     if last.is_continued:
         last.resume(toolbox.repeatable)
-    parts = Parts(
+    return Parts(
         model=model,
         toolbox=toolbox,
         clock=deps.runtime.clock,
@@ -121,16 +121,13 @@ def _run_loop(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
         ),
     )
-    ended = run_loop(last.context, deps.runtime.limits_for(last.context.workflow, model), parts)
-    gave_way = first if model.name != first else ""
-    last.context = replace(ended, model=model.name, gave_way=gave_way)
-    return last.context
 
 
-def _conclude(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Context:
-    """The context with its outcome; what an error ends is kept. Raises Interrupted."""
+@contextmanager
+def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
+    """Give the context of a run that an error ends its outcome. Raises Interrupted."""
     try:
-        return _run_loop(last, kit, work, deps, run)
+        yield
     except Postponed:
         last.write_rest()
         raise
@@ -138,10 +135,11 @@ def _conclude(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run
         raise
     except (SandboxError, SandpiperError) as error:
         log.warning("session %s: %s", last.context.session_id, error)
-        return end_context(last.context, deps.runtime.redact(str(error)))
+        last.context = end_context(last.context, deps.runtime.redact(str(error)))
     except Exception as error:  # an unexpected error keeps what was found
         log.exception("session %s: unexpected error", last.context.session_id)
-        return end_context(last.context, f"an internal error ({type(error).__name__})")
+        reason = f"an internal error ({type(error).__name__})"
+        last.context = end_context(last.context, reason)
 
 
 def run_investigation(turn: Turn, kit: Kit, deps: Deps, run: Run) -> tuple[Context, Trials]:
@@ -153,7 +151,13 @@ def run_investigation(turn: Turn, kit: Kit, deps: Deps, run: Run) -> tuple[Conte
     """
     last, work = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
     try:
-        context = _conclude(last, kit, work, deps, run)
+        with _keep_outcome(last, deps):
+            parts = _prepare_loop(last, kit, work, deps, run)
+            first, workflow = parts.model.name, last.context.workflow
+            ended = run_loop(last.context, deps.runtime.limits_for(workflow, parts.model), parts)
+            gave_way = first if parts.model.name != first else ""
+            last.context = replace(ended, model=parts.model.name, gave_way=gave_way)
+        context = last.context
         turn.lease.confirm_held()
         trials = find_trials(context, work.sandbox, kit.captures, deps)
         work.save_files(context, turn.lease.retry_while_away)

@@ -18,7 +18,7 @@ from worker.queue.leases import Lease
 from worker.turns import contexts, memory, older_notes, salvage
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
-from worker.turns.turn import explain_unaffordable, take_turn
+from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
 
 log = logging.getLogger("sandpiper.job")
 
@@ -95,7 +95,8 @@ def analyse_failure(
         turn = Turn(key, context, (), taken, begun, is_unasked=unasked, is_private=private)
         if unasked and not begun and (reason := explain_unaffordable(turn, deps)):
             return Skipped(reason)
-        return _take_and_commit(turn, deps, run)
+        _list_turn(turn.context, deps)
+        return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def answer_reply(
@@ -145,7 +146,8 @@ def answer_reply(
             context = replace(context, note=_INTERNAL)
         private = private or hidden
         turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
-        return _take_and_commit(turn, deps, run)
+        _list_turn(turn.context, deps)
+        return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
@@ -236,9 +238,7 @@ def _list_turn(context: Context, deps: Deps) -> None:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
 
-def _take_and_commit(turn: Turn, deps: Deps, run: Run) -> Finished:
-    _list_turn(turn.context, deps)
-    taken = take_turn(turn, deps, run)
+def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finished:
     context, number = taken.context, taken.context.turn
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     turn.lease.check_held()

@@ -7,11 +7,10 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted
-from worker.jobs import dispatch
 from worker.maintenance import abandoned
 from worker.maintenance.abandoned import STALE, Abandoned
 from worker.queue.journal import Journal
@@ -42,7 +41,7 @@ def cut_off(at: Job, run: Trigger) -> None:
     at.on_asking = end
     at.answers(says("", call()))
     with pytest.raises(Interrupted):
-        dispatch.run_trigger(run, at.deps(), Run(at._watch))
+        run_trigger(run, at.deps(), Run(at._watch))
     at.leases.is_stopping = False
     at.on_asking = lambda iteration: None
 
@@ -70,7 +69,7 @@ def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at
     ((begun,), _) = sweep(at)
     assert isinstance(begun, PipelineFailed)
     at.answers(FINDING)
-    assert isinstance(dispatch.run_trigger(begun, at.deps(), Run(at._watch)), Finished)
+    assert isinstance(run_trigger(begun, at.deps(), Run(at._watch)), Finished)
     assert len(at.own()) == 1
     assert at.stored().spent.iterations == 2
     assert sweep(at) == ([], [])
@@ -86,7 +85,7 @@ def test_an_unfinished_answer_goes_on_for_the_comment_that_asked(at: Job) -> Non
     cut_off(at, asked)
     assert sweep(at)[0] == [asked]
     at.answers(says("So."))
-    assert isinstance(dispatch.run_trigger(asked, at.deps(), Run(at._watch)), Finished)
+    assert isinstance(run_trigger(asked, at.deps(), Run(at._watch)), Finished)
 
 
 def test_what_is_at_work_is_left_to_it_and_what_is_damaged_is_told_of(at: Job) -> None:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import GitLabSim
 from worker.errors import QueueError
-from worker.jobs import dispatch
 from worker.maintenance.missed_pipelines import MissedPipeline, begin_missed_pipelines
 from worker.turns.results import Finished
 
@@ -47,7 +46,7 @@ def test_a_lost_webhook_is_made_good(at: Job, sweeps: Sweeps) -> None:
     (swept,) = sweeps()
     assert (swept.was_begun, sweeps.begun) == (True, [at.trigger()])
     at.answers(FINDING)
-    assert isinstance(dispatch.run_trigger(sweeps.begun[0], at.deps()), Finished)
+    assert isinstance(run_trigger(sweeps.begun[0], at.deps()), Finished)
     (again,) = sweeps()
     assert (again.was_begun, again.reason) == (False, "it has its session")
     assert len(sweeps.begun) == 1

@@ -1,0 +1,59 @@
+"""The way of a trigger through the house, as calls see it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tests.jobs import FINDING, Job
+from worker.app import TASK, build_app
+from worker.core.conversation import decide
+from worker.core.triggers import to_message
+from worker.demo.gitlab import GitLabSim
+from worker.settings import Settings
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as sim:
+        yield Job(sim, tmp_path)
+
+
+def test_from_the_task_to_decide_it_is_eight_calls_each_in_the_room_of_its_step(
+    at: Job,
+) -> None:
+    at.answers(FINDING)
+    ways: list[list[str]] = []
+
+    def watch(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is decide.decide.__code__:
+            ways.append(_modules(frame))
+
+    task = build_app(Settings(broker="memory://"), at.deps).tasks[TASK]
+    sys.setprofile(watch)
+    try:
+        task.run(to_message(at.trigger()))
+    finally:
+        sys.setprofile(None)
+    assert ways[0] == [
+        "worker.app",
+        "worker.queue.delivery",
+        "worker.jobs.pipeline_failed",
+        "worker.turns.session",
+        "worker.turns.turn",
+        "worker.turns.investigate",
+        "worker.turns.loop",
+        "worker.core.conversation.decide",
+    ]
+
+
+def _modules(frame: FrameType | None) -> list[str]:
+    """The modules of the house that the calls are in, outermost first."""
+    found: list[str] = []
+    while frame is not None:
+        found.append(frame.f_globals["__name__"])
+        frame = frame.f_back
+    return [name for name in reversed(found) if name.startswith("worker.")]

@@ -118,9 +118,11 @@ class Process:
     popen: subprocess.Popen[bytes]
     log: Path
 
-    def until(self, condition: Callable[[], object], otherwise: str) -> None:
-        """Wait for `condition`; fail with the process's log."""
-        deadline = time.monotonic() + DEADLINE
+    def until(
+        self, condition: Callable[[], object], otherwise: str, within: float = DEADLINE
+    ) -> None:
+        """Wait for `condition`; fail with the process's log after `within` seconds."""
+        deadline = time.monotonic() + within
         while not condition():
             dead = self.popen.poll() is not None
             if dead or time.monotonic() > deadline:

@@ -15,7 +15,7 @@ import redis
 from tests.brokers import QUEUE, RedisServer, running_redis
 from tests.fakes import HandClock, says
 from tests.flow import crew
-from tests.flow.product import Process, free_port
+from tests.flow.product import DEADLINE, Process, free_port
 from tests.jobs import START, Job
 from worker.core.events import unwatched
 from worker.core.ports import Reply, Request
@@ -77,7 +77,7 @@ def test_a_broker_that_forgets_a_thousand_accepted_triggers_loses_none(
             assert client.llen(QUEUE) == MANY
             client.flushall()
         with crew.at_work(made) as worker:
-            worker.until(lambda: not made.unfinished(), "not all ended")
+            worker.until(lambda: not made.unfinished(), "not all ended", within=4 * DEADLINE)
             assert len(queued_again(worker)) == MANY
         (note,) = made.notes()
         assert "The command ran 1 times." in note.body

@@ -11,7 +11,7 @@ most MOST_DEATHS times.
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -231,7 +231,8 @@ def get_project_id(trigger: Trigger) -> int:
 
 def encode_entry(entry: Entry) -> bytes:
     """Return the bytes of a record."""
-    fields = asdict(entry) | {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
+    fields = {name: getattr(entry, name) for name in entry.__slots__}
+    fields |= {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
     return json.dumps(fields, sort_keys=True).encode()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Position
-from worker.core.session_id import SUGGESTIONS, Marker
+from worker.core.session_id import Kind, Marker
 from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryForge
@@ -16,7 +16,8 @@ from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabForge
 SESSION = "0123456789abcdef0123"
 MARKER = Marker(SESSION, 0)
 BODY = f"{MARKER.text()}\n\nThe build failed."
-FIX = f"{Marker(SESSION, SUGGESTIONS[0]).text()}\n\n ```suggestion:-0+0\n     return sum(xs)\n ```"
+OFFER = Marker(SESSION, 1, Kind.SUGGESTION)
+FIX = f"{OFFER.text()}\n\n ```suggestion:-0+0\n     return sum(xs)\n ```"
 
 
 @pytest.fixture

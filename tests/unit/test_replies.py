@@ -10,10 +10,9 @@ from tests.contexts import call
 from tests.fakes import ScriptedModel, says
 from tests.jobs import FINDING, WORKFLOW, Job, named
 from worker.core.conversation.context import Status
-from worker.core.session_id import find_marker
+from worker.core.session_id import Kind, find_marker
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
-from worker.jobs.comment import SAID
 from worker.jobs.results import CommandAnswered
 from worker.playbook import Playbook, Workflow
 from worker.turns.results import Busy, Finished, Skipped
@@ -206,7 +205,7 @@ def test_help_lists_the_commands_in_the_thread(at: Job, words: str) -> None:
     assert "`/sandpiper forget`" in answer.body
     marker = find_marker(answer.body)
     assert marker is not None
-    assert marker.turn == SAID
+    assert marker.kind is Kind.COMMAND
 
 
 def test_an_unknown_command_gets_the_list_and_cannot_speak_through_us(at: Job) -> None:

@@ -14,13 +14,13 @@ from worker.core.conversation.limits import Spent
 from worker.core.finding import Finding, Verdict
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
-from worker.core.session_id import SUGGESTIONS, Marker, find_marker
+from worker.core.session_id import Kind, Marker, find_marker
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
 from worker.forge.defence.lint import list_problems
 from worker.forge.text.changes import write_suggestion
 from worker.turns.parts import Deps, NoteOptions
-from worker.turns.suggestions import offer_changes
+from worker.turns.suggestions import MOST_ON_DIFF, offer_changes
 
 SESSION = "0123456789abcdef0123"
 FIX = "Sum again.\n\n```suggestion app/sum.py:2\n    return sum(xs)\n```"
@@ -71,7 +71,7 @@ def test_a_fix_is_put_on_the_line_and_told_in_words(at: Job, context: Context) -
     told, offers = offered(context, CHANGE, at.deps())
     (made,) = on_the_diff(at)
     assert offers == Offers((made.web_url,))
-    assert find_marker(made.body) == Marker(SESSION, SUGGESTIONS[0])
+    assert find_marker(made.body) == Marker(SESSION, 1, Kind.SUGGESTION)
     assert " ```suggestion:-0+0\n     return sum(xs)\n ```" in made.body
     assert context.note is not None
     assert f"[the analysis]({context.note.url})" in made.body
@@ -94,10 +94,20 @@ def test_a_fix_is_posted_once_whatever_happens(at: Job, sim: GitLabSim, context:
     assert len(on_the_diff(at)) == 1
 
 
+def test_a_fix_that_an_older_version_has_posted_is_not_posted_again(
+    at: Job, sim: GitLabSim, context: Context
+) -> None:
+    before = f"<!-- sandpiper:session={SESSION} turn=999001 -->\n\nA fix from the analysis."
+    posted = sim.comment(at.scene.mr, at.scene.bot, before, thread=True)
+    assert posted is not None
+    assert offered(context, CHANGE, at.deps())[1].urls == (posted.web_url,)
+    assert on_the_diff(at) == []
+
+
 def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
     several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
     told, offers = offered(context, replace(CHANGE, to_do=several), at.deps())
-    assert len(offers.urls) == len(on_the_diff(at)) == len(SUGGESTIONS) == 3
+    assert len(offers.urls) == len(on_the_diff(at)) == MOST_ON_DIFF == 3
     assert offers.left == 2
     assert offers.text.count("(not on the diff: at most 3 are put there)") == 2
     assert "suggestion" not in told.to_do
@@ -175,7 +185,11 @@ def test_a_merged_results_pipeline_gets_its_suggestion(
 def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
     key = at.key(at.scene.pipeline)
     body = write_suggestion(
-        Marker(key.session_id, SUGGESTIONS[0]), Suggestion("app/sum.py", 2, 2, "x"), 2, "", Trial()
+        Marker(key.session_id, 1, Kind.SUGGESTION),
+        Suggestion("app/sum.py", 2, 2, "x"),
+        2,
+        "",
+        Trial(),
     )
     assert body
     made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
@@ -190,7 +204,7 @@ def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
 def test_a_hostile_fix_stays_inside_its_block() -> None:
     seeded = random.Random(3)
     bits = [*HOSTILE, "```", "````", "~~~", "\n", "\n/close\n", "```suggestion:-9+9", "</details>"]
-    marker = Marker(SESSION, SUGGESTIONS[0])
+    marker = Marker(SESSION, 1, Kind.SUGGESTION)
     shown = 0
     for _ in range(400):
         text = "".join(seeded.choices(bits, k=seeded.randint(1, 4)))
@@ -214,3 +228,17 @@ def test_an_error_that_may_pass_does_not_lose_the_finding(
         list(at.forge.own(context.subject))
     sim.fail_next("GET", "/notes$", 502, times=9)
     assert offered(context, CHANGE, at.deps())[1].urls == ()
+
+
+def test_a_suggestion_of_an_older_version_is_resolved_too(at: Job) -> None:
+    key = at.key(at.scene.pipeline)
+    marker = f"<!-- sandpiper:session={key.session_id} turn=999001 -->"
+    body = f"{marker}\n\nA fix from the analysis.\n\n```suggestion:-0+0\n    return sum(xs)\n```"
+    made = at.sim.comment(at.scene.mr, at.scene.bot, body, thread=True)
+    assert made is not None
+    assert list_problems(body, HOSTS) == []
+    at.answers(FINDING)
+    at.failed()
+    at.scene.pipeline.status = "success"
+    at.passed(at.scene.pipeline)
+    assert at.scene.mr.discussions[made.discussion_id].resolved

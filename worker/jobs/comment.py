@@ -16,7 +16,7 @@ from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
-from worker.core.session_id import Marker, find_marker, session_id
+from worker.core.session_id import Kind, Marker, find_marker, session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.defence.neutralise import neutralise
@@ -30,9 +30,6 @@ log = logging.getLogger("sandpiper.replies")
 
 DAY = 86_400.0
 STOPPED = "stopped on request"
-
-SAID = 999_999
-"""The "turn" in the marker of a note that is no turn: a plain answer to a command."""
 
 _AGAIN = "Look at the failure again: the last attempt to explain it did not succeed."
 _INDEED = "Look into the failure."
@@ -101,7 +98,7 @@ def _find_session(thread: Sequence[ThreadNote], me: int) -> str:
     """The session that has last spoken in the thread: a marker is believed on our notes only."""
     for note in reversed(thread):
         marker = find_marker(note.body) if note.author_id == me else None
-        if marker and marker.turn != SAID:
+        if marker and marker.kind is not Kind.COMMAND:
             return marker.session_id
     return ""
 
@@ -358,7 +355,7 @@ def _post_answer(heard: _Comment, text: str, deps: Deps) -> CommandAnswered | Sk
     place = Subject(
         deps.gitlab.url, trigger.project_id, "", trigger.mr_iid, 0, 0, "", deps.gitlab.url
     )
-    marker = Marker(hashlib.sha256(f"said\n{name}".encode()).hexdigest()[:20], SAID)
+    marker = Marker(hashlib.sha256(f"said\n{name}".encode()).hexdigest()[:20], kind=Kind.COMMAND)
     with session.claim_turn(_make_lock_key(heard, deps), 0, name, deps) as taken:
         if isinstance(taken, Skipped):
             return taken

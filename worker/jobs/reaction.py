@@ -34,7 +34,7 @@ def _store_votes(
     key: SessionKey, votes: Votes, trigger: Reacted, deps: Deps, watch: Watcher
 ) -> VotesCounted | Skipped:
     turn, latest = votes.marker.turn, deps.storage.sessions.latest(key)
-    if latest is None or turn > latest:
+    if turn is None or latest is None or turn > latest:
         return Skipped(f"note {trigger.note_id} belongs to no stored turn")
     before = after = Feedback()
 

@@ -7,7 +7,7 @@ from worker.core.conversation.context import Context, Status
 from worker.core.finding import Finding, Verdict
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import SUGGESTIONS, Marker
+from worker.core.session_id import Kind, Marker
 from worker.errors import ForgeError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
@@ -80,6 +80,6 @@ def _resolve_suggestions(
         if (
             note.unresolved
             and note.marker.session_id == session
-            and note.marker.turn in SUGGESTIONS
+            and note.marker.kind is Kind.SUGGESTION
         ):
             deps.gitlab.writer.resolve(context.subject, note.ref)

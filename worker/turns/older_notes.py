@@ -16,7 +16,7 @@ from worker.core.conversation.context import Context, Status, Subject
 from worker.core.conversation.context_json import HistoryError
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
-from worker.core.session_id import SUGGESTIONS
+from worker.core.session_id import Kind
 from worker.errors import ForgeError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
@@ -165,5 +165,6 @@ def _edit_older_note(
 
 def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
     """Whether it stands in an open thread that we began on purpose: else people did by replying."""
-    begun = note.marker.turn in SUGGESTIONS or (note.marker.turn == 0 and deps.options.note.thread)
-    return note.unresolved and note.marker.session_id == session and begun
+    marker = note.marker
+    begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
+    return note.unresolved and marker.session_id == session and begun

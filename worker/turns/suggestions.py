@@ -11,13 +11,15 @@ from worker.core.finding.trials import Trial
 from worker.core.ports import Captures
 from worker.core.ports.evidence import RepoFile
 from worker.core.ports.gitlab import Changes, Position
-from worker.core.session_id import SUGGESTIONS, Marker
+from worker.core.session_id import Kind, Marker
 from worker.errors import ArgumentError, ForgeError, SourceError
 from worker.forge.text.changes import write_suggestion
 from worker.turns.parts import Deps
 from worker.turns.trials import Trials
 
 log = logging.getLogger("sandpiper.suggesting")
+
+MOST_ON_DIFF = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class _Poster:
     ) -> None:
         self._context, self._diff, self._own = context, diff, own
         self._captures, self._deps = captures, deps
-        self._left = list(SUGGESTIONS)
+        self._left = list(range(1, MOST_ON_DIFF + 1))
 
     def post(self, change: Change, trial: Trial | None) -> str | _Kept:
         """The URL of the change's comment, or why it has none."""
@@ -106,8 +108,8 @@ class _Poster:
         if isinstance(position, str) or isinstance(fix, str):
             return _Kept(position if isinstance(position, str) else str(fix))
         if not self._left:
-            return _Kept(f"at most {len(SUGGESTIONS)} are put there")
-        marker = Marker(self._context.session_id, self._left[0])
+            return _Kept(f"at most {MOST_ON_DIFF} are put there")
+        marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
         # Where the note was deleted meanwhile there is nothing to link to.
         analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)

@@ -1,6 +1,6 @@
 import pytest
 
-from worker.core.session_id import Marker, find_marker, session_id
+from worker.core.session_id import Kind, Marker, find_marker, session_id
 from worker.core.triggers import PipelineFailed, Replied, from_message, to_message, trigger_id
 
 
@@ -28,6 +28,33 @@ def test_a_marker_is_read_back_from_the_start_of_a_note_only() -> None:
     assert find_marker(marker.text() + "\n\nhello") == marker
     for body in ("> " + marker.text(), "\n" + marker.text(), "", marker.text().upper()):
         assert find_marker(body) is None
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_marker_of_each_kind_is_read_back(kind: Kind) -> None:
+    marker = Marker("0123456789abcdef0123", 2, kind)
+    assert f" {kind}=2 -->" in marker.text()
+    assert find_marker(marker.text()) == marker
+    assert marker.turn == (2 if kind is Kind.TURN else None)
+
+
+@pytest.mark.parametrize(
+    ("written", "number", "kind"),
+    [
+        ("turn=0", 0, Kind.TURN),
+        ("turn=17", 17, Kind.TURN),
+        ("turn=999000", 999_000, Kind.TURN),
+        ("turn=999001", 1, Kind.SUGGESTION),
+        ("turn=999002", 2, Kind.SUGGESTION),
+        ("turn=999003", 3, Kind.SUGGESTION),
+        ("turn=999999", 0, Kind.COMMAND),
+    ],
+)
+def test_markers_in_notes_of_older_versions_are_still_read(
+    written: str, number: int, kind: Kind
+) -> None:
+    body = f"<!-- sandpiper:session=0123456789abcdef0123 {written} -->\n\nIt failed."
+    assert find_marker(body) == Marker("0123456789abcdef0123", number, kind)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from worker.core.conversation.context import Subject
-from worker.core.session_id import SUGGESTIONS, find_marker
+from worker.core.session_id import MARKER, Kind, find_marker
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_SIZE = 80_000
@@ -27,8 +27,7 @@ WIDTH = 100
 """About how many characters fit on a line of the merge request's page."""
 
 _OURS = re.compile(
-    r"<!-- sandpiper:session=[0-9a-f]{20} turn=\d{1,6} -->"
-    r"|<details>(?:\n<summary>[\w ',.]{1,80}</summary>)?|</details>|</?sub>"
+    MARKER.pattern + r"|<details>(?:\n<summary>[\w ',.]{1,80}</summary>)?|</details>|</?sub>"
 )
 _SLASH = re.compile(r"^[ \t]{0,3}/[A-Za-z_]", re.MULTILINE)
 _SLASH_FIRST = re.compile(r"^/\w", re.MULTILINE)
@@ -96,7 +95,7 @@ def find_faults(body: str, hosts: frozenset[str]) -> list[Fault]:
         return [*found, Fault(f"it has {len(body)} characters")]
     if UNSEEN.search(body) or BREAKS.search(body):
         found.append(Fault("it holds characters that nobody sees"))
-    suggests = marker is not None and marker.turn in SUGGESTIONS
+    suggests = marker is not None and marker.kind is Kind.SUGGESTION
     blocks = parse_blocks(body)
     for block in blocks:
         wrong = [

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -31,7 +31,7 @@ def call(id: str = "c1", name: str = "look", arguments: str = "{}") -> ToolCall:
     return ToolCall(id, name, arguments)
 
 
-def context(*messages: Message, spent: Spent | None = None, **changes: Any) -> Context:
+def context(*messages: Message, spent: TurnUsage | None = None, **changes: Any) -> Context:
     """A session that began at time 0 and holds `messages` (an opening user message if none)."""
     return replace(
         Context(
@@ -42,7 +42,7 @@ def context(*messages: Message, spent: Spent | None = None, **changes: Any) -> C
             system="system",
             tools=(TOOL,),
             messages=messages or (User("event"),),
-            spent=spent or Spent(started_at=0.0),
+            turn_usage=spent or TurnUsage(started_at=0.0),
         ),
         **changes,
     )

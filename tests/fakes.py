@@ -93,7 +93,7 @@ class ScriptedModel:
 def says(text: str, *calls: ToolCall, tokens: int = 10) -> Reply:
     """An answer of the scripted model."""
     stop = StopReason.TOOL_CALLS if calls else StopReason.END
-    return Reply(text, calls, "", stop, Usage(uncached=tokens, output=1), 0.01)
+    return Reply(text, calls, "", stop, Usage(uncached_input=tokens, output=1), 0.01)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from sandbox.base import Sandbox
 from tests.fakes import EchoToolbox, HandClock, MemorySandbox, ScriptedModel, says
 from tests.parts import change_parts
 from worker.core.conversation.context import Context, Subject
-from worker.core.conversation.context_json import load
+from worker.core.conversation.context_json import load_context
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.events import Asking, Event
@@ -205,7 +205,7 @@ class Job:
         which = key or self.sessions()[0]
         latest = self.store.latest(which)
         assert latest is not None
-        return load(self.store.read_context(which, latest))
+        return load_context(self.store.read_context(which, latest))
 
     def key(self, pipeline: Pipeline | None = None) -> SessionKey:
         """The session of a pipeline."""

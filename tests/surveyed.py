@@ -80,13 +80,13 @@ class At(Job):
         assert isinstance(opening, User)
         return opening.text
 
-    def entries(self) -> list[known.Known]:
+    def entries(self) -> list[known.KnownFailure]:
         project = self.scene.project.id
         found = [
             (self.store.known_failures.read(project, key), key)
             for key in self.store.known_failures.keys(project)
         ]
-        read = [known.load(data or b"", key) for data, key in found]
+        read = [known.load_known_failure(data or b"", key) for data, key in found]
         return [each for each in read if each]
 
 

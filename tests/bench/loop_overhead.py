@@ -26,7 +26,7 @@ from tests.bench import server
 from tests.contexts import context
 from worker.core.conversation.context import Context
 from worker.core.conversation.context_json import Dumper
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.events import unwatched
 from worker.core.ports import Claim, Model, Ran, SessionKey
@@ -113,14 +113,14 @@ def driven(model: Model, store: FolderStore, many: int) -> None:
     """`many` iterations of the real loop with the real codec and a folder store."""
     clock, dumper = SystemClock(), Dumper()
     limits = Limits(max_iterations=10**6, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9)
-    start = context(spent=Spent(started_at=clock.now()))
+    start = context(turn_usage=TurnUsage(started_at=clock.now()))
 
     def checkpoint(now: Context) -> None:
         store.checkpoint(KEY, 0, dumper.dump(now))
 
     parts = Parts(model, _Toolbox(), clock, checkpoint, unwatched)
     ended = run_loop(replace(start, session_id=KEY.session_id), limits, parts)
-    assert ended.spent.iterations == many, ended.outcome
+    assert ended.turn_usage.iterations == many, ended.outcome
 
 
 def bare(client: httpx.Client, url: str, many: int) -> None:

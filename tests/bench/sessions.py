@@ -13,7 +13,7 @@ import httpx
 from tests.contexts import context
 from tests.fakes import HandClock
 from worker.core.conversation.context import Context
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.core.events import unwatched
 from worker.core.ports import Ran
@@ -112,8 +112,8 @@ class Session:
         self.wire = Wire(script, self.clock, keep)
         self._tools = Tools(self.clock, new)
         event = User(json.dumps({"project": "group/app", "iid": start, "log": "e" * 400}))
-        spent = Spent(started_at=start)
-        self.context = context(event, system=SYSTEM, tools=TOOLS, spent=spent)
+        spent = TurnUsage(started_at=start)
+        self.context = context(event, system=SYSTEM, tools=TOOLS, turn_usage=spent)
 
     @property
     def sent(self) -> list[Sent]:
@@ -135,7 +135,7 @@ class Session:
             self.context,
             turn=self.context.turn + 1,
             turn_start=len(self.context.messages),
-            spent=Spent(started_at=self.clock.now()),
+            turn_usage=TurnUsage(started_at=self.clock.now()),
             outcome=None,
         ).add(User(text))
 

@@ -74,8 +74,8 @@ class Kept:
         self.store.record_after(key, 0, b'{"became": "fixed"}')
         now = self.at.clock.now()
         seen = known.Sighting(self.iid, 1, 2, "test", "abc", now)
-        found = known.found(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
-        entry = known.dump(known.seen(None, KEY, seen, found))
+        found = known.make_past_finding(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
+        entry = known.dump_known_failure(known.add_sighting(None, KEY, seen, found))
         self.store.known_failures.change(self.project, KEY, lambda stored: entry)
         with self.leases.register_work() as (owner, _):
             parked = Replied(self.project, self.iid, "thread", 99)

@@ -118,7 +118,7 @@ def test_what_is_invented_twice_is_left_out_and_the_verdict_with_it(tmp_path: Pa
         assert "none of its quotes could be proven" in body
         assert len(made.model.requests) == 3
         (stored,) = made.objects("context.json")
-        context = context_json.load(stored.read_bytes())
+        context = context_json.load_context(stored.read_bytes())
         assert context.outcome is not None
         assert context.outcome.status == "done"
 

@@ -66,7 +66,7 @@ def _assert_stored(told: Product, session: str) -> None:
     contexts = told.objects("context.json")
     assert [path.parent.name for path in contexts] == ["0000", "0001"]
     assert {path.parent.parent.name for path in contexts} == {session}
-    turns = [context_json.load(path.read_bytes()) for path in contexts]
+    turns = [context_json.load_context(path.read_bytes()) for path in contexts]
     assert turns[1].messages[: len(turns[0].messages)] == turns[0].messages
     assert (turns[1].system, turns[1].tools) == (turns[0].system, turns[0].tools)
     archives = told.objects("sandbox.tar.gz")

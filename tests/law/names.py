@@ -21,8 +21,8 @@ written
 """
 _OTHERS = """
 bed binding bring building ceiling embed exceed feed finding hardening heading king listing meaning
-need padding ping pricing proceed reasoning red ring seed setting shed shred sibling sighting sled
-something speed spring string succeed swing thing thinking timing warning wing
+need padding ping pricing proceed reasoning red ring ruling seed setting shed shred sibling
+sighting sled something speed spring string succeed swing thing thinking timing warning wing
 """
 PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 PARTICIPLES = frozenset(_PARTICIPLES.split())
@@ -39,6 +39,7 @@ ALLOWED = {
     "Step.terminated": "Tekton's field",
     "MetricsSettings.enabled": "a key of the configuration file",
     "TierSettings.above": "a key of the configuration file",
+    "Reacted.revoked": "a key of the queue's message",
     "TierSettings.since": "a key of the configuration file",
     "Settings.known": "a key of the configuration file",
 }

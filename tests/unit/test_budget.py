@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import HandClock, says
 from tests.jobs import FINDING, EchoKit, Job
 from worker.core.conversation.context import Status, Subject
-from worker.core.failure.jobs import Failing, Group, Ruled, Survey
+from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.finding import Verdict
 from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.playbook import Workflow
@@ -162,8 +162,8 @@ class RuleKit(EchoKit):
     """A failure that a rule explains."""
 
     def survey(self) -> Survey:
-        ruled = Ruled("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
-        return Survey((Group("", "", (Failing(1, "test"),), ruled=ruled),))
+        ruled = RuleMatch("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
+        return Survey((Group("", "", (FailingJob(1, "test"),), rule_match=ruled),))
 
 
 def ruled(subject: Subject, workflow: Workflow) -> Kit:

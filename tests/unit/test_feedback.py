@@ -8,7 +8,7 @@ import pytest
 from tests.jobs import FINDING, Job, run_trigger
 from worker.core.events import Voted
 from worker.core.failure import aftermath
-from worker.core.failure.aftermath import After, Feedback
+from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.triggers import Reacted, from_message, to_message
 from worker.demo.gitlab import GitLabSim, Note
 from worker.jobs import dispatch
@@ -42,7 +42,7 @@ def reacted(at: Job, note: Note, award: int = 1) -> dispatch.Result:
 
 def votes(at: Job) -> tuple[int, int]:
     stored = aftermath.load_feedback(at.store.feedback(at.key(), 0))
-    return stored.up, stored.down
+    return stored.upvotes, stored.downvotes
 
 
 def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitLabSim) -> None:
@@ -95,7 +95,9 @@ def test_nobody_is_named_in_what_is_stored(at: Job, sim: GitLabSim) -> None:
     feedback = aftermath.load_feedback(at.store.feedback(at.key(), 0))
     assert at.scene.developer.username not in str(feedback)
     assert str(at.scene.developer.id) not in feedback.votes
-    assert list(feedback.votes) == [aftermath.pseudonym(at.key().session_id, at.scene.developer.id)]
+    assert list(feedback.votes) == [
+        aftermath.make_pseudonym(at.key().session_id, at.scene.developer.id)
+    ]
 
 
 def test_a_marker_in_somebody_elses_note_is_not_believed(at: Job, sim: GitLabSim) -> None:
@@ -159,9 +161,9 @@ def test_both_are_told_in_plain_words() -> None:
     after = aftermath.load_after(
         b'{"schema": 1, "became": "fixed", "pipeline_id": 12, "sha": "abcdef0123", "at": 9.5}'
     )
-    assert after == After("fixed", 12, "abcdef0123", 9.5)
-    assert aftermath.told(feedback, after) == (
+    assert after == Aftermath("fixed", 12, "abcdef0123", 9.5)
+    assert aftermath.describe_aftermath(feedback, after) == (
         "reactions: 2 👍, 1 👎",
         "pipeline 12: fixed by a later commit (abcdef01)",
     )
-    assert aftermath.told(Feedback(), None) == ()
+    assert aftermath.describe_aftermath(Feedback(), None) == ()

@@ -12,7 +12,7 @@ from tests.fakes import MemorySandbox, says
 from tests.jobs import FINDING, EchoKit, Job
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
-from worker.core.failure.jobs import Failing, Group, Ruled, Survey
+from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
 from worker.jobs.results import CommandAnswered
@@ -72,8 +72,8 @@ class RuledKit(EchoKit):
     """A failure that a rule explains."""
 
     def survey(self) -> Survey:
-        ruled = Ruled("disk", "infrastructure", "The disk is full.", "Retry.")
-        return Survey(groups=(Group("ab" * 8, "E", (Failing(1, "unit"),), ruled=ruled),))
+        ruled = RuleMatch("disk", "infrastructure", "The disk is full.", "Retry.")
+        return Survey(groups=(Group("ab" * 8, "E", (FailingJob(1, "unit"),), rule_match=ruled),))
 
 
 def asked(at: Job) -> str:

@@ -134,5 +134,5 @@ def test_a_part_that_the_model_does_not_mend_costs_only_itself(at: At) -> None:
     assert "Cause: The key is [redacted: secret]." in body
     assert "def total(xs):" in body
     assert "Vault9" not in body
-    assert "Vault9" not in at.stored(at.sessions()[-1]).said
+    assert "Vault9" not in at.stored(at.sessions()[-1]).note_text
     assert len(at.model.requests) == 2

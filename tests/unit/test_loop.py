@@ -5,7 +5,7 @@ from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
 from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Dimension, Limits, Spent
+from worker.core.conversation.limits import Dimension, Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
 from worker.core.ports import StopReason
@@ -30,7 +30,7 @@ class Run:
         parts = Parts(
             self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append
         )
-        begun = start or context(spent=Spent(started_at=CLOCK_START))
+        begun = start or context(turn_usage=TurnUsage(started_at=CLOCK_START))
         return run_loop(begun, limits, parts)
 
 
@@ -53,7 +53,7 @@ def test_the_happy_path_ends_with_the_text_and_the_whole_transcript() -> None:
         Assistant("because"),
     )
     assert [number for _, number in run.toolbox.ran] == [0, 1, 2]
-    assert ended.spent.iterations == 3
+    assert ended.turn_usage.iterations == 3
 
 
 def test_the_request_slides_the_cache_marks_and_keeps_system_and_tools() -> None:
@@ -69,15 +69,15 @@ def test_a_run_resumed_from_any_checkpoint_gives_the_same_transcript() -> None:
     whole = Run(*answers)
     ended = whole()
     for checkpoint in whole.checkpoints:
-        stored = context_json.load(context_json.dump(checkpoint))
-        rest = Run(*answers[stored.spent.iterations :])
+        stored = context_json.load_context(context_json.dump_context(checkpoint))
+        rest = Run(*answers[stored.turn_usage.iterations :])
         assert rest(stored).messages == ended.messages
 
 
 def test_warnings_ride_on_one_request_and_are_not_stored() -> None:
     run = Run(says("", call("a"), tokens=850), says("", call("b"), tokens=900), says("because"))
     ended = run()
-    soft = prompts.notice(Ask(soft=(Dimension.CONTEXT,)))
+    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
     assert [request.notice for request in run.model.requests] == ["", soft, ""]
     assert all(request.tools_allowed for request in run.model.requests)
     assert not any(isinstance(message, User) for message in ended.messages[1:])
@@ -145,7 +145,11 @@ def test_empty_answers_are_nudged_twice_with_tools_on_then_given_up() -> None:
     run = Run(says(""), says("  "), says(""))
     ended = run()
     nudges = [request.notice for request in run.model.requests]
-    assert nudges == ["", prompts.notice(Ask(empty=True)), prompts.notice(Ask(empty=True))]
+    assert nudges == [
+        "",
+        prompts.write_notice(Ask(empty=True)),
+        prompts.write_notice(Ask(empty=True)),
+    ]
     assert all(request.tools_allowed for request in run.model.requests)
     assert outcome(ended)[0] is Status.FAILED
     assert ended.messages == (User("event"),)
@@ -165,14 +169,14 @@ def test_a_lost_sandbox_ends_the_run_and_is_no_tool_result() -> None:
 
 def test_the_model_gets_what_is_left_of_the_time_and_a_grace_for_its_last_words() -> None:
     run = Run(says("because"))
-    run(context(spent=Spent(started_at=CLOCK_START - 30)))
+    run(context(turn_usage=TurnUsage(started_at=CLOCK_START - 30)))
     assert run.model.requests[0].deadline == CLOCK_START + 70 + 120
 
 
 def test_the_last_cache_mark_and_its_time_are_kept_for_a_reply() -> None:
     ended = Run(says("", call("a")), says("because"))()
     assert ended.cache is not None
-    assert (ended.cache.position, ended.cache.at) == (2, CLOCK_START)
+    assert (ended.cache.position, ended.cache.sent_at) == (2, CLOCK_START)
 
 
 def test_a_reply_within_the_cache_s_lifetime_reads_where_the_last_turn_wrote() -> None:
@@ -183,7 +187,7 @@ def test_a_reply_within_the_cache_s_lifetime_reads_where_the_last_turn_wrote() -
         again.clock.time = CLOCK_START + pause
         resumed = replace(
             ended.add(User("and?")),
-            spent=Spent(started_at=again.clock.time),
+            turn_usage=TurnUsage(started_at=again.clock.time),
             turn_start=len(ended.messages),
             outcome=None,
         )
@@ -208,8 +212,8 @@ def test_the_watcher_sees_every_iteration_as_it_happens() -> None:
 
 def test_cost_and_tokens_add_up_over_the_turn() -> None:
     ended = Run(says("", call("a")), says("because"))()
-    assert ended.spent.usage == Usage(uncached=20, output=2)
-    assert ended.spent.cost_usd == 0.02
+    assert ended.turn_usage.usage == Usage(uncached_input=20, output=2)
+    assert ended.turn_usage.cost_usd == 0.02
 
 
 def test_the_same_calls_again_and_again_get_a_hint_then_end_the_run() -> None:
@@ -257,7 +261,7 @@ def test_a_cut_final_answer_is_not_asked_for_again() -> None:
 def test_an_empty_answer_does_not_eat_the_warning() -> None:
     run = Run(says("", call("a"), tokens=850), says("", tokens=850), says("because"))
     run()
-    soft = prompts.notice(Ask(soft=(Dimension.CONTEXT,)))
+    soft = prompts.write_notice(Ask(soft=(Dimension.CONTEXT,)))
     assert run.model.requests[1].notice == soft
     assert run.model.requests[2].notice.startswith(soft)
 

@@ -34,7 +34,7 @@ def test_kinds_and_counts_are_logged_once_noted_and_stored(
     assert sum(told in record.message for record in caplog.records) == 1
     (note,) = at.scene.mr.list_notes()
     assert f" · {told} masked in {LOG} · " in note.body
-    assert at.stored(ended.key).redacted == (("gitlab-token", 2, LOG), ("private-key", 1, LOG))
+    assert at.stored(ended.key).redactions == (("gitlab-token", 2, LOG), ("private-key", 1, LOG))
 
 
 def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_details(

@@ -12,7 +12,7 @@ from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoKit, Job
-from worker.core.conversation.messages import ToolCall, ToolResult, results
+from worker.core.conversation.messages import ToolCall, ToolResult, find_results
 from worker.core.ports import Ran, Toolbox
 from worker.demo.gitlab import GitLabSim
 from worker.errors import HandedOver, StoreError
@@ -81,7 +81,7 @@ class World:
         return str(self.at.model.requests[-1].messages)
 
     def answers_of(self, request: int = -1) -> list[ToolResult]:
-        return list(results(self.at.model.requests[request].messages))
+        return list(find_results(self.at.model.requests[request].messages))
 
 
 @dataclass

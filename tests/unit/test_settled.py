@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from tests.unit.core.verdict_cases import PASSED_LATER, facts
-from worker.core.failure.jobs import Failing, Group, Survey
-from worker.core.failure.verdict import Verdict, ruled
+from worker.core.failure.jobs import FailingJob, Group, Survey
+from worker.core.failure.verdict import Verdict, make_ruling
 from worker.core.finding import Finding
 from worker.turns.triage import list_failed_jobs, settle_verdict
 
-JOB = Failing(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
-FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=ruled(facts(attempts=(PASSED_LATER,))))
+JOB = FailingJob(500, "unit-tests", excerpt="12: E   assert 3 == 4", read=True)
+FLAKY = Group("k", "E   assert 3 == 4", (JOB,), ruling=make_ruling(facts(attempts=(PASSED_LATER,))))
 PLAIN = Group("l", "E   other", (replace(JOB, job_id=501, name="lint"),))
 BLAMED = Finding(verdict=Verdict.CHANGE, cause="a line")
 
@@ -35,7 +35,7 @@ def test_without_a_record_nothing_changes() -> None:
 def test_a_doubt_about_the_quotes_goes_when_the_record_decides() -> None:
     doubted = Finding(verdict=Verdict.UNKNOWN, doubt="None of its quotes could be proven.")
     assert settle_verdict(doubted, Survey((FLAKY,))).doubt == ""
-    green = replace(FLAKY, ruling=ruled(facts()))
+    green = replace(FLAKY, ruling=make_ruling(facts()))
     assert settle_verdict(doubted, Survey((green,))).doubt == doubted.doubt
 
 

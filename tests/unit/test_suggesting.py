@@ -10,7 +10,7 @@ import pytest
 from tests.jobs import FINDING, EchoKit, Job
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.finding import Finding, Verdict
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
@@ -52,7 +52,7 @@ def context(at: Job) -> Context:
         system="",
         tools=(),
         messages=(),
-        spent=Spent(started_at=0.0),
+        turn_usage=TurnUsage(started_at=0.0),
         note=at.forge.post(subject, f"{Marker(SESSION, 0).text()}\n\nThe analysis.", ""),
     )
 

@@ -45,7 +45,7 @@ def finished(ran: Ran) -> Finished:
 
 def context(at: At, ran: Ran) -> Context:
     ended = finished(ran)
-    return context_json.load(at.store.read_context(ended.key, ended.turn))
+    return context_json.load_context(at.store.read_context(ended.key, ended.turn))
 
 
 def flaked(at: At, *titles: str) -> None:
@@ -151,7 +151,7 @@ def test_a_question_under_a_rules_note_is_answered_by_a_model(at: At) -> None:
 def test_what_is_found_is_kept_by_the_errors_signature(at: At) -> None:
     flaked(at, "a", "b")
     (entry,) = at.entries()
-    assert (entry.count, entry.agreed) == (2, 2)
+    assert (entry.count, entry.agreements) == (2, 2)
     assert entry.finding is not None
     assert entry.finding.verdict == Verdict.FLAKY
     assert entry.finding.cause == "The clock waits for a tick."
@@ -191,7 +191,7 @@ def test_the_third_merge_request_is_answered_from_what_is_known(at: At) -> None:
     assert len(lines) == 4
     assert context(at, done).found_by == "known"
     (entry,) = at.entries()
-    assert (entry.count, entry.agreed) == (3, 2)
+    assert (entry.count, entry.agreements) == (3, 2)
 
 
 def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
@@ -211,7 +211,7 @@ def test_analyze_under_a_known_failure_really_looks(at: At) -> None:
     assert done.turn == 1
     (entry,) = at.entries()
     assert entry.finding is not None
-    assert (entry.finding.verdict, entry.agreed) == (Verdict.INFRASTRUCTURE, 1)
+    assert (entry.finding.verdict, entry.agreements) == (Verdict.INFRASTRUCTURE, 1)
     # And now it has been looked at.
     again = at.heard(at.sim.comment(mr, at.scene.developer, "/sandpiper analyze"))
     assert isinstance(again, CommandAnswered)
@@ -249,11 +249,13 @@ def test_how_an_error_ended_is_told_the_next_time(at: At) -> None:
     pipeline.status = "success"
     assert isinstance(at.passed(pipeline), NotesMarked)
     (entry,) = at.entries()
-    assert entry.ended == f"it passed when run again, without a change (pipeline {pipeline.id})"
+    assert (
+        entry.resolution == f"it passed when run again, without a change (pipeline {pipeline.id})"
+    )
     flaked(at, "b")
     assert "the last time it passed when run again, without a change" in at.first()
     (entry,) = at.entries()
-    assert entry.ended == ""
+    assert entry.resolution == ""
 
 
 def test_an_error_that_a_later_commit_fixed_says_so(at: At) -> None:
@@ -263,7 +265,7 @@ def test_an_error_that_a_later_commit_fixed_says_so(at: At) -> None:
     green = at.sim.run_pipeline(mr, status="success")
     at.passed(green)
     (entry,) = at.entries()
-    assert entry.ended == f"a later commit fixed it (pipeline {green.id})"
+    assert entry.resolution == f"a later commit fixed it (pipeline {green.id})"
 
 
 def test_what_the_record_overrules_is_not_kept_for_others(at: At) -> None:
@@ -350,7 +352,7 @@ def stands(at: At, pipeline: Pipeline) -> bool:
     again = at.failed(pipeline)
     assert isinstance(again, Skipped)
     assert len(at.model.requests) == 1
-    return at.of(at.scene.mr) == told == [at.stored().said]
+    return at.of(at.scene.mr) == told == [at.stored().note_text]
 
 
 def test_a_finding_that_cannot_be_kept_costs_neither_turn_nor_note(at: At) -> None:

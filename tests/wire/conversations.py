@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
-from worker.core.conversation.cache_marks import place
+from worker.core.conversation.cache_marks import place_marks
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -12,7 +12,7 @@ from worker.core.conversation.messages import (
     ToolSpec,
     User,
     WireForm,
-    groups,
+    group_messages,
 )
 from worker.core.ports import Request
 
@@ -137,7 +137,7 @@ def sliding() -> dict[str, Request]:
     messages: list[Message] = [EVENT]
     previous: int | None = None
     for number, notice in enumerate(("", "", NOTICE, NOTICE, ""), start=1):
-        placement = place(len(groups(messages)), previous, ephemeral=bool(notice))
+        placement = place_marks(len(group_messages(messages)), previous, ephemeral=bool(notice))
         requests[f"sliding_t{number}"] = _frozen(messages, notice, placement.marks)
         previous = placement.last
         messages += [calls(f"t{number}"), found(f"t{number}")]

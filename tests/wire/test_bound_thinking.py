@@ -6,7 +6,7 @@ from dataclasses import replace
 from tests.contexts import context
 from tests.fakes import EchoToolbox
 from worker.core.conversation.context import Context, Status
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolSpec, User
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Call, Say, Scripted, Think
@@ -33,7 +33,9 @@ def test_a_session_whose_thinking_was_refused_once_goes_on_without_it() -> None:
         parts = Parts(model, EchoToolbox(), clock, lambda _: None, lambda _: None)
 
         def run(start: Context) -> Context:
-            return run_loop(replace(start, spent=Spent(clock.now()), outcome=None), Limits(), parts)
+            return run_loop(
+                replace(start, turn_usage=TurnUsage(clock.now()), outcome=None), Limits(), parts
+            )
 
         first = run(context(tools=(LOOK,)))
         assert sim.unexpected_requests == []

@@ -22,9 +22,9 @@ from worker.core.conversation.messages import (
     ToolResult,
     User,
     WireForm,
-    results,
+    find_results,
 )
-from worker.core.conversation.prompts import continuation
+from worker.core.conversation.prompts import write_continuation
 from worker.core.conversation.repair import close_calls
 from worker.core.ports import Reply, Request
 from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
@@ -33,7 +33,7 @@ from worker.models.http.client import HttpModel
 
 pytestmark = pytest.mark.slow
 
-REPLY = continuation("Look again.", files="", seconds=3600.0, changes=())
+REPLY = write_continuation("Look again.", files="", seconds=3600.0, changes=())
 ODD_IDS = ("call:1/ü", "functions.look:0", "x" * 120, "toolu_vrtx_01", "a b", "\N{SNAKE}", "call_1")
 STEPS: list[Step] = [
     Think(
@@ -127,11 +127,13 @@ class House:
             session.run()
             assert sim.unexpected_requests == []
             odd = context(*session.messages, User("Why?"), *oddities())
-            return context_json.dump(close_calls(replace(odd, model=model.name), "the worker died"))
+            return context_json.dump_context(
+                close_calls(replace(odd, model=model.name), "the worker died")
+            )
 
     def resumed(self, first: str, second: str) -> Run:
         """The session of `first` taken up under `second` with a reply, and run to its answer."""
-        stored = context_json.load(self.saved(first)).messages
+        stored = context_json.load_context(self.saved(first)).messages
         sim = self._sim(second)
         sent, refused = len(sim.raw), len(sim.unexpected_requests)
         with closing(WIRES[second].model(sim)) as model:
@@ -195,12 +197,12 @@ def test_every_codec_has_a_simulator() -> None:
 def test_a_session_of_the_first_wire_goes_on_under_the_second(
     first: str, second: str, house: House
 ) -> None:
-    before = context_json.load(house.saved(first))
+    before = context_json.load_context(house.saved(first))
     run = house.resumed(first, second)
 
     assert run.unexpected_requests == []
     assert (run.asked.first, run.asked.human) == (f"event of {first}", REPLY)
-    assert told(run.asked.results) == told(list(results(before.messages)))
+    assert told(run.asked.results) == told(list(find_results(before.messages)))
     assert isinstance(run.last, Assistant)
     assert (run.last.text, run.last.calls) == ("Yes.", ())
     for secret in opaque(before):
@@ -209,7 +211,7 @@ def test_a_session_of_the_first_wire_goes_on_under_the_second(
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_under_the_same_wire_every_answer_goes_back_byte_for_byte(wire: str, house: House) -> None:
-    before = context_json.load(house.saved(wire))
+    before = context_json.load_context(house.saved(wire))
     own = [verbatim(each) for each in before.messages if isinstance(each, Assistant) and each.wire]
     body = house.resumed(wire, wire).first_body
     at = [body.find(part.encode()) for part in own]
@@ -221,4 +223,4 @@ def test_under_the_same_wire_every_answer_goes_back_byte_for_byte(wire: str, hou
 
 @pytest.mark.parametrize("wire", sorted(WIRES.keys() - {"openai-chat"}))
 def test_every_session_has_opaque_parts_that_could_leak(wire: str, house: House) -> None:
-    assert opaque(context_json.load(house.saved(wire)))
+    assert opaque(context_json.load_context(house.saved(wire)))

@@ -42,7 +42,7 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
     """Stored sessions, one line each, the newest first."""
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
     keys = find_sessions(store, store.recent_turns, project, everything=everything)
-    rows = read_rows(store, keys, "" if turn_row.project_id(project) else project)
+    rows = read_rows(store, keys, "" if turn_row.parse_project_id(project) else project)
     for row in rows if everything else islice(rows, limit):
         _print_row(row, as_json)
     if next(rows, None):
@@ -84,7 +84,7 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
                 raise
             yield _make_damaged_row(key, error)
             continue
-        if context and turn_row.is_of(path, context.subject.project):
+        if context and turn_row.matches_project(path, context.subject.project):
             yield _make_row(key, context)
 
 
@@ -96,7 +96,7 @@ def find_sessions(
     Only the list of turns has the projects' paths, so with a path the others are left out,
     unless `everything` is set.
     """
-    number, seen = turn_row.project_id(project), set[SessionKey]()
+    number, seen = turn_row.parse_project_id(project), set[SessionKey]()
     listed = _list_by_turns(turns, number, "" if number else project)
     others = store.sessions(number) if everything or number or not project else ()
     for key in chain(listed, others):
@@ -108,15 +108,15 @@ def find_sessions(
 def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[SessionKey]:
     for _, data in turns.newest(_SEARCHED, project_id=number):
         with suppress(turn_row.RowError):
-            row = turn_row.load(data)
-            if turn_row.is_of(path, row.project):
+            row = turn_row.load_row(data)
+            if turn_row.matches_project(path, row.project):
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id)
 
 
 def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
     """Load a committed turn. Raises StoreError, also for a damaged one."""
     try:
-        return context_json.load(store.read_context(key, turn))
+        return context_json.load_context(store.read_context(key, turn))
     except context_json.HistoryError as error:
         raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
@@ -134,7 +134,7 @@ def _describe_aftermath(store: SessionStore, key: SessionKey, latest: int) -> It
     for turn in range(latest + 1):
         after = aftermath.load_after(store.after(key, turn))
         feedback = aftermath.load_feedback(store.feedback(key, turn))
-        for line in aftermath.told(feedback, after):
+        for line in aftermath.describe_aftermath(feedback, after):
             yield f"turn {turn}: {line}"
 
 

@@ -230,7 +230,7 @@ def _analyze(
             subject, workflow, deps, run, reply=heard.trigger, internal=heard.note.internal
         )
     stored = session.load_turn(key, latest, deps)
-    if heard.note.note_id in stored.answered:
+    if heard.note.note_id in stored.answered_notes:
         return Skipped(f"note {heard.note.note_id} is answered already")
     explained = _is_explained(key, latest, deps)
     if _is_failed(stored):
@@ -268,7 +268,7 @@ def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
     data = deps.storage.sessions.read_checkpoint(key, turn)
     if data is None:
         return "At work, at the very beginning."
-    spent = context_json.load(data).spent
+    spent = context_json.load_context(data).turn_usage
     minutes = (deps.runtime.clock.now() - spent.started_at) / 60
     return (
         f"At work for {minutes:.1f} minutes, with {spent.iterations} answers of the model so far."

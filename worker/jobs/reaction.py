@@ -49,14 +49,14 @@ def _store_votes(
     deps.storage.sessions.change_feedback(key, turn, changed)
     if after.votes != before.votes:
         watch(Voted(_less(after, before), _less(before, after)))
-        log.info("turn %d: %d 👍, %d 👎", turn, after.up, after.down)
+        log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
     return VotesCounted(key, turn, after)
 
 
 def _index_by_voter(votes: Votes) -> dict[str, str]:
     session = votes.marker.session_id
     voted = sorted(votes.up.items())[:MOST_VOTERS]
-    return {aftermath.pseudonym(session, user): UP if up else DOWN for user, up in voted}
+    return {aftermath.make_pseudonym(session, user): UP if up else DOWN for user, up in voted}
 
 
 def _less(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:

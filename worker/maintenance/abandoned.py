@@ -92,7 +92,7 @@ def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
     """Return the trigger that began a turn, or why it cannot be restored."""
     data = deps.storage.sessions.read_checkpoint(key, turn)
     try:
-        context = context_json.load(data or b"")
+        context = context_json.load_context(data or b"")
     except context_json.HistoryError as error:
         return f"its checkpoint cannot be read: {error}"
     return _restore_reply(context) or _restore_failure(context)
@@ -100,10 +100,12 @@ def _restore_trigger(key: SessionKey, turn: int, deps: Deps) -> Trigger | str:
 
 def _restore_reply(context: Context) -> Replied | None:
     """Return the comment that a turn answers, if its note and id are known."""
-    if not context.answered or not context.note or not context.note.discussion_id:
+    if not context.answered_notes or not context.note or not context.note.discussion_id:
         return None
     subject, note = context.subject, context.note
-    return Replied(subject.project_id, subject.mr_iid, note.discussion_id, context.answered[-1])
+    return Replied(
+        subject.project_id, subject.mr_iid, note.discussion_id, context.answered_notes[-1]
+    )
 
 
 def _restore_failure(context: Context) -> PipelineFailed | str:

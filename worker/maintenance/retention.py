@@ -182,7 +182,7 @@ def _remove_known(failures: KnownFailures, project: int, key: str, before: float
 
 def _is_stale(data: bytes, key: str, before: float) -> bool:
     """Whether an error was last seen before then; one that cannot be read counts as old."""
-    entry = known.load(data, key)
+    entry = known.load_known_failure(data, key)
     return entry is None or entry.last < before
 
 

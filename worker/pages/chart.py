@@ -60,7 +60,7 @@ def _build_bar(number: int, usage: Usage, most: int) -> Bar:
     for kind, tokens in (
         ("cached", usage.cache_read),
         ("written", usage.cache_write),
-        ("fresh", usage.uncached),
+        ("fresh", usage.uncached_input),
     ):
         height = round(HEIGHT * max(0, tokens) / most, 2)
         if height:
@@ -68,6 +68,6 @@ def _build_bar(number: int, usage: Usage, most: int) -> Bar:
             parts.append(Part(kind, below, height))
     title = (
         f"Call {number + 1}: {usage.cache_read:,} cached, {usage.cache_write:,} written, "
-        f"{usage.uncached:,} fresh, {usage.output:,} out"
+        f"{usage.uncached_input:,} fresh, {usage.output:,} out"
     )
     return Bar(number + 1, number + 0.1, tuple(parts), title, usage)

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from worker.core.conversation.turn_row import RUNNING, Row, RowError, is_of, load, project_id
+from worker.core.conversation.turn_row import (
+    RUNNING,
+    Row,
+    RowError,
+    load_row,
+    matches_project,
+    parse_project_id,
+)
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
 from worker.pages.texts import format_cost, format_duration, format_time
@@ -86,7 +93,7 @@ def list_parked(lines: Iterable[str]) -> list[str]:
 
 def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
     """Read the rows of a page, and the cursor of the next page."""
-    number = project_id(project)
+    number = parse_project_id(project)
     searched = ROWS if number or not project else MAX_ROWS_READ
     rows: list[Row] = []
     cursor, read = "", 0
@@ -96,14 +103,14 @@ def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row
             return rows, cursor
         cursor, read = place, read + 1
         row = _parse_row(data)
-        if row and (number or is_of(project, row.project)):
+        if row and (number or matches_project(project, row.project)):
             rows.append(row)
     return rows, ""
 
 
 def _parse_row(data: bytes) -> Row | None:
     try:
-        return load(data)
+        return load_row(data)
     except RowError:
         return None
 
@@ -118,7 +125,7 @@ def _find_state(row: Row, store: SessionStore, now: float) -> str:
 
 def _make_line(row: Row, state: str, link: Callable[[str], str]) -> Line:
     return Line(
-        start_time=format_time(row.started, "%m-%d %H:%M"),
+        start_time=format_time(row.started_at, "%m-%d %H:%M"),
         project=one_line(row.project, 200),
         mr=f"!{row.mr_iid}",
         mr_url=check_web_url(row.web_url),

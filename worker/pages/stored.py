@@ -49,7 +49,7 @@ def _parse(data: bytes) -> Context | None:
     if len(data) > MAX_CONTEXT:
         return None
     with suppress(context_json.HistoryError, RecursionError):
-        return context_json.load(data)
+        return context_json.load_context(data)
     return None
 
 

@@ -7,12 +7,12 @@ from itertools import islice, pairwise
 from markupsafe import Markup
 
 from worker.core.conversation.context import CallCost, Context, Subject
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
-from worker.core.conversation.repair import unavailable
+from worker.core.conversation.repair import find_unavailable
 from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure import aftermath
-from worker.core.failure.aftermath import After, Feedback
+from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.failure.verdict import Verdict
 from worker.core.text.redaction_counts import words
 from worker.core.text.untrusted import one_line
@@ -49,7 +49,7 @@ class StoredTurn:
     is_running: bool = False
     files: bool = False
     feedback: Feedback = field(default_factory=Feedback)
-    aftermath: After | None = None
+    aftermath: Aftermath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +182,14 @@ def _build_turn(stored: StoredTurn, limits: Limits, room: Room) -> Turn:
         title="Analysis" if context.turn == 0 else f"Reply {context.turn}",
         status=status,
         reason=one_line(outcome.reason, 600) if outcome else "",
-        start_time=format_time(context.spent.started_at),
+        start_time=format_time(context.turn_usage.started_at),
         seconds=format_duration(context.seconds),
-        cost=format_cost(context.spent.cost_usd),
+        cost=format_cost(context.turn_usage.cost_usd),
         model=one_line(context.model, 80),
         steps=_build_first_steps(context, room),
-        note=markdown.render_note(context.said) if context.said else None,
+        note=markdown.render_note(context.note_text) if context.note_text else None,
         note_url=check_web_url(context.note.url) if context.note else "",
-        budgets=list(_list_budgets(context.spent, context.seconds, limits)),
+        budgets=list(_list_budgets(context.turn_usage, context.seconds, limits)),
         asides=list(_list_asides(stored)),
         files=stored.files,
     )
@@ -201,15 +201,15 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
         yield "Did not answer", one_line(context.gave_way, 80)
     if context.found_by in ("rule", "known"):
         yield "Found by", "a rule" if context.found_by == "rule" else "an earlier finding"
-    if missing := (*context.lost, *unavailable(context)):
+    if missing := (*context.losses, *find_unavailable(context)):
         yield "Not available", one_line("; ".join(missing[:20]), 1500)
-    if context.redacted:
-        yield "Redacted", one_line(words(context.redacted), 600)
-    if told := aftermath.told(stored.feedback, stored.aftermath):
+    if context.redactions:
+        yield "Redacted", one_line(words(context.redactions), 600)
+    if told := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
         yield "Afterwards", "; ".join(told)
 
 
-def _list_budgets(spent: Spent, seconds: float, limits: Limits) -> Iterator[Budget]:
+def _list_budgets(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[Budget]:
     def budget(name: str, used: float, most: float, told: str, limit: str) -> Budget:
         return Budget(name, told, limit, round(min(100.0, max(0.0, 100 * used / most)), 1))
 
@@ -239,9 +239,9 @@ def _build_steps(context: Context, room: Room) -> Iterator[Step]:
     results = _collect_results(context)
     costs, silent = _pair_calls(context, own)
     between = {
-        call.message: later.at - call.at - call.seconds
+        call.message: later.sent_at - call.sent_at - call.seconds
         for call, later in pairwise(own)
-        if call.at and later.at
+        if call.sent_at and later.sent_at
     }
     number = 0
     for place in range(context.turn_start, len(context.messages)):
@@ -273,7 +273,7 @@ def _pair_calls(
         for place in range(context.turn_start, len(context.messages))
         if isinstance(context.messages[place], Assistant)
     ]
-    if all(call.message < 0 and not call.at for call in own):  # stored before calls knew
+    if all(call.message < 0 and not call.sent_at for call in own):  # stored before calls knew
         return dict(zip(answers, own, strict=False)), {}
     costs: dict[int, CallCost] = {}
     silent: dict[int, list[CallCost]] = {}
@@ -295,7 +295,7 @@ def _add_cost(step: Step, call: CallCost | None) -> Step:
     if call is None:
         return step
     usage = call.usage
-    step.time, step.seconds = format_time(call.at, "%H:%M:%S"), format_duration(call.seconds)
+    step.time, step.seconds = format_time(call.sent_at, "%H:%M:%S"), format_duration(call.seconds)
     step.cost = format_cost(call.cost_usd)
     step.tokens = f"{format_count(usage.input)} in · {format_count(usage.output)} out"
     return step

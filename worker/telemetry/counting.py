@@ -90,10 +90,10 @@ def _count_end(metrics: Metrics, event: TurnEnded) -> None:
     context = event.context
     if context is None:
         return
-    metrics.iterations.labels(event.outcome.status).observe(context.spent.iterations)
+    metrics.iterations.labels(event.outcome.status).observe(context.turn_usage.iterations)
     verdict = _find_verdict(context, event.outcome.status)
     metrics.notes.labels(verdict, _find_origin(context)).inc()
-    for kind, number, _ in context.redacted:
+    for kind, number, _ in context.redactions:
         metrics.redactions.labels(kind).inc(number)
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()

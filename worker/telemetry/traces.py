@@ -198,6 +198,6 @@ def _set_outcome(span: Span, event: TurnEnded) -> None:
                 "gen_ai.conversation.id": context.session_id,
                 "gen_ai.request.model": context.model.partition("/")[2],
                 "sandpiper.project_id": context.subject.project_id,
-                "sandpiper.iterations": context.spent.iterations,
+                "sandpiper.iterations": context.turn_usage.iterations,
             }
         )

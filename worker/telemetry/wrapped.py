@@ -56,7 +56,7 @@ class CountedModel(ModelWrapper):
     def _count_usage(self, reply: Reply) -> None:
         usage, name = reply.usage, self.name
         for kind, tokens in (
-            ("fresh", usage.uncached),
+            ("fresh", usage.uncached_input),
             ("cached", usage.cache_read),
             ("written", usage.cache_write),
             ("output", usage.output),

@@ -15,7 +15,7 @@ from worker.core.conversation.context import (
     Subject,
     find_last_use,
 )
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import User
 from worker.core.conversation.posted_note import compare_note
 from worker.core.conversation.saved_files import find_saved_files
@@ -44,7 +44,7 @@ def make_first_context(name: str, subject: Subject, workflow: Workflow, deps: De
         system="\n".join([prompts.BASE, kit.notes, workflow.text]),
         tools=kit.specs,
         messages=(_write_first_message(name, subject, deps),),
-        spent=Spent(started_at=deps.runtime.clock.now()),
+        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
     )
 
 
@@ -69,7 +69,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
     made = make_first_context(key.session_id, subject, workflow, deps)
-    return replace(made, turn=latest, lost=(salvage.NOTHING,))
+    return replace(made, turn=latest, losses=(salvage.NOTHING,))
 
 
 def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
@@ -78,10 +78,12 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
     if data is None:
         return None
     try:
-        found = context_json.load(data)
-        if found.rested and not found.spent.iterations:
+        found = context_json.load_context(data)
+        if found.handed_over and not found.turn_usage.iterations:
             # It has waited for a model that was down, which is no part of its time.
-            return replace(found, spent=replace(found.spent, started_at=deps.runtime.clock.now()))
+            return replace(
+                found, turn_usage=replace(found.turn_usage, started_at=deps.runtime.clock.now())
+            )
         return found
     except context_json.HistoryError as error:
         log.warning("session %s: checkpoint dropped: %s", key.session_id, error)
@@ -93,7 +95,7 @@ def read_unfinished_answer(
 ) -> Context | None:
     """The unfinished turn if it is about the same question; another's is not gone on with."""
     left = read_unfinished(key, turn, deps) if reply else None
-    return left if left and reply and reply.note_id in left.answered else None
+    return left if left and reply and reply.note_id in left.answered_notes else None
 
 
 def make_next_context(
@@ -117,12 +119,12 @@ def make_next_context(
         before,
         turn=before.turn + 1,
         turn_start=len(before.messages),
-        spent=Spent(started_at=deps.runtime.clock.now()),
+        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         note=NoteRef(0, reply.discussion_id) if reply else NoteRef(0),
-        answered=before.answered + ((reply.note_id,) if reply else ()),
+        answered_notes=before.answered_notes + ((reply.note_id,) if reply else ()),
         outcome=None,
         gave_way="",
-        said="",
+        note_text="",
         verdict="",
         seconds=0.0,
     )
@@ -141,17 +143,17 @@ def _write_next_message(
 ) -> str:
     kept, used = next(iter(files_of), None), find_last_use(stored)
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
-    return prompts.continuation(
+    return prompts.write_continuation(
         text,
         first_look=stored.found_by == ASKED,
         files=prompts.tell_files(kept, used),
         about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
         posted=deps.runtime.redact(_tell_posted(stored)),
-        seconds=deps.runtime.clock.now() - stored.spent.started_at - stored.seconds,
+        seconds=deps.runtime.clock.now() - stored.turn_usage.started_at - stored.seconds,
         changes=[
             *deleted,
-            *stored.lost,
+            *stored.losses,
             *(deps.runtime.redact(line) for line in deps.gitlab.reader.since(stored.subject)),
         ],
     )
@@ -173,8 +175,8 @@ def _tell_posted(stored: Context) -> str:
     outcome = stored.outcome
     if outcome is None or is_forgotten(stored):
         return ""
-    if stored.said:
-        return prompts.tell_posted(compare_note(stored.said, outcome.text))
+    if stored.note_text:
+        return prompts.tell_posted(compare_note(stored.note_text, outcome.text))
     return prompts.tell_unposted(outcome.reason) if outcome.status is Status.FAILED else ""
 
 
@@ -188,11 +190,11 @@ def make_emptied_context(stored: Context, deps: Deps) -> Context:
         system=stored.system,
         tools=stored.tools,
         messages=(_write_first_message(stored.session_id, stored.subject, deps),),
-        spent=Spent(started_at=deps.runtime.clock.now()),
+        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
         turn=stored.turn + 1,
         turn_start=1,
         note=stored.note,
-        answered=stored.answered,
+        answered_notes=stored.answered_notes,
         outcome=Outcome(Status.FAILED, "", FORGOTTEN),
     )
 

@@ -8,11 +8,11 @@ from functools import partial
 
 from sandbox.base import SandboxError
 from worker.core.conversation import context_json, quote_repair
-from worker.core.conversation.absorb import halt
+from worker.core.conversation.absorb import halt_turn
 from worker.core.conversation.context import Context
-from worker.core.conversation.decide import conclude
+from worker.core.conversation.decide import conclude_halted_turn
 from worker.core.conversation.messages import ToolCall, count_results
-from worker.core.conversation.repair import close_calls, lost_calls
+from worker.core.conversation.repair import close_calls, close_lost_calls
 from worker.errors import (
     HandedOver,
     Interrupted,
@@ -64,17 +64,17 @@ class Checkpoints:
 
     def write_rest(self) -> None:
         """Keep that the next run has nothing to repair: no open call has begun."""
-        rested = self._dumper.dump(replace(self.context, rested=True))
+        rested = self._dumper.dump(replace(self.context, handed_over=True))
         self._store.checkpoint(self._key, self.context.turn, rested)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
         """Go on from another run's context. What it may have begun is not begun again; that is
         kept before anything else, for this run may die too."""
         found = self.context
-        context = replace(found, rested=False)
-        if not found.rested:
-            context = lost_calls(context, repeatable)
-        if found.rested or context.messages != found.messages:
+        context = replace(found, handed_over=False)
+        if not found.handed_over:
+            context = close_lost_calls(context, repeatable)
+        if found.handed_over or context.messages != found.messages:
             self.write_checkpoint(context)
         self.context = context
 
@@ -83,8 +83,8 @@ def end_context(context: Context, reason: str) -> Context:
     """The context with its outcome: what there is, and `reason` why it is not more."""
     if context.outcome:
         return context
-    outcome = conclude(halt(context, reason))
-    text = quote_repair.first_answer(context) or outcome.text
+    outcome = conclude_halted_turn(halt_turn(context, reason))
+    text = quote_repair.find_first_answer(context) or outcome.text
     return replace(context, outcome=replace(outcome, text=text))
 
 
@@ -172,5 +172,5 @@ def run_investigation(turn: Turn, kit: Kit, deps: Deps, run: Run) -> tuple[Conte
         work.close()
         raise
     work.close()
-    context = replace(context, lost=(*context.lost, *work.losses))
+    context = replace(context, losses=(*context.losses, *work.losses))
     return close_calls(context, "the turn ended first"), trials

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core.conversation import prompts, quote_repair
-from worker.core.conversation.absorb import absorb, halt
-from worker.core.conversation.cache_marks import Plan, plan
+from worker.core.conversation.absorb import absorb_reply, halt_turn
+from worker.core.conversation.cache_marks import Plan, plan_marks
 from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.decide import Act, Ask, Stop, decide
 from worker.core.conversation.limits import Limits
@@ -24,7 +24,7 @@ from worker.core.conversation.messages import (
     User,
     count_groups,
     count_results,
-    unanswered,
+    find_open_calls,
 )
 from worker.core.conversation.quote_repair import Objections
 from worker.core.conversation.repair import close_calls
@@ -61,15 +61,15 @@ def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
                 context = _ask_model(context, ask, limits, parts)
-            case Act(calls, repeated=True):
+            case Act(calls, is_repetition=True):
                 context = close_calls(context, HINT)
             case Act(calls):
                 context = _call_tools(context, calls, parts)
             case Stop(outcome):
                 wrong = _find_objections(context, outcome, limits, parts)
                 if not wrong:
-                    return replace(context, outcome=quote_repair.settled(context, outcome))
-                context = quote_repair.asked(context, wrong)
+                    return replace(context, outcome=quote_repair.choose_outcome(context, outcome))
+                context = quote_repair.ask_for_repair(context, wrong)
         parts.checkpoint(context)
 
 
@@ -85,13 +85,13 @@ def _find_objections(
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     if said := parts.news():
         context = context.add(User(said))
-    notice = prompts.notice(ask)
+    notice = prompts.write_notice(ask)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
     marked = Plan((), context.cache)
     if tools_allowed or parts.model.keeps_cache_without_tools:
         count = count_groups(context.messages)
-        marked = plan(count, context.cache, ephemeral=bool(notice), now=sent_at)
+        marked = plan_marks(count, context.cache, ephemeral=bool(notice), now=sent_at)
     request = Request(
         system=context.system,
         tools=context.tools,
@@ -102,18 +102,18 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
         deadline=_reckon_deadline(context, limits, parts.clock),
         session=context.session_id,
     )
-    parts.watch(Asking(context.spent.iterations + 1, limits.max_iterations, notice))
+    parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, notice))
     try:
         reply = parts.model.reply(request)
     except ModelError as error:
         if parts.patient and error.kind == CIRCUIT_OPEN:
             raise Postponed(str(error)) from error
-        return halt(context, str(error))
+        return halt_turn(context, str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, limits, seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
-    after = absorb(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
+    after = absorb_reply(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
     return replace(after, cache=marked.cache)
 
 
@@ -127,15 +127,15 @@ def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Co
             call = by_id[ran.result.call_id]
             parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))
             # What may not run twice is kept at once; what only reads, with the rest.
-            if not parts.toolbox.repeatable(call) and unanswered(context.messages):
+            if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
     except SandboxLost as error:
-        return halt(context, f"the sandbox was lost: {error}")
+        return halt_turn(context, f"the sandbox was lost: {error}")
     return context
 
 
 def _reckon_deadline(context: Context, limits: Limits, clock: Clock) -> float:
-    left = limits.wall_clock - (clock.now() - context.spent.started_at)
+    left = limits.wall_clock - (clock.now() - context.turn_usage.started_at)
     return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
 
 

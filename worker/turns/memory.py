@@ -8,7 +8,7 @@ from functools import partial
 from worker.core.conversation.context import KNOWN, RULE, Context, Status
 from worker.core.failure import known
 from worker.core.failure.jobs import Group, Survey
-from worker.core.failure.known import Known
+from worker.core.failure.known import KnownFailure
 from worker.core.finding import CLAIMS, Finding, suggestions
 from worker.errors import SourceError, StoreError
 from worker.turns.parts import Deps
@@ -20,7 +20,7 @@ MOST_KEPT = 6
 
 
 def _list_kept_groups(made: Survey) -> Iterator[Group]:
-    wanted = known.keys(made.groups)[:MOST_KEPT]
+    wanted = known.list_keys(made.groups)[:MOST_KEPT]
     return (group for group in made.groups if group.key in wanted and group.jobs)
 
 
@@ -33,16 +33,16 @@ def _holds_for(group: Group, finding: Finding) -> bool:
     model = judged.model if judged else finding.verdict
     if not group.ruling:
         return True
-    return model not in dict(group.ruling.against) and (
-        group.ruling.settled(model) is finding.verdict
+    return model not in dict(group.ruling.contradictions) and (
+        group.ruling.decide_verdict(model) is finding.verdict
     )
 
 
 def _add_sighting(
-    key: str, where: known.Sighting, found: known.Finding | None, data: bytes | None
+    key: str, where: known.Sighting, found: known.PastFinding | None, data: bytes | None
 ) -> bytes:
-    entry = known.load(data, key) if data else None
-    return known.dump(known.seen(entry, key, where, found))
+    entry = known.load_known_failure(data, key) if data else None
+    return known.dump_known_failure(known.add_sighting(entry, key, where, found))
 
 
 def _is_by_member(context: Context, deps: Deps) -> bool:
@@ -72,7 +72,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     subject, now = context.subject, deps.runtime.clock.now()
     looked = context.found_by != KNOWN
     url = context.note.url if context.note else ""
-    found = known.found(
+    found = known.make_past_finding(
         finding.verdict,
         deps.runtime.redact(finding.cause),
         deps.runtime.redact(suggestions.read(finding.to_do)[0]),
@@ -83,9 +83,11 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     try:
         for group in _list_kept_groups(made):
             job = group.jobs[0]
-            where = known.sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
+            where = known.make_sighting(job, subject.mr_iid, subject.pipeline_id, subject.sha, now)
             of_it = (
-                replace(found, job_url=known.web(job.url)) if _holds_for(group, finding) else None
+                replace(found, job_url=known.keep_web_url(job.url))
+                if _holds_for(group, finding)
+                else None
             )
             kept = partial(_add_sighting, group.key, where, of_it if looked else None)
             deps.storage.known_failures.change(subject.project_id, group.key, kept)
@@ -94,8 +96,10 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
 
 
 def _add_end(key: str, of: int, became: str, by: int, data: bytes | None) -> bytes | None:
-    entry = known.load(data, key) if data else None
-    return known.dump(known.ended(entry, of, became, by)) if entry else data
+    entry = known.load_known_failure(data, key) if data else None
+    return (
+        known.dump_known_failure(known.record_resolution(entry, of, became, by)) if entry else data
+    )
 
 
 def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:
@@ -114,15 +118,15 @@ def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> N
         log.warning("session %s: its end is not kept: %s", context.session_id, error)
 
 
-def _refers_to(entry: Known, mr_iid: int) -> bool:
+def _refers_to(entry: KnownFailure, mr_iid: int) -> bool:
     seen = any(each.mr_iid == mr_iid for each in entry.sightings)
     return seen or (entry.finding is not None and entry.finding.mr_iid == mr_iid)
 
 
 def _remove_merge_request(key: str, mr_iid: int, data: bytes | None) -> bytes | None:
-    entry = known.load(data, key) if data else None
-    left = known.without(entry, mr_iid) if entry else None
-    return known.dump(left) if left else None
+    entry = known.load_known_failure(data, key) if data else None
+    left = known.forget_merge_request(entry, mr_iid) if entry else None
+    return known.dump_known_failure(left) if left else None
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
@@ -135,7 +139,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
     touched = 0
     for key in deps.storage.known_failures.keys(project_id):
         data = deps.storage.known_failures.read(project_id, key)
-        entry = known.load(data, key) if data else None
+        entry = known.load_known_failure(data, key) if data else None
         if data and (entry is None or _refers_to(entry, mr_iid)):
             deps.storage.known_failures.change(
                 project_id, key, partial(_remove_merge_request, key, mr_iid)

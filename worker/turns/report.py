@@ -5,7 +5,7 @@ from dataclasses import replace
 from worker.core import finding
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import ASKED, KNOWN, Context, Outcome, Status
-from worker.core.conversation.repair import unavailable
+from worker.core.conversation.repair import find_unavailable
 from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
 from worker.forge.text import note
@@ -28,7 +28,7 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
         # What stands above its sections answers the question, and is told by itself.
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
-    proven = quote_repair.finding(context, outcome, kit.captures, deps.runtime.redact)
+    proven = quote_repair.make_finding(context, outcome, kit.captures, deps.runtime.redact)
     told = missing_evidence.filled(triage.require_proof(proven, context), context)
     return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
 
@@ -80,11 +80,14 @@ def write_bodies(
 def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
     return note.Footer(
         model=context.model,
-        cost_usd=context.spent.cost_usd,
-        missing_sources=(*context.lost, *missing_evidence.untold(unavailable(context), found)),
+        cost_usd=context.turn_usage.cost_usd,
+        missing_sources=(
+            *context.losses,
+            *missing_evidence.untold(find_unavailable(context), found),
+        ),
         replaced_model=context.gave_way,
         found_by=context.found_by if context.turn == 0 else "",
-        redaction_counts=context.redacted,
+        redaction_counts=context.redactions,
         page=deps.options.page(context.session_id),
     )
 

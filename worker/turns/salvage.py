@@ -18,7 +18,7 @@ NOTHING = "this conversation's earlier turns cannot be read any more: it begins 
 def load_context(key: SessionKey, turn: int, deps: Deps) -> Context:
     """A committed turn. Raises StoreError, also for one that cannot be understood."""
     try:
-        return context_json.load(deps.storage.sessions.read_context(key, turn))
+        return context_json.load_context(deps.storage.sessions.read_context(key, turn))
     except context_json.HistoryError as error:
         where = deps.storage.sessions.location(key, turn)
         raise StoreError(f"{where}: {error}") from error
@@ -39,7 +39,7 @@ def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
             log.error("session %s: turn %d is lost: %s", key.session_id, turn, error)
             lost.append(f"turn {turn} of this conversation cannot be read any more")
         else:
-            return replace(stored, turn=latest, lost=tuple(lost))
+            return replace(stored, turn=latest, losses=tuple(lost))
     return None
 
 

@@ -83,9 +83,9 @@ def analyse_failure(
             return taken
         unfinished = contexts.read_unfinished(key, 0, deps)
         context = unfinished or contexts.make_first_context(key.session_id, subject, workflow, deps)
-        if reply and not context.answered:
+        if reply and not context.answered_notes:
             note = NoteRef(0, reply.discussion_id) if internal else None
-            context = replace(context, answered=(reply.note_id,), note=note)
+            context = replace(context, answered_notes=(reply.note_id,), note=note)
         hidden = deps.gitlab.reader.needs_internal_note(subject)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
@@ -130,7 +130,7 @@ def answer_reply(
         stored = salvage.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
         if isinstance(stored, str):
             return Skipped(stored)
-        if reply and reply.note_id in stored.answered:
+        if reply and reply.note_id in stored.answered_notes:
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
         files_of = salvage.find_files(key, latest, deps)
@@ -168,7 +168,7 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
         if isinstance(taken, Skipped) or contexts.is_forgotten(stored):
             return False
         deps.storage.sessions.commit(
-            key, latest + 1, context_json.dump(contexts.make_emptied_context(stored, deps))
+            key, latest + 1, context_json.dump_context(contexts.make_emptied_context(stored, deps))
         )
         deps.storage.sessions.erase(key, latest + 1)
     log.info("session %s: %s", key.session_id, contexts.FORGOTTEN)
@@ -230,10 +230,10 @@ def _list_turn(context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. A turn does not fail for that."""
     if deps.storage.recent is None:
         return
-    subject, row = context.subject, turn_row.row(context)
+    subject, row = context.subject, turn_row.make_row(context)
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     try:
-        deps.storage.recent.put(key, context.turn, row.started, turn_row.dump(row))
+        deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))
     except StoreError as error:
         log.warning("session %s: not listed: %s", context.session_id, error)
 
@@ -243,7 +243,7 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     turn.lease.check_held()
     try:
-        data = context_json.dump(context)
+        data = context_json.dump_context(context)
         turn.lease.retry_while_away(lambda: deps.storage.sessions.commit(turn.key, number, data))
     except TurnTaken as error:
         raise LeaseLost(str(error)) from error

@@ -13,7 +13,7 @@ from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, User
 from worker.core.failure import known, verdict
-from worker.core.failure.jobs import Failing, Group, Hit, Ruled, Survey
+from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.failure.survey_text import tell_survey, tell_time
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict
@@ -58,12 +58,13 @@ def _remove_hosts(made: Survey, deps: Deps) -> Survey:
 
 
 def _remove_group_hosts(group: Group, deps: Deps) -> Group:
-    if group.ruled is None:
+    if group.rule_match is None:
         return group
     cause, to_do = (
-        without_hosts(text, deps.gitlab.hosts) for text in (group.ruled.cause, group.ruled.to_do)
+        without_hosts(text, deps.gitlab.hosts)
+        for text in (group.rule_match.cause, group.rule_match.to_do)
     )
-    return replace(group, ruled=replace(group.ruled, cause=cause, to_do=to_do))
+    return replace(group, rule_match=replace(group.rule_match, cause=cause, to_do=to_do))
 
 
 def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
@@ -77,7 +78,7 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     if rulings := _list_rulings(made):
         return _conclude(context, RULE, _write_ruled_finding(made, rulings))
     now = deps.runtime.clock.now()
-    hits = known.answer(made, context.subject.project, now, deps.options.known_failures)
+    hits = known.find_answers(made, context.subject.project, now, deps.options.known_failures)
     if by_known and hits:
         return _conclude(context, KNOWN, _write_known_finding(made, hits))
     return None
@@ -91,17 +92,20 @@ def _conclude(context: Context, found_by: str, text: str) -> Context:
 # ------------------------------------------------------------------------------------- by rules
 
 
-def _list_rulings(made: Survey) -> tuple[Ruled, ...]:
+def _list_rulings(made: Survey) -> tuple[RuleMatch, ...]:
     """What rules say of all groups, if they are certain of each, else nothing."""
-    sure = tuple(group.ruled for group in made.groups if group.ruled and group.ruled.certain)
-    contradicted = any(
-        group.hard and group.ruled and group.hard != group.ruled.verdict for group in made.groups
+    sure = tuple(
+        group.rule_match for group in made.groups if group.rule_match and group.rule_match.certain
     )
-    complete = made.whole or all(group.ruled and not group.jobs for group in made.groups)
+    contradicted = any(
+        group.hard_verdict and group.rule_match and group.hard_verdict != group.rule_match.verdict
+        for group in made.groups
+    )
+    complete = made.whole or all(group.rule_match and not group.jobs for group in made.groups)
     return sure if len(sure) == len(made.groups) and complete and not contradicted else ()
 
 
-def _write_ruled_finding(made: Survey, rulings: tuple[Ruled, ...]) -> str:
+def _write_ruled_finding(made: Survey, rulings: tuple[RuleMatch, ...]) -> str:
     found = list(zip(made.groups, rulings, strict=True))
     quotes = [
         f"- job {group.jobs[0].job_id} line {ruled.line}: {ruled.text}"
@@ -111,7 +115,7 @@ def _write_ruled_finding(made: Survey, rulings: tuple[Ruled, ...]) -> str:
     names = ", ".join(dict.fromkeys(ruled.rule for ruled in rulings))
     return _write_sections(
         verdict=min((Verdict(ruled.verdict) for ruled in rulings), key=verdict.ORDER.index),
-        failed="; ".join(group.failed for group in made.groups),
+        failed="; ".join(group.job_names for group in made.groups),
         cause=_list_groups([(group, ruled.cause) for group, ruled in found]),
         evidence="\n".join(quotes),
         to_do=_list_groups([(group, ruled.to_do) for group, ruled in found]),
@@ -124,7 +128,7 @@ def _list_groups(told: Sequence[tuple[Group, str]]) -> str:
     texts = list(dict.fromkeys(text for _, text in told))
     if len(texts) == 1:
         return texts[0]
-    about = ((text, [group.failed for group, each in told if each == text]) for text in texts)
+    about = ((text, [group.job_names for group, each in told if each == text]) for text in texts)
     return "\n".join(f"- {', '.join(jobs)}: {text}" for text, jobs in about)
 
 
@@ -135,7 +139,7 @@ def _write_known_finding(made: Survey, hits: tuple[Hit, ...]) -> str:
     found = list(zip(made.groups, hits, strict=True))
     return _write_sections(
         verdict=hits[0].verdict,
-        failed="; ".join(group.failed for group in made.groups),
+        failed="; ".join(group.job_names for group in made.groups),
         cause=_list_groups([(group, hit.cause) for group, hit in found]),
         evidence="",
         to_do=_list_groups([(group, hit.to_do) for group, hit in found]),
@@ -170,10 +174,12 @@ def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
     subject = context.subject
     hits: dict[str, Hit] = {}
     try:
-        for key in known.keys(made.groups)[:MOST_KEPT]:
+        for key in known.list_keys(made.groups)[:MOST_KEPT]:
             data = deps.storage.known_failures.read(subject.project_id, key)
-            entry = known.load(data, key) if data else None
-            if entry and (hit := known.hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts)):
+            entry = known.load_known_failure(data, key) if data else None
+            if entry and (
+                hit := known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts)
+            ):
                 hits[key] = hit
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
@@ -196,23 +202,25 @@ def list_failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
     return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
 
 
-def _make_failed_job(group: Group, job: Failing) -> FailedJob:
-    reason = group.ruled.cause if group.ruled else job.reason
-    if group.hard and group.ruling and not group.ruled:
-        return FailedJob(job.job_id, group.failed, group.ruling.told()[0], job.url, job.excerpt)
-    if group.hit and not group.ruled:
+def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
+    reason = group.rule_match.cause if group.rule_match else job.reason
+    if group.hard_verdict and group.ruling and not group.rule_match:
+        return FailedJob(
+            job.job_id, group.job_names, group.ruling.describe()[0], job.url, job.excerpt
+        )
+    if group.hit and not group.rule_match:
         reason = f"seen before, {group.hit.verdict}: {group.hit.cause}"
-    return FailedJob(job.job_id, group.failed, reason, job.url, job.excerpt)
+    return FailedJob(job.job_id, group.job_names, reason, job.url, job.excerpt)
 
 
 def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
     """`finding` with the verdict that GitLab's record leaves of the model's."""
     if made is None or not any(group.ruling for group in made.groups):
         return finding
-    rulings = [group.ruling or _make_empty_ruling(group.failed) for group in made.groups]
+    rulings = [group.ruling or _make_empty_ruling(group.job_names) for group in made.groups]
     if not made.whole:  # what was not seen is the model's to say
         rulings.append(_make_empty_ruling("other jobs"))
-    judged = verdict.final(rulings, finding.verdict)
+    judged = verdict.decide_headline(rulings, finding.verdict)
     return replace(
         finding,
         verdict=judged.verdict,
@@ -227,7 +235,9 @@ def require_proof(finding: Finding, context: Context) -> Finding:
     if context.found_by in (RULE, KNOWN):
         return finding
     groups = context.survey.groups if context.survey else ()
-    return proof_needed(finding, [group.ruled.verdict if group.ruled else "" for group in groups])
+    return proof_needed(
+        finding, [group.rule_match.verdict if group.rule_match else "" for group in groups]
+    )
 
 
 def _make_empty_ruling(name: str) -> Ruling:
@@ -244,10 +254,10 @@ def list_all_jobs(finding: Finding, made: Survey | None) -> Finding:
 
 def _write_line(group: Group) -> str:
     jobs = ", ".join(_link_job(job) for job in group.jobs)
-    return f"- {group.failed}: {jobs}" if jobs else f"- {group.failed}"
+    return f"- {group.job_names}: {jobs}" if jobs else f"- {group.job_names}"
 
 
-def _link_job(job: Failing) -> str:
+def _link_job(job: FailingJob) -> str:
     name = job.name.removeprefix(f"{job.family}: ").strip("[]") if job.name != job.family else ""
     label = f"{job.job_id or job.name} {name}".replace("[", "(").replace("]", ")").strip()
     return f"[{label}]({job.url})" if job.url else label

@@ -63,7 +63,7 @@ def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
     outcome = context.outcome
     if not context.investigates or outcome is None or outcome.status is Status.FAILED:
         return ()
-    for text in (outcome.text, quote_repair.first_answer(context)):
+    for text in (outcome.text, quote_repair.find_first_answer(context)):
         _, found = suggestions.read(parse(deps.runtime.redact(text)).to_do)
         if found:
             changes = suggestions.group_changes(found)

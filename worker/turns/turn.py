@@ -73,7 +73,7 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     )
     body = finish_body(made, deps.gitlab.hosts, deps.runtime.redact).body
     turn.lease.confirm_held()
-    context = _publish_result(replace(context, said=body), body, deps, run)
+    context = _publish_result(replace(context, note_text=body), body, deps, run)
     if found and context.turn:
         context = replace(context, found_by=ASKED)
         first_note.revise_first_note(turn.key, context, found, of_finding, deps)
@@ -103,7 +103,7 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
 
 def _explain_used_up(context: Context, deps: Deps) -> str:
     """Why no model may be asked; a run that has asked one goes on. Raises StoreError."""
-    if not deps.storage.budget or context.spent.iterations:
+    if not deps.storage.budget or context.turn_usage.iterations:
         return ""
     return deps.storage.budget.explain_used_up(context.subject.project_id)
 
@@ -123,7 +123,7 @@ def _record_cost(context: Context, deps: Deps) -> None:
     reason = context.outcome.reason if context.outcome else ""
     if reason in deps.storage.budget.reasons:
         deps.storage.budget.record_told(project, iid)
-    cost = context.spent.cost_usd or 0.0
+    cost = context.turn_usage.cost_usd or 0.0
     deps.storage.budget.add_cost(project, context.session_id, context.turn, cost)
 
 
@@ -132,7 +132,7 @@ def _count_redactions(context: Context, kit: Kit) -> Context:
     found = redaction_counts.counts(kit.redactions())
     if found:
         log.info("session %s: redacted %s", context.session_id, redaction_counts.words(found))
-    return replace(context, redacted=found)
+    return replace(context, redactions=found)
 
 
 def _run_triage(turn: Turn, kit: Kit, deps: Deps, run: Run) -> Context:
@@ -201,4 +201,4 @@ def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Contex
 
 def _mark_unpublished(context: Context, reason: str) -> Context:
     text = context.outcome.text if context.outcome else ""
-    return replace(context, outcome=Outcome(Status.FAILED, text, reason), said="")
+    return replace(context, outcome=Outcome(Status.FAILED, text, reason), note_text="")

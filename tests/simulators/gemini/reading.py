@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.simulators.gemini.protocol import Json, responses, texts
-from worker.core.conversation.prompts import continuation
+from worker.core.conversation.prompts import write_continuation
 from worker.demo.script import Asked, Result
 
-_REPLY = continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
+_REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 
 
 def read(body: Mapping[str, Any]) -> Asked:

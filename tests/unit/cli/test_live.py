@@ -20,7 +20,7 @@ def test_arguments_that_are_no_object_do_not_matter() -> None:
 
 
 def test_an_answer_tells_tokens_budget_and_cost() -> None:
-    usage = Usage(uncached=300, cache_read=700, output=5)
+    usage = Usage(uncached_input=300, cache_read=700, output=5)
     told = format_event(Answered(usage, 0.005, 0.0123, 1.26, "", ())).plain
     assert told == (
         "  model: 1,000 tokens in (70% cached), 5 out, 0.5% of the context budget, $0.0123, 1.3 s"

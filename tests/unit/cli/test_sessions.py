@@ -14,7 +14,7 @@ from tests.contexts import SUBJECT, context
 from worker.cli.sessions import find_sessions, read_rows
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.ports import SessionKey
 from worker.sessions.folder import Folder, FolderStore
 from worker.sessions.objects import Stored
@@ -40,7 +40,7 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
     return context(
         session_id=f"{number:020x}",
         subject=replace(SUBJECT, project_id=project, project=path),
-        spent=Spent(started_at=float(number)),
+        turn_usage=TurnUsage(started_at=float(number)),
         outcome=Outcome(Status.DONE, "text"),
     )
 
@@ -48,9 +48,11 @@ def made(number: int, project: int = 7, path: str = "aviary/tern") -> Context:
 def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     """Put it into the store as a turn that has ended."""
     key = SessionKey(stored.subject.project_id, stored.subject.mr_iid, stored.session_id)
-    store.commit(key, 0, context_json.dump(stored))
+    store.commit(key, 0, context_json.dump_context(stored))
     if listed:
-        store.recent_turns.put(key, 0, stored.spent.started_at, turn_row.dump(turn_row.row(stored)))
+        store.recent_turns.put(
+            key, 0, stored.turn_usage.started_at, turn_row.dump_row(turn_row.make_row(stored))
+        )
     return key
 
 
@@ -84,9 +86,9 @@ def test_the_newest_come_first_and_only_they_are_read(tmp_path: Path) -> None:
 def test_a_session_of_many_turns_is_one_line_of_its_latest(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     key = keep(store, made(1))
-    reply = replace(made(1), turn=1, spent=Spent(started_at=9.0))
-    store.commit(key, 1, context_json.dump(reply))
-    store.recent_turns.put(key, 1, 9.0, turn_row.dump(turn_row.row(reply)))
+    reply = replace(made(1), turn=1, turn_usage=TurnUsage(started_at=9.0))
+    store.commit(key, 1, context_json.dump_context(reply))
+    store.recent_turns.put(key, 1, 9.0, turn_row.dump_row(turn_row.make_row(reply)))
     keep(store, made(2))
     rows = list(read_rows(store, find_sessions(store, store.recent_turns)))
     assert [(row["session"], row["turns"]) for row in rows] == [

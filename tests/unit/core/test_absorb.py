@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from tests.contexts import call, called, context
-from worker.core.conversation.absorb import absorb, halt
+from worker.core.conversation.absorb import absorb_reply, halt_turn
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension
 from worker.core.conversation.messages import Assistant, Usage, User, WireForm
-from worker.core.conversation.repair import close_calls, unavailable
+from worker.core.conversation.repair import close_calls, find_unavailable
 from worker.core.ports import Reply, StopReason
 
 PLAIN = Reply(
@@ -16,21 +16,25 @@ PLAIN = Reply(
     calls=(),
     wire='[{"type":"text"}]',
     stop=StopReason.END,
-    usage=Usage(uncached=10, output=3),
+    usage=Usage(uncached_input=10, output=3),
     cost_usd=0.25,
 )
 
 
 def test_an_answer_is_appended_with_its_wire_form_and_charged() -> None:
-    after = absorb(context(), Ask(), PLAIN, "p/m", "")
+    after = absorb_reply(context(), Ask(), PLAIN, "p/m", "")
     assert after.messages[-1] == Assistant("because", (), WireForm("p/m", '[{"type":"text"}]'))
-    assert (after.spent.iterations, after.spent.context_tokens) == (1, 10)
-    assert (after.spent.cost_usd, after.cost_usd, after.usage) == (0.25, 0.25, Usage(10, output=3))
+    assert (after.turn_usage.iterations, after.turn_usage.context_tokens) == (1, 10)
+    assert (after.turn_usage.cost_usd, after.cost_usd, after.usage) == (
+        0.25,
+        0.25,
+        Usage(10, output=3),
+    )
 
 
 def test_every_call_is_kept_with_its_model_and_price() -> None:
-    once = absorb(context(), Ask(), PLAIN, "p/m", "")
-    twice = absorb(once, Ask(), replace(PLAIN, text=""), "q/n", "")
+    once = absorb_reply(context(), Ask(), PLAIN, "p/m", "")
+    twice = absorb_reply(once, Ask(), replace(PLAIN, text=""), "q/n", "")
     assert twice.calls == (
         CallCost(0, "p/m", PLAIN.usage, 0.25, message=1),
         CallCost(0, "q/n", PLAIN.usage, 0.25, message=-1),
@@ -38,23 +42,23 @@ def test_every_call_is_kept_with_its_model_and_price() -> None:
 
 
 def test_an_unknown_price_makes_the_sum_unknown_and_it_stays_so() -> None:
-    once = absorb(context(), Ask(), replace(PLAIN, cost_usd=None), "p/m", "")
-    twice = absorb(once, Ask(), PLAIN, "p/m", "")
-    assert twice.spent.cost_usd is None
+    once = absorb_reply(context(), Ask(), replace(PLAIN, cost_usd=None), "p/m", "")
+    twice = absorb_reply(once, Ask(), PLAIN, "p/m", "")
+    assert twice.turn_usage.cost_usd is None
     assert twice.cost_usd is None
 
 
 def test_an_empty_answer_leaves_the_history_clean() -> None:
     before = context()
-    after = absorb(before, Ask(), replace(PLAIN, text=" \n"), "p/m", "")
+    after = absorb_reply(before, Ask(), replace(PLAIN, text=" \n"), "p/m", "")
     assert after.messages == before.messages
-    assert after.spent.empties == 1
-    assert absorb(after, Ask(empty=True), PLAIN, "p/m", "").spent.empties == 0
+    assert after.turn_usage.empty_answers == 1
+    assert absorb_reply(after, Ask(empty=True), PLAIN, "p/m", "").turn_usage.empty_answers == 0
 
 
 def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them() -> None:
     reply = replace(PLAIN, calls=(call(),))
-    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
     assert after.messages[-1] == Assistant("because")
 
 
@@ -69,23 +73,27 @@ def test_an_answer_of_calls_alone_defies_the_final_request_until_there_is_text(
     reply: Reply,
 ) -> None:
     final = Ask(final=(Dimension.COST,))
-    defied = absorb(context(), final, reply, "p/m", "")
-    assert (defied.spent.defied, defied.spent.empties) == (True, 1)
+    defied = absorb_reply(context(), final, reply, "p/m", "")
+    assert (defied.turn_usage.final_was_only_calls, defied.turn_usage.empty_answers) == (True, 1)
     assert defied.messages == context().messages
-    assert not absorb(defied, replace(final, insist=True), PLAIN, "p/m", "").spent.defied
-    assert not absorb(context(), Ask(), reply, "p/m", "").spent.defied
+    assert not absorb_reply(
+        defied, replace(final, insist=True), PLAIN, "p/m", ""
+    ).turn_usage.final_was_only_calls
+    assert not absorb_reply(context(), Ask(), reply, "p/m", "").turn_usage.final_was_only_calls
 
 
 def test_an_empty_final_answer_is_no_defiance() -> None:
-    after = absorb(context(), Ask(final=(Dimension.COST,)), replace(PLAIN, text=""), "p/m", "")
-    assert (after.spent.defied, after.spent.empties) == (False, 1)
+    after = absorb_reply(
+        context(), Ask(final=(Dimension.COST,)), replace(PLAIN, text=""), "p/m", ""
+    )
+    assert (after.turn_usage.final_was_only_calls, after.turn_usage.empty_answers) == (False, 1)
 
 
 def test_a_final_answer_that_was_cut_in_its_calls_still_answers() -> None:
     reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
-    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
+    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
     assert after.messages[-1] == Assistant("because")
-    assert after.spent.truncated
+    assert after.turn_usage.last_was_cut
 
 
 CUT = replace(PLAIN, stop=StopReason.TRUNCATED)
@@ -93,20 +101,24 @@ CUT = replace(PLAIN, stop=StopReason.TRUNCATED)
 
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped: int) -> None:
-    after = absorb(context(), Ask(), replace(CUT, dropped=dropped), "p/m", "")
+    after = absorb_reply(context(), Ask(), replace(CUT, dropped=dropped), "p/m", "")
     *_, answer, told = after.messages
     assert answer == Assistant("because")
     assert isinstance(told, User)
     assert "was cut at its length limit" in told.text
     assert ("tool calls were not run" in told.text) is bool(dropped)
     assert "empty" not in told.text
-    assert (after.spent.empties, after.spent.truncated, after.calls[0].message) == (0, True, 1)
+    assert (
+        after.turn_usage.empty_answers,
+        after.turn_usage.last_was_cut,
+        after.calls[0].message,
+    ) == (0, True, 1)
 
 
 def test_a_cut_answer_of_nothing_is_told_of_too() -> None:
-    after = absorb(context(), Ask(), replace(CUT, text="", dropped=1), "p/m", "")
+    after = absorb_reply(context(), Ask(), replace(CUT, text="", dropped=1), "p/m", "")
     assert [type(message) for message in after.messages] == [User, User]
-    assert (after.spent.empties, after.calls[0].message) == (0, -1)
+    assert (after.turn_usage.empty_answers, after.calls[0].message) == (0, -1)
 
 
 def test_after_the_second_cut_answer_the_model_hears_how_to_go_on_and_the_third_is_the_last() -> (
@@ -115,35 +127,40 @@ def test_after_the_second_cut_answer_the_model_hears_how_to_go_on_and_the_third_
     after = context()
     told = []
     for _ in range(3):
-        after = absorb(after, Ask(), CUT, "p/m", "")
+        after = absorb_reply(after, Ask(), CUT, "p/m", "")
         told.append(after.messages[-1])
     assert "in pieces" not in told[0].text  # type: ignore[union-attr]
     assert "in pieces" in told[1].text  # type: ignore[union-attr]
     assert told[2] == Assistant("because")
-    assert absorb(after, Ask(), PLAIN, "p/m", "").spent.broken == 0
+    assert absorb_reply(after, Ask(), PLAIN, "p/m", "").turn_usage.broken_answers == 0
 
 
 @pytest.mark.parametrize("stop", [StopReason.MALFORMED, StopReason.PAUSED])
 def test_a_broken_answer_keeps_its_text_and_is_no_end(stop: StopReason) -> None:
-    after = absorb(context(), Ask(), replace(PLAIN, stop=stop), "p/m", "")
+    after = absorb_reply(context(), Ask(), replace(PLAIN, stop=stop), "p/m", "")
     *_, answer, told = after.messages
     assert answer == Assistant("because")
     assert isinstance(told, User)
     assert "came out broken" in told.text
-    assert not after.spent.truncated
+    assert not after.turn_usage.last_was_cut
 
 
 @pytest.mark.parametrize("reply", [replace(PLAIN, text=""), replace(CUT, text="", dropped=1)])
 def test_a_warning_that_no_whole_answer_followed_is_not_used_up(reply: Reply) -> None:
     warning = Ask(soft=(Dimension.COST,))
-    assert absorb(context(), warning, reply, "p/m", "").spent.warned == frozenset()
-    assert absorb(context(), warning, PLAIN, "p/m", "").spent.warned == {Dimension.COST}
+    assert (
+        absorb_reply(context(), warning, reply, "p/m", "").turn_usage.warned_dimensions
+        == frozenset()
+    )
+    assert absorb_reply(context(), warning, PLAIN, "p/m", "").turn_usage.warned_dimensions == {
+        Dimension.COST
+    }
 
 
 def test_once_verbatim_parts_are_refused_the_session_goes_on_without_them() -> None:
-    once = absorb(context(), Ask(), PLAIN, "p/m", "")
-    other = absorb(once, Ask(), PLAIN, "q/n", "")
-    bare = absorb(other, Ask(), replace(PLAIN, text="so", bare=True), "p/m", "")
+    once = absorb_reply(context(), Ask(), PLAIN, "p/m", "")
+    other = absorb_reply(once, Ask(), PLAIN, "q/n", "")
+    bare = absorb_reply(other, Ask(), replace(PLAIN, text="so", bare=True), "p/m", "")
     assert bare.messages[1:] == (
         Assistant("because"),
         Assistant("because", (), WireForm("q/n", PLAIN.wire)),
@@ -153,13 +170,13 @@ def test_once_verbatim_parts_are_refused_the_session_goes_on_without_them() -> N
 
 def test_a_refusal_halts_and_says_why() -> None:
     reply = replace(PLAIN, stop=StopReason.REFUSED, detail="cyber")
-    after = absorb(context(), Ask(), reply, "p/m", "")
-    assert after.spent.halt == "the model refused to answer: cyber"
+    after = absorb_reply(context(), Ask(), reply, "p/m", "")
+    assert after.turn_usage.halt == "the model refused to answer: cyber"
     assert len(after.messages) == 1
 
 
 def test_a_notice_that_thinking_was_signed_under_stays_where_it_was() -> None:
-    after = absorb(context(), Ask(soft=(Dimension.COST,)), PLAIN, "p/m", "wrap up")
+    after = absorb_reply(context(), Ask(soft=(Dimension.COST,)), PLAIN, "p/m", "wrap up")
     assert after.messages[1:] == (
         User("wrap up"),
         Assistant("because", (), WireForm("p/m", PLAIN.wire)),
@@ -168,12 +185,12 @@ def test_a_notice_that_thinking_was_signed_under_stays_where_it_was() -> None:
 
 def test_a_notice_goes_when_the_thinking_under_it_goes() -> None:
     reply = replace(PLAIN, calls=(call(),))
-    after = absorb(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "time is up")
+    after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "time is up")
     assert after.messages[1:] == (Assistant("because"),)
 
 
 def test_orphaned_calls_are_answered_so_that_the_history_can_be_sent_again() -> None:
-    closed = close_calls(halt(context(User("e"), *called("a", "b")), "down"), "down")
+    closed = close_calls(halt_turn(context(User("e"), *called("a", "b")), "down"), "down")
     results = closed.messages[-2:]
     assert [result.call_id for result in results] == ["a", "b"]  # type: ignore[union-attr]
     assert all(result.is_error for result in results)  # type: ignore[union-attr]
@@ -191,4 +208,4 @@ def test_what_sources_could_not_give_is_listed_once() -> None:
         ToolResult("2", "gitlab_get_file", single, True),
         ToolResult("3", "gitlab_get_file", single, True),
     )
-    assert unavailable(context(*messages)) == ("s: 404", "gitlab_get_file: rate limited")
+    assert find_unavailable(context(*messages)) == ("s: 404", "gitlab_get_file: rate limited")

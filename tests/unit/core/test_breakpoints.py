@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.conversation.cache_marks import LIFETIME, Placement, Plan, place, plan
+from worker.core.conversation.cache_marks import LIFETIME, Placement, Plan, place_marks, plan_marks
 from worker.core.conversation.context import CacheMark
 
 STEPS = [
@@ -17,19 +17,19 @@ STEPS = [
 def test_the_five_steps_slide_the_pair() -> None:
     previous = None
     for name, count, ephemeral, expected in STEPS:
-        placed = place(count, previous, ephemeral=ephemeral)
+        placed = place_marks(count, previous, ephemeral=ephemeral)
         assert placed == expected, name
         previous = placed.last
 
 
 def test_a_single_ephemeral_group_is_not_marked_and_moves_nothing() -> None:
-    assert place(1, None, ephemeral=True) == Placement((), None)
-    assert place(1, 4, ephemeral=True) == Placement((), 4)
+    assert place_marks(1, None, ephemeral=True) == Placement((), None)
+    assert place_marks(1, 4, ephemeral=True) == Placement((), 4)
 
 
 @pytest.mark.parametrize("previous", [3, 4, 9])
 def test_never_two_marks_on_one_place_and_never_past_the_end(previous: int) -> None:
-    assert place(5, previous, ephemeral=True).marks == (3,)
+    assert place_marks(5, previous, ephemeral=True).marks == (3,)
 
 
 PLANS: list[tuple[str, int, bool, tuple[int, ...], CacheMark]] = [
@@ -46,7 +46,7 @@ PLANS: list[tuple[str, int, bool, tuple[int, ...], CacheMark]] = [
 def test_a_plan_adds_to_the_pair_where_the_newest_entry_ends_and_the_last_stored_block() -> None:
     cache = None
     for name, count, ephemeral, marks, expected in PLANS:
-        planned = plan(count, cache, ephemeral=ephemeral, now=0.0)
+        planned = plan_marks(count, cache, ephemeral=ephemeral, now=0.0)
         assert planned == Plan(marks, expected), name
         cache = planned.cache
 
@@ -54,15 +54,17 @@ def test_a_plan_adds_to_the_pair_where_the_newest_entry_ends_and_the_last_stored
 def test_a_plan_holds_the_table_of_the_seed_and_never_more_than_four_marks() -> None:
     cache, previous = None, None
     for name, count, ephemeral, table in STEPS:
-        planned = plan(count, cache, ephemeral=ephemeral, now=0.0)
-        assert set(place(count, previous, ephemeral=ephemeral).marks) <= set(planned.marks), name
+        planned = plan_marks(count, cache, ephemeral=ephemeral, now=0.0)
+        assert set(place_marks(count, previous, ephemeral=ephemeral).marks) <= set(planned.marks), (
+            name
+        )
         assert set(table.marks) <= set(planned.marks), name
         assert len(planned.marks) <= 4, name
         cache, previous = planned.cache, table.last
 
 
 def test_a_first_request_with_a_notice_is_written_too() -> None:
-    assert plan(1, None, ephemeral=True, now=5.0) == Plan((0,), CacheMark(0, 5.0, 0))
+    assert plan_marks(1, None, ephemeral=True, now=5.0) == Plan((0,), CacheMark(0, 5.0, 0))
 
 
 @pytest.mark.parametrize(
@@ -71,9 +73,9 @@ def test_a_first_request_with_a_notice_is_written_too() -> None:
 def test_b1_stands_where_it_stood_while_the_entry_can_be_alive(
     age: float, marks: tuple[int, ...]
 ) -> None:
-    assert plan(7, CacheMark(4, 100.0), ephemeral=False, now=100.0 + age).marks == marks
+    assert plan_marks(7, CacheMark(4, 100.0), ephemeral=False, now=100.0 + age).marks == marks
 
 
 def test_a_history_that_became_shorter_gets_no_mark_past_its_end() -> None:
-    assert plan(3, CacheMark(7, 0.0, 8), ephemeral=False, now=1.0).marks == (2,)
-    assert plan(3, CacheMark(7, 0.0, 8), ephemeral=True, now=1.0).marks == (1, 2)
+    assert plan_marks(3, CacheMark(7, 0.0, 8), ephemeral=False, now=1.0).marks == (2,)
+    assert plan_marks(3, CacheMark(7, 0.0, 8), ephemeral=True, now=1.0).marks == (1, 2)

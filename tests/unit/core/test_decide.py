@@ -2,16 +2,16 @@ import pytest
 
 from tests.contexts import answered, call, called, context
 from worker.core.conversation.context import Outcome, Status
-from worker.core.conversation.decide import Act, Ask, Next, Stop, asked, decide
-from worker.core.conversation.limits import Dimension, Limits, Spent
+from worker.core.conversation.decide import Act, Ask, Next, Stop, decide, record_request
+from worker.core.conversation.limits import Dimension, Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, User
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
 EVENT = User("event")
 
 
-def spent(**changes: object) -> Spent:
-    return Spent(**({"started_at": 0.0} | changes))  # type: ignore[arg-type]
+def spent(**changes: object) -> TurnUsage:
+    return TurnUsage(**({"started_at": 0.0} | changes))  # type: ignore[arg-type]
 
 
 TRANSCRIPTS: list[tuple[str, tuple[object, ...], Next]] = [
@@ -40,12 +40,12 @@ def test_the_transcript_alone_decides(messages: tuple[object, ...], expected: Ne
     assert decide(context(*messages), LIMITS, now=1.0) == expected  # type: ignore[arg-type]
 
 
-BUDGETS: list[tuple[str, Spent, float, Next]] = [
+BUDGETS: list[tuple[str, TurnUsage, float, Next]] = [
     ("iteration 7 of 10 is quiet", spent(iterations=6), 0, Ask()),
     ("iteration 8 of 10 warns", spent(iterations=7), 0, Ask(soft=(Dimension.ITERATIONS,))),
     (
         "a warning is given once",
-        spent(iterations=8, warned=frozenset({Dimension.ITERATIONS})),
+        spent(iterations=8, warned_dimensions=frozenset({Dimension.ITERATIONS})),
         0,
         Ask(),
     ),
@@ -70,10 +70,10 @@ BUDGETS: list[tuple[str, Spent, float, Next]] = [
         0,
         Ask(final=(Dimension.CONTEXT,)),
     ),
-    ("an empty answer is nudged", spent(empties=1), 0, Ask(empty=True)),
+    ("an empty answer is nudged", spent(empty_answers=1), 0, Ask(empty=True)),
     (
         "the third empty answer ends it",
-        spent(empties=3),
+        spent(empty_answers=3),
         0,
         Stop(Outcome(Status.FAILED, "", "the model gave no answer, also after two reminders")),
     ),
@@ -83,29 +83,31 @@ BUDGETS: list[tuple[str, Spent, float, Next]] = [
 @pytest.mark.parametrize(
     ("used", "now", "expected"), [row[1:] for row in BUDGETS], ids=[r[0] for r in BUDGETS]
 )
-def test_budgets_have_two_tiers(used: Spent, now: float, expected: Next) -> None:
-    assert decide(context(EVENT, *answered("a"), spent=used), LIMITS, now) == expected
+def test_budgets_have_two_tiers(used: TurnUsage, now: float, expected: Next) -> None:
+    assert decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, now) == expected
 
 
 def test_after_the_last_iteration_an_empty_answer_ends_with_what_was_said_before() -> None:
     messages = (EVENT, Assistant("the cause may be X", (call(),)), ToolResult("c1", "look", "{}"))
-    used = spent(iterations=10, final=frozenset({Dimension.ITERATIONS}), empties=1)
-    stopped = decide(context(*messages, spent=used), LIMITS, 0)
+    used = spent(iterations=10, final=frozenset({Dimension.ITERATIONS}), empty_answers=1)
+    stopped = decide(context(*messages, turn_usage=used), LIMITS, 0)
     assert isinstance(stopped, Stop)
     assert stopped.outcome.status is Status.PARTIAL
     assert stopped.outcome.text == "the cause may be X"
 
 
 def test_once_final_always_final_also_when_the_budget_would_allow_more() -> None:
-    used = spent(iterations=3, final=frozenset({Dimension.ITERATIONS}), empties=1)
-    asked_again = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    used = spent(iterations=3, final=frozenset({Dimension.ITERATIONS}), empty_answers=1)
+    asked_again = decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 0)
     assert isinstance(asked_again, Ask)
     assert asked_again.final
 
 
 def test_calls_for_an_answer_to_the_final_request_are_asked_for_once_more_without_tools() -> None:
-    used = spent(iterations=3, final=frozenset({Dimension.CLOCK}), defied=True, empties=1)
-    assert decide(context(EVENT, *answered("a"), spent=used), LIMITS, 100) == Ask(
+    used = spent(
+        iterations=3, final=frozenset({Dimension.CLOCK}), final_was_only_calls=True, empty_answers=1
+    )
+    assert decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 100) == Ask(
         final=(Dimension.CLOCK,), insist=True, empty=True
     )
 
@@ -115,32 +117,34 @@ def test_the_request_that_insists_may_be_one_more_than_the_iterations(
     iterations: int, asks: bool
 ) -> None:
     final = frozenset({Dimension.ITERATIONS})
-    used = spent(iterations=iterations, final=final, defied=True, empties=1)
-    following = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    used = spent(iterations=iterations, final=final, final_was_only_calls=True, empty_answers=1)
+    following = decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 0)
     assert isinstance(following, Ask) is asks
 
 
 def test_a_halted_run_stops_even_with_calls_open() -> None:
     used = spent(halt="the model is down")
     expected = Stop(Outcome(Status.FAILED, "", "the model is down"))
-    assert decide(context(EVENT, *called("a"), spent=used), LIMITS, 0) == expected
+    assert decide(context(EVENT, *called("a"), turn_usage=used), LIMITS, 0) == expected
 
 
 def test_text_of_an_earlier_turn_is_no_fallback_of_this_one() -> None:
     used = spent(halt="down")
-    resumed = context(EVENT, Assistant("old answer"), User("and?"), spent=used, turn_start=2)
+    resumed = context(EVENT, Assistant("old answer"), User("and?"), turn_usage=used, turn_start=2)
     assert decide(resumed, LIMITS, 0) == Stop(Outcome(Status.FAILED, "", "down"))
 
 
 def test_asking_remembers_what_was_warned_of() -> None:
-    after = asked(spent(), Ask(soft=(Dimension.COST,)))
-    assert after.warned == {Dimension.COST}
+    after = record_request(spent(), Ask(soft=(Dimension.COST,)))
+    assert after.warned_dimensions == {Dimension.COST}
     assert not after.final
-    assert asked(after, Ask(final=(Dimension.COST,))).final
+    assert record_request(after, Ask(final=(Dimension.COST,))).final
 
 
 def test_a_truncated_answer_is_partial() -> None:
-    cut = context(EVENT, Assistant("half an ans"), spent=spent(truncated=True, broken=1))
+    cut = context(
+        EVENT, Assistant("half an ans"), turn_usage=spent(last_was_cut=True, broken_answers=1)
+    )
     stopped = decide(cut, LIMITS, 0)
     assert isinstance(stopped, Stop)
     assert stopped.outcome.status is Status.PARTIAL
@@ -149,21 +153,21 @@ def test_a_truncated_answer_is_partial() -> None:
 @pytest.mark.parametrize(
     ("used", "reason"),
     [
-        (spent(broken=1), "the model's answer came out broken"),
-        (spent(truncated=True), "the model's answer was cut at its length limit"),
+        (spent(broken_answers=1), "the model's answer came out broken"),
+        (spent(last_was_cut=True), "the model's answer was cut at its length limit"),
         (
-            spent(truncated=True, broken=3),
+            spent(last_was_cut=True, broken_answers=3),
             "the model's answer was cut at its length limit, 3 times in a row",
         ),
     ],
 )
-def test_a_broken_answer_is_never_done(used: Spent, reason: str) -> None:
-    stopped = decide(context(EVENT, Assistant("it may be X"), spent=used), LIMITS, 0)
+def test_a_broken_answer_is_never_done(used: TurnUsage, reason: str) -> None:
+    stopped = decide(context(EVENT, Assistant("it may be X"), turn_usage=used), LIMITS, 0)
     assert stopped == Stop(Outcome(Status.PARTIAL, "it may be X", reason))
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
 def test_three_broken_answers_without_text_end_the_run(broken: int) -> None:
-    used = spent(truncated=True, broken=broken)
-    following = decide(context(EVENT, *answered("a"), spent=used), LIMITS, 0)
+    used = spent(last_was_cut=True, broken_answers=broken)
+    following = decide(context(EVENT, *answered("a"), turn_usage=used), LIMITS, 0)
     assert isinstance(following, Stop if broken == 3 else Ask)

@@ -7,7 +7,7 @@ import pytest
 from tests.contexts import call, context
 from worker.core.conversation import context_json
 from worker.core.conversation.context import CacheMark, CallCost, NoteRef, Outcome, Status
-from worker.core.conversation.limits import Dimension, Spent
+from worker.core.conversation.limits import Dimension, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User, WireForm
 
 FULL = context(
@@ -15,19 +15,19 @@ FULL = context(
     Assistant("look", (call("a", "look", '{"x": 1}'),), WireForm("p/m", '[{"type":"tool_use"}]')),
     ToolResult("a", "look", '{"error": "no"}', is_error=True),
     Assistant("because"),
-    spent=Spent(
+    turn_usage=TurnUsage(
         started_at=1.5,
         iterations=2,
         usage=Usage(1, 2, 3, 4, 5),
         cost_usd=None,
-        warned=frozenset({Dimension.COST, Dimension.CLOCK}),
+        warned_dimensions=frozenset({Dimension.COST, Dimension.CLOCK}),
         final=frozenset({Dimension.COST}),
     ),
     turn=1,
     turn_start=2,
     cache=CacheMark(3, 99.5),
     note=NoteRef(5, "d" * 40, "https://gitlab.example/x#note_5"),
-    answered=(11, 12),
+    answered_notes=(11, 12),
     outcome=Outcome(Status.PARTIAL, "because", "time"),
     calls=(
         CallCost(0, "p/m", Usage(1, 2, 3, 4, 5), 0.25),
@@ -37,8 +37,8 @@ FULL = context(
 
 
 def test_a_session_survives_the_store_unchanged() -> None:
-    assert context_json.load(context_json.dump(FULL)) == FULL
-    assert context_json.load(context_json.dump(context())) == context()
+    assert context_json.load_context(context_json.dump_context(FULL)) == FULL
+    assert context_json.load_context(context_json.dump_context(context())) == context()
 
 
 def test_a_dumper_that_goes_on_writes_what_a_fresh_one_would() -> None:
@@ -46,14 +46,14 @@ def test_a_dumper_that_goes_on_writes_what_a_fresh_one_would() -> None:
     steps = [replace(FULL, messages=FULL.messages[:count]) for count in (1, 3, 4, 2, 4)]
     steps.append(replace(FULL, system="another", tools=()))
     steps += [replace(FULL, model="p/n"), replace(FULL, turn=2), replace(FULL, note=None)]
-    steps += [replace(FULL, answered=(1,)), replace(FULL, outcome=None), FULL]
+    steps += [replace(FULL, answered_notes=(1,)), replace(FULL, outcome=None), FULL]
     for step in steps:
-        assert dumper.dump(step) == context_json.dump(step)
-        assert context_json.load(dumper.dump(step)) == step
+        assert dumper.dump(step) == context_json.dump_context(step)
+        assert context_json.load_context(dumper.dump(step)) == step
 
 
 def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
-    stored = json.loads(context_json.dump(FULL))
+    stored = json.loads(context_json.dump_context(FULL))
     assert stored["schema"] == 1
     assert [message["role"] for message in stored["messages"]] == [
         "user",
@@ -78,27 +78,27 @@ def test_messages_are_stored_in_the_style_of_chat_completions() -> None:
         (b"{}", "schema"),
         (b'{"schema": 2}', "schema 2"),
         (b'{"schema": "1"}', "schema 1"),
-        (context_json.dump(FULL)[:-20], "cannot be read"),
+        (context_json.dump_context(FULL)[:-20], "cannot be read"),
         (
-            context_json.dump(FULL).replace(b'"role": "tool"', b'"role": "root"'),
+            context_json.dump_context(FULL).replace(b'"role": "tool"', b'"role": "root"'),
             "unknown role 'root'",
         ),
-        (context_json.dump(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
+        (context_json.dump_context(FULL).replace(b'"mr_iid"', b'"iid"'), "cannot be read"),
     ],
 )
 def test_bytes_that_are_no_session_are_refused_with_the_reason(data: bytes, says: str) -> None:
     with pytest.raises(context_json.HistoryError, match=says):
-        context_json.load(data)
+        context_json.load_context(data)
 
 
 def test_a_session_stored_by_the_first_schema_is_read() -> None:
-    stored = context_json.load((Path(__file__).parent / "schema_1.json").read_bytes())
-    assert (stored.turn, stored.turn_start, stored.answered) == (1, 4, (5,))
+    stored = context_json.load_context((Path(__file__).parent / "schema_1.json").read_bytes())
+    assert (stored.turn, stored.turn_start, stored.answered_notes) == (1, 4, (5,))
     assert [type(message).__name__ for message in stored.messages] == [
         *("User", "Assistant", "ToolResult", "Assistant", "User", "Assistant")
     ]
     assert stored.outcome is not None
     assert stored.outcome.text == "Because."
     assert [each.cost_usd for each in stored.calls] == [0.2, None]
-    assert (stored.lost, stored.rested) == ((), False)
-    assert context_json.load(context_json.dump(stored)) == stored
+    assert (stored.losses, stored.handed_over) == ((), False)
+    assert context_json.load_context(context_json.dump_context(stored)) == stored

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from worker.core.failure import known
-from worker.core.failure.jobs import Failing, Group, Survey
-from worker.core.failure.known import DAY, Finding, Known, Settings, Sighting
+from worker.core.failure.jobs import FailingJob, Group, Survey
+from worker.core.failure.known import DAY, KnownFailure, PastFinding, Settings, Sighting
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Verdict
 
@@ -22,52 +22,52 @@ def sighting(mr: int, pipeline: int, at: float = NOW - DAY) -> Sighting:
     return Sighting(mr, pipeline, 500 + pipeline, "unit-tests", SHA, at)
 
 
-def finding(verdict: str = "flaky", mr: int = 1, at: float = NOW - DAY) -> Finding:
+def finding(verdict: str = "flaky", mr: int = 1, at: float = NOW - DAY) -> PastFinding:
     url = f"https://gitlab.example/g/p/-/merge_requests/{mr}#note_9"
-    return Finding(verdict, "a race in the clock", "retry it", url, mr, at)
+    return PastFinding(verdict, "a race in the clock", "retry it", url, mr, at)
 
 
-def entry(*mrs: int, verdict: str = "flaky", at: float = NOW - DAY) -> Known:
-    made: Known | None = None
+def entry(*mrs: int, verdict: str = "flaky", at: float = NOW - DAY) -> KnownFailure:
+    made: KnownFailure | None = None
     for number, mr in enumerate(mrs, 1):
-        made = known.seen(made, KEY, sighting(mr, number, at), finding(verdict, mr, at))
+        made = known.add_sighting(made, KEY, sighting(mr, number, at), finding(verdict, mr, at))
     assert made is not None
     return made
 
 
-def surveyed(made: Known, *, mr: int = 9, sha: str = "cd" * 20, **group: object) -> Survey:
-    job = Failing(500, "unit-tests", "test", "script_failure", read=True, excerpt="7: E race")
-    hit = known.hit(made, mr, sha)
+def surveyed(made: KnownFailure, *, mr: int = 9, sha: str = "cd" * 20, **group: object) -> Survey:
+    job = FailingJob(500, "unit-tests", "test", "script_failure", read=True, excerpt="7: E race")
+    hit = known.make_hit(made, mr, sha)
     fields = {"key": KEY, "text": "E race", "jobs": (job,), "hit": hit, **group}
     return Survey((Group(**fields),), (), ("docs/readme.md",))  # type: ignore[arg-type]
 
 
 def test_the_same_pipeline_counts_once_and_findings_that_agree_add_up() -> None:
     made = entry(1, 2, 3)
-    assert (made.count, made.agreed, len(made.sightings)) == (3, 3, 3)
-    again = known.seen(made, KEY, sighting(3, 3), finding(mr=3))
-    assert (again.count, again.agreed, len(again.sightings)) == (3, 3, 3)
-    other = known.seen(made, KEY, sighting(4, 4), finding("infrastructure", 4))
-    assert (other.count, other.agreed) == (4, 1)
-    only_seen = known.seen(made, KEY, sighting(4, 4, NOW), None)
-    assert (only_seen.count, only_seen.agreed, only_seen.finding) == (4, 3, made.finding)
+    assert (made.count, made.agreements, len(made.sightings)) == (3, 3, 3)
+    again = known.add_sighting(made, KEY, sighting(3, 3), finding(mr=3))
+    assert (again.count, again.agreements, len(again.sightings)) == (3, 3, 3)
+    other = known.add_sighting(made, KEY, sighting(4, 4), finding("infrastructure", 4))
+    assert (other.count, other.agreements) == (4, 1)
+    only_seen = known.add_sighting(made, KEY, sighting(4, 4, NOW), None)
+    assert (only_seen.count, only_seen.agreements, only_seen.finding) == (4, 3, made.finding)
 
 
 def test_an_entry_comes_back_as_it_was_stored() -> None:
     made = entry(1, 2, 3)
-    assert known.load(known.dump(made), KEY) == made
+    assert known.load_known_failure(known.dump_known_failure(made), KEY) == made
 
 
 def test_an_entry_never_outgrows_its_cap() -> None:
     long = replace(finding(), cause="ü" * 5000)
-    made: Known | None = None
+    made: KnownFailure | None = None
     for number in range(1, 60):
-        made = known.seen(made, KEY, sighting(number, number), long)
+        made = known.add_sighting(made, KEY, sighting(number, number), long)
     assert made is not None
     assert made.count == 59
-    data = known.dump(made)
+    data = known.dump_known_failure(made)
     assert len(data) <= known.MAX_ENTRY
-    read = known.load(data, KEY)
+    read = known.load_known_failure(data, KEY)
     assert read is not None
     assert read.finding is not None
     assert len(read.finding.cause) <= 600
@@ -91,27 +91,27 @@ def test_an_entry_never_outgrows_its_cap() -> None:
 )
 def test_what_is_no_entry_is_none(hostile: bytes | dict[str, object]) -> None:
     if isinstance(hostile, dict):
-        hostile = json.dumps(json.loads(known.dump(entry(1))) | hostile).encode()
-    assert known.load(hostile, KEY) is None
+        hostile = json.dumps(json.loads(known.dump_known_failure(entry(1))) | hostile).encode()
+    assert known.load_known_failure(hostile, KEY) is None
 
 
 def test_words_and_links_of_a_stored_entry_are_cut_and_checked() -> None:
-    stored = json.loads(known.dump(entry(1)))
+    stored = json.loads(known.dump_known_failure(entry(1)))
     stored["finding"]["cause"] = "a\u202e line\nand /close\n" + "x" * 9000
-    read = known.load(json.dumps(stored).encode(), KEY)
+    read = known.load_known_failure(json.dumps(stored).encode(), KEY)
     assert read is not None
     assert read.finding is not None
     assert "\n" not in read.finding.cause
     assert "\u202e" not in read.finding.cause
     stored["finding"]["url"] = "javascript:alert(1)"
-    assert known.load(json.dumps(stored).encode(), KEY) is None
+    assert known.load_known_failure(json.dumps(stored).encode(), KEY) is None
 
 
 def test_two_other_merge_requests_are_enough() -> None:
-    assert known.answer(surveyed(entry(1, 2)), "g/p", NOW, ON)
-    assert not known.answer(surveyed(entry(1)), "g/p", NOW, ON)
-    assert not known.answer(surveyed(entry(1, 1)), "g/p", NOW, ON)
-    assert not known.answer(surveyed(entry(1, 9), mr=9), "g/p", NOW, ON)
+    assert known.find_answers(surveyed(entry(1, 2)), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(entry(1)), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(entry(1, 1)), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(entry(1, 9), mr=9), "g/p", NOW, ON)
 
 
 @pytest.mark.parametrize(
@@ -119,24 +119,24 @@ def test_two_other_merge_requests_are_enough() -> None:
 )
 def test_only_what_is_not_the_changes_answers_for_others(verdict: str) -> None:
     fresh = NOW - 3600
-    assert known.answer(surveyed(entry(1, 2, verdict=verdict, at=fresh)), "g/p", NOW, ON)
+    assert known.find_answers(surveyed(entry(1, 2, verdict=verdict, at=fresh)), "g/p", NOW, ON)
     change = entry(1, 2, verdict="caused by this change", at=fresh)
-    assert not known.answer(surveyed(change), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(change), "g/p", NOW, ON)
 
 
 def test_the_same_commit_of_the_same_merge_request_may_be_told_it_is_its_change() -> None:
     made = entry(9, verdict="caused by this change")
-    assert known.answer(surveyed(made, mr=9, sha=SHA), "g/p", NOW, ON)
-    assert not known.answer(surveyed(made, mr=9), "g/p", NOW, ON)
-    assert not known.answer(surveyed(made, mr=8, sha=SHA), "g/p", NOW, ON)
+    assert known.find_answers(surveyed(made, mr=9, sha=SHA), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(made, mr=9), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(made, mr=8, sha=SHA), "g/p", NOW, ON)
 
 
 def test_old_findings_do_not_answer_and_a_broken_target_is_looked_at_daily() -> None:
-    assert not known.answer(surveyed(entry(1, 2, at=NOW - 15 * DAY)), "g/p", NOW, ON)
-    assert known.answer(surveyed(entry(1, 2, at=NOW - 13 * DAY)), "g/p", NOW, ON)
-    assert not known.answer(surveyed(entry(1, 2, at=NOW + DAY)), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(entry(1, 2, at=NOW - 15 * DAY)), "g/p", NOW, ON)
+    assert known.find_answers(surveyed(entry(1, 2, at=NOW - 13 * DAY)), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(entry(1, 2, at=NOW + DAY)), "g/p", NOW, ON)
     target = entry(1, 2, verdict=Verdict.TARGET.value, at=NOW - 2 * DAY)
-    assert not known.answer(surveyed(target), "g/p", NOW, ON)
+    assert not known.find_answers(surveyed(target), "g/p", NOW, ON)
 
 
 def test_any_doubt_leaves_it_to_the_model() -> None:
@@ -146,8 +146,8 @@ def test_any_doubt_leaves_it_to_the_model() -> None:
     doubts = {
         "switched off": (sure, Settings(answer=False)),
         "a job was not seen": (replace(sure, whole=False), ON),
-        "the diff is not known": (replace(sure, changed=None), ON),
-        "the configuration was changed": (replace(sure, changed=(".gitlab-ci.yml",)), ON),
+        "the diff is not known": (replace(sure, changed_paths=None), ON),
+        "the configuration was changed": (replace(sure, changed_paths=(".gitlab-ci.yml",)), ON),
         "another group is not known": (
             replace(sure, groups=(*sure.groups, replace(sure.groups[0], hit=None))),
             ON,
@@ -165,30 +165,34 @@ def test_any_doubt_leaves_it_to_the_model() -> None:
         "a hard fact says otherwise": (surveyed(entry(1, 2), ruling=CHANGED), ON),
         "no key": (surveyed(entry(1, 2), key=""), ON),
         "the last looks did not agree": (
-            surveyed(known.seen(entry(1, 2), KEY, sighting(3, 3), finding("infrastructure", 3))),
+            surveyed(
+                known.add_sighting(entry(1, 2), KEY, sighting(3, 3), finding("infrastructure", 3))
+            ),
             ON,
         ),
         "the error names what the change touches": (
             replace(
                 surveyed(entry(1, 2), text="E   TypeError at src/clock.py:41"),
-                changed=("src/clock.py",),
+                changed_paths=("src/clock.py",),
             ),
             ON,
         ),
     }
-    answered = [name for name, (made, on) in doubts.items() if known.answer(made, "g/p", NOW, on)]
+    answered = [
+        name for name, (made, on) in doubts.items() if known.find_answers(made, "g/p", NOW, on)
+    ]
     assert answered == []
-    assert known.answer(sure, "g/p", NOW, ON) == (hit,)
+    assert known.find_answers(sure, "g/p", NOW, ON) == (hit,)
 
 
 def test_a_forgotten_merge_request_leaves_neither_sightings_nor_words() -> None:
-    left = known.without(entry(1, 2, 3), 3)
+    left = known.forget_merge_request(entry(1, 2, 3), 3)
     assert left is not None
     assert left.finding is None
-    assert known.hit(left, 9, SHA) is None
-    assert "note_9" not in known.dump(left).decode()
+    assert known.make_hit(left, 9, SHA) is None
+    assert "note_9" not in known.dump_known_failure(left).decode()
     assert {each.mr_iid for each in left.sightings} == {1, 2}
-    others = known.without(entry(1, 2, 3), 1)
+    others = known.forget_merge_request(entry(1, 2, 3), 1)
     assert others is not None
     assert others.finding is not None
-    assert known.without(entry(3), 3) is None
+    assert known.forget_merge_request(entry(3), 3) is None

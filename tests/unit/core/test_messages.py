@@ -9,15 +9,15 @@ from worker.core.conversation.messages import (
     User,
     count_groups,
     count_results,
-    groups,
-    results,
-    unanswered,
+    find_open_calls,
+    find_results,
+    group_messages,
 )
 
 
 def test_neighbours_of_one_side_are_one_group() -> None:
     messages = [User("event"), *answered("a", "b"), User("reply"), Assistant("x"), Assistant("y")]
-    sizes = [len(group) for group in groups(messages)]
+    sizes = [len(group) for group in group_messages(messages)]
     assert sizes == [1, 1, 3, 2]
 
 
@@ -25,18 +25,18 @@ def test_counting_is_the_same_as_making_and_counting() -> None:
     kinds: tuple[Message, ...] = (User("u"), Assistant("a"), ToolResult("r", "look", "{}"))
     for length in range(5):
         for messages in product(kinds, repeat=length):
-            assert count_groups(messages) == len(groups(messages))
-            assert count_results(messages) == len(list(results(messages)))
+            assert count_groups(messages) == len(group_messages(messages))
+            assert count_results(messages) == len(list(find_results(messages)))
 
 
 def test_a_call_is_open_until_its_own_result_is_there() -> None:
     messages = [User("event"), *called("a", "b"), ToolResult("b", "look", "{}")]
-    assert [call.id for call in unanswered(messages)] == ["a"]
-    assert unanswered([*messages, ToolResult("a", "look", "{}")]) == ()
+    assert [call.id for call in find_open_calls(messages)] == ["a"]
+    assert find_open_calls([*messages, ToolResult("a", "look", "{}")]) == ()
 
 
 def test_open_calls_before_a_human_message_are_not_run_any_more() -> None:
-    assert unanswered([User("event"), *called("a"), User("reply")]) == ()
+    assert find_open_calls([User("event"), *called("a"), User("reply")]) == ()
 
 
 def test_usage_adds_up_and_counts_cached_tokens_as_input() -> None:

@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 
 from tests.unit.core.verdict_cases import BASE, NEW, OLD, facts, on, run, target
-from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, Run, Target
-from worker.core.failure.jobs import Failing, Group, Hit, Ruled, Survey
+from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.failure.survey_text import tell_survey
-from worker.core.failure.verdict import Verdict, ruled
+from worker.core.failure.verdict import Verdict, make_ruling
 
 DENIALS = (
     (r'settled as "flaky"', r"it fails there in the same way since"),
@@ -85,11 +85,11 @@ def test_of_two_sentences_that_deny_each_other_one_is_told(
 
 def told(made: Facts) -> str:
     """The survey of one group, in which a rule and an earlier finding say something too."""
-    job = Failing(500, "unit-tests", reason=made.run.reason, read=True)
-    rule = Ruled("network", "infrastructure", "The network was away.", "Retry.")
+    job = FailingJob(500, "unit-tests", reason=made.run.reason, read=True)
+    rule = RuleMatch("network", "infrastructure", "The network was away.", "Retry.")
     hit = Hit(3, 1.0, 2.0, 2.0, "flaky", "a race", "Retry.", "https://g/x")
-    found = ruled(made)
-    ruling = ruled(made, recorded(made, found.hard))
+    found = make_ruling(made)
+    ruling = make_ruling(made, describe_facts(made, found.hard))
     return tell_survey(Survey((Group("k", "t", (job,), rule, hit, ruling),)))
 
 
@@ -114,7 +114,7 @@ def test_no_combination_of_facts_denies_itself() -> None:
     seen = set[Verdict | None]()
     for made in every_fact():
         text = told(made)
-        seen.add(ruled(made).hard)
+        seen.add(make_ruling(made).hard)
         for one, other in DENIALS:
             assert not (re.search(one, text) and re.search(other, text)), text
     assert seen == {None, Verdict.FLAKY, Verdict.TARGET, Verdict.INFRASTRUCTURE}

@@ -6,7 +6,7 @@ from worker.core.conversation.limits import Dimension
 
 
 def test_a_reply_comes_with_what_changed_and_the_text_last() -> None:
-    said = prompts.continuation("why?", files="F.", seconds=7300, changes=["2 new commits"])
+    said = prompts.write_continuation("why?", files="F.", seconds=7300, changes=["2 new commits"])
     assert "\nF.\n" in said
     assert "The last turn was 2 hours ago.\n2 new commits)" in said
     assert said.endswith("\nwhy?\n")
@@ -28,7 +28,7 @@ def test_a_reply_is_told_which_files_are_back(kept: int | None, used: int, told:
 
 
 def test_an_unchanged_merge_request_is_said() -> None:
-    said = prompts.continuation("why?", files="", seconds=-3, changes=[])
+    said = prompts.write_continuation("why?", files="", seconds=-3, changes=[])
     assert "0 seconds ago.\nNothing has changed" in said
 
 
@@ -37,13 +37,13 @@ def test_an_unchanged_merge_request_is_said() -> None:
     [(90, "90 seconds"), (120, "2 minutes"), (7199, "120 minutes"), (200_000, "2 days")],
 )
 def test_time_is_told_in_a_fitting_unit(seconds: float, says: str) -> None:
-    assert f"{says} ago" in prompts.continuation("x", files="", seconds=seconds, changes=[])
+    assert f"{says} ago" in prompts.write_continuation("x", files="", seconds=seconds, changes=[])
 
 
 def test_notices_name_the_budget_and_a_plain_request_has_none() -> None:
-    assert prompts.notice(Ask()) == ""
-    assert "80 % of your cost budget" in prompts.notice(Ask(soft=(Dimension.COST,)))
-    assert "empty" in prompts.notice(Ask(empty=True))
-    final = prompts.notice(Ask(final=(Dimension.CLOCK,)))
+    assert prompts.write_notice(Ask()) == ""
+    assert "80 % of your cost budget" in prompts.write_notice(Ask(soft=(Dimension.COST,)))
+    assert "empty" in prompts.write_notice(Ask(empty=True))
+    final = prompts.write_notice(Ask(final=(Dimension.CLOCK,)))
     assert "Your time is up." in final
     assert "final answer now" in final

@@ -6,10 +6,10 @@ import pytest
 
 from tests.contexts import context
 from worker.core.conversation import context_json, turn_row
-from worker.core.conversation.absorb import absorb
+from worker.core.conversation.absorb import absorb_reply
 from worker.core.conversation.context import CallCost, Outcome, Status
 from worker.core.conversation.decide import Ask
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Usage
 from worker.core.ports import Reply, StopReason
 
@@ -18,41 +18,43 @@ REPLY = Reply("text", (), "[]", StopReason.END, Usage(1), 0.1)
 
 def test_a_row_is_read_as_it_was_written() -> None:
     turn = context(
-        spent=Spent(1000.5, iterations=2, cost_usd=None),
+        turn_usage=TurnUsage(1000.5, iterations=2, cost_usd=None),
         outcome=Outcome(Status.PARTIAL, "what was said", "why"),
         verdict="flaky",
         seconds=3.5,
     )
-    row = turn_row.row(turn)
-    assert turn_row.load(turn_row.dump(row)) == row
+    row = turn_row.make_row(turn)
+    assert turn_row.load_row(turn_row.dump_row(row)) == row
     assert (row.status, row.verdict, row.cost_usd, row.seconds) == ("partial", "flaky", None, 3.5)
-    assert b"what was said" not in turn_row.dump(row)
-    assert turn_row.row(replace(turn, outcome=None)).status == turn_row.RUNNING
+    assert b"what was said" not in turn_row.dump_row(row)
+    assert turn_row.make_row(replace(turn, outcome=None)).status == turn_row.RUNNING
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"turn": "x"}', b"[" * 99_999])
 def test_what_is_no_row_is_refused(data: bytes) -> None:
     with pytest.raises(turn_row.RowError):
-        turn_row.load(data)
+        turn_row.load_row(data)
 
 
 def test_a_call_knows_when_it_was_sent_what_it_took_and_where_its_answer_stands() -> None:
     before = context()
-    after = absorb(before, Ask(), REPLY, "p/m", "", at=1000.0, seconds=2.5)
-    noticed = absorb(before, Ask(), REPLY, "p/m", "a notice", at=1000.0, seconds=2.5)
-    silent = absorb(before, Ask(), replace(REPLY, text=""), "p/m", "", at=1000.0, seconds=2.5)
+    after = absorb_reply(before, Ask(), REPLY, "p/m", "", at=1000.0, seconds=2.5)
+    noticed = absorb_reply(before, Ask(), REPLY, "p/m", "a notice", at=1000.0, seconds=2.5)
+    silent = absorb_reply(before, Ask(), replace(REPLY, text=""), "p/m", "", at=1000.0, seconds=2.5)
     assert [each.calls[0].message for each in (after, noticed, silent)] == [1, 2, -1]
-    assert (after.calls[0].at, after.calls[0].seconds) == (1000.0, 2.5)
-    assert context_json.load(context_json.dump(after)).calls == after.calls
+    assert (after.calls[0].sent_at, after.calls[0].seconds) == (1000.0, 2.5)
+    assert context_json.load_context(context_json.dump_context(after)).calls == after.calls
 
 
 def test_a_session_of_an_older_version_knows_no_times() -> None:
     call = CallCost(0, "p/m", Usage(1), 0.1)
-    data = context_json.dump(context(calls=(call,), said="note", verdict="flaky", seconds=2.0))
-    assert context_json.load(data).said == "note"
+    data = context_json.dump_context(
+        context(calls=(call,), note_text="note", verdict="flaky", seconds=2.0)
+    )
+    assert context_json.load_context(data).note_text == "note"
     old = data.replace(b', "at": 0.0, "seconds": 0.0, "message": -1', b"")
     old = old.replace(b', "said": "note", "verdict": "flaky", "seconds": 2.0', b"")
     assert len(old) < len(data) - 80
-    loaded = context_json.load(old)
+    loaded = context_json.load_context(old)
     assert loaded.calls == (call,)
-    assert (loaded.said, loaded.verdict, loaded.seconds) == ("", "", 0.0)
+    assert (loaded.note_text, loaded.verdict, loaded.seconds) == ("", "", 0.0)

@@ -45,7 +45,7 @@ class Run:
 
 def shown(ended: Context) -> tuple[Verdict, list[str], int]:
     assert ended.outcome is not None
-    found = quote_repair.finding(ended, ended.outcome, HELD, str)
+    found = quote_repair.make_finding(ended, ended.outcome, HELD, str)
     return found.verdict, [quote.text for quote in found.evidence], found.unproven
 
 
@@ -76,8 +76,8 @@ def test_a_run_taken_up_after_a_crash_gives_the_chance_once() -> None:
     whole = Run(says(BAD), says("", call("a")), says(BAD))
     ended = whole()
     for checkpoint in whole.checkpoints:
-        stored = context_json.load(context_json.dump(checkpoint))
-        rest = Run(*whole.model.answers[stored.spent.iterations :])
+        stored = context_json.load_context(context_json.dump_context(checkpoint))
+        rest = Run(*whole.model.answers[stored.turn_usage.iterations :])
         assert rest(stored).messages == ended.messages
 
 
@@ -137,7 +137,7 @@ def test_a_human_cannot_take_the_chance_away() -> None:
 
 def test_the_request_is_short_whatever_failed() -> None:
     failed = (Unproven("job 7 line 1", "x" * 200, "not there", ("y" * 200,) * 5),) * 20
-    text = prompts.repair(failed)
+    text = prompts.write_repair_request(failed)
     assert len(text) < 12_000
     assert "- and 12 more" in text
 
@@ -145,7 +145,7 @@ def test_the_request_is_short_whatever_failed() -> None:
 def test_a_first_answer_is_redacted_too() -> None:
     ended = Run(says(HALF), says("OK."))()
     assert ended.outcome is not None
-    found = quote_repair.finding(
+    found = quote_repair.make_finding(
         ended, ended.outcome, HELD, lambda text: text.replace("race", "***")
     )
     assert found.cause == "A ***."
@@ -161,8 +161,9 @@ def _objections(answer: str) -> quote_repair.Objections:
 def test_a_first_sentence_that_cannot_be_shown_whole_is_asked_for_in_short() -> None:
     wrong = _objections(GOOD.replace("A race.", LONG))
     assert wrong.too_long == ("Cause",)
-    assert 'The first sentence under "Cause" must stand alone in at most 200' in prompts.repair(
-        wrong.unproven, wrong.kept_back, wrong.too_long
+    assert (
+        'The first sentence under "Cause" must stand alone in at most 200'
+        in prompts.write_repair_request(wrong.unproven, wrong.kept_back, wrong.too_long)
     )
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from worker.core.failure.jobs import Failing, began
-from worker.core.failure.rules import RULES, Scene, broken, recognise
+from worker.core.failure.jobs import FailingJob, has_script_begun
+from worker.core.failure.rules import RULES, Scene, explain_configuration_error, recognise
 
 CLEAN = Scene("group/app", "4f0e2d1c" * 5, ("src/app.py",))
 CI_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, (".gitlab-ci.yml", "src/app.py"))
@@ -31,18 +31,18 @@ ERROR: Job failed: exit code 1
 """
 
 
-def job(log: str, reason: str = "script_failure", excerpt: str | None = None) -> Failing:
+def job(log: str, reason: str = "script_failure", excerpt: str | None = None) -> FailingJob:
     lines = log.rstrip("\n").split("\n")
     numbered = tuple(enumerate(lines, 1))
     shown = "\n".join(f"{number}: {text}" for number, text in numbered)
-    return Failing(
+    return FailingJob(
         17,
         "unit-tests",
         "test",
         reason,
         excerpt=shown if excerpt is None else excerpt,
         read=True,
-        began=began(lines, log.encode().__contains__),
+        began=has_script_begun(lines, log.encode().__contains__),
         end=numbered[-80:],
     )
 
@@ -180,14 +180,14 @@ FULL_DISKS = [
 
 
 @pytest.mark.parametrize(("rule", "failing"), FULL_DISKS)
-def test_a_script_may_have_filled_the_disk_itself(rule: str, failing: Failing) -> None:
+def test_a_script_may_have_filled_the_disk_itself(rule: str, failing: FailingJob) -> None:
     ruled = recognise(failing, CLEAN)
     assert ruled is not None
     assert (ruled.rule, ruled.verdict, ruled.certain) == (rule, "infrastructure", False)
 
 
 @pytest.mark.parametrize(("rule", "failing"), RECOGNISED)
-def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: Failing) -> None:
+def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: FailingJob) -> None:
     ruled = recognise(failing, CLEAN)
     assert ruled is not None
     assert (ruled.rule, ruled.certain) == (rule, True)
@@ -198,7 +198,7 @@ def test_a_plain_cause_is_recognised_for_certain(rule: str, failing: Failing) ->
 
 @pytest.mark.parametrize(("rule", "failing"), LEADS)
 def test_a_rule_that_does_not_know_whose_fault_it_is_is_a_lead_only(
-    rule: str, failing: Failing
+    rule: str, failing: FailingJob
 ) -> None:
     ruled = recognise(failing, CLEAN)
     assert ruled is not None
@@ -235,7 +235,7 @@ test:
     ],
 )
 def test_the_line_of_the_configuration_is_found(errors: str, line: int) -> None:
-    ruled = broken(errors, CI_TOUCHED, ".gitlab-ci.yml", CONFIGURATION)
+    ruled = explain_configuration_error(errors, CI_TOUCHED, ".gitlab-ci.yml", CONFIGURATION)
     assert ruled is not None
     assert (f"(`.gitlab-ci.yml`, line {line})" in ruled.cause) is (line > 0)
 
@@ -304,7 +304,7 @@ def test_a_near_miss_is_left_to_the_model(case: str) -> None:
     ],
 )
 def test_a_cause_that_the_change_may_have_is_told_but_not_certain(
-    failing: Failing, scene: Scene
+    failing: FailingJob, scene: Scene
 ) -> None:
     ruled = recognise(failing, scene)
     assert ruled is not None
@@ -313,11 +313,11 @@ def test_a_cause_that_the_change_may_have_is_told_but_not_certain(
 
 def test_a_broken_configuration_is_the_changes_if_it_touches_it() -> None:
     errors = "jobs:build config contains unknown keys: scirpt"
-    ours = broken(errors, CI_TOUCHED)
+    ours = explain_configuration_error(errors, CI_TOUCHED)
     assert ours is not None
     assert (ours.certain, ours.verdict) == (True, "caused by this change")
     assert errors in ours.cause
-    others = broken(errors, CLEAN)
+    others = explain_configuration_error(errors, CLEAN)
     assert others is not None
     assert not others.certain
-    assert broken("", CI_TOUCHED) is None
+    assert explain_configuration_error("", CI_TOUCHED) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from worker.core.failure import jobs
-from worker.core.failure.jobs import Failing, Group, Hit, Ruled, Survey, grouped
+from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey, group_jobs
 from worker.core.failure.survey_text import MOST_TOLD, tell_survey, tell_time
 from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.text.remarks import remark
@@ -15,31 +15,35 @@ RACE = "12: E   KeyError: 'tide'\n13: FAILED tests/test_tide.py::test_high - Key
 LINT = "3: src/app.py:9:1: error: F401 'os' imported but unused"
 
 
-def job(number: int, name: str, excerpt: str = RACE, **fields: object) -> Failing:
-    made = Failing(number, name, "test", "script_failure", f"https://g/-/jobs/{number}", name)
+def job(number: int, name: str, excerpt: str = RACE, **fields: object) -> FailingJob:
+    made = FailingJob(number, name, "test", "script_failure", f"https://g/-/jobs/{number}", name)
     return replace(made, **{"excerpt": excerpt, "read": True, **fields})  # type: ignore[arg-type]
 
 
-def variant(number: int, **fields: object) -> Failing:
-    wanted = {"excerpt": RACE.replace("12:", f"{number}:"), "family": "unit", "of": 12} | fields
+def variant(number: int, **fields: object) -> FailingJob:
+    wanted = {
+        "excerpt": RACE.replace("12:", f"{number}:"),
+        "family": "unit",
+        "family_size": 12,
+    } | fields
     return replace(job(number, f"unit: [3.{number}]"), **wanted)  # type: ignore[arg-type]
 
 
-def nothing(failing: Failing) -> Ruled | None:
+def nothing(failing: FailingJob) -> RuleMatch | None:
     return None
 
 
 def test_jobs_with_one_error_are_one_group_and_the_largest_comes_first() -> None:
     jobs = [job(1, "lint", LINT), *(variant(number) for number in range(2, 14))]
-    groups = grouped(jobs, nothing)
-    assert [group.failed for group in groups] == ["unit (12 of 12 variants)", "lint"]
+    groups = group_jobs(jobs, nothing)
+    assert [group.job_names for group in groups] == ["unit (12 of 12 variants)", "lint"]
     assert [each.job_id for each in groups[0].jobs] == list(range(2, 14))
     assert groups[0].key != groups[1].key
 
 
 def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
     both = RACE + "\n14: FAILED tests/test_tide.py::test_low - ValueError: 'ebb'"
-    groups = grouped([job(1, "unit"), job(2, "slow", both)], nothing)
+    groups = group_jobs([job(1, "unit"), job(2, "slow", both)], nothing)
     assert groups[0].text == groups[1].text
     first, second = tell_survey(Survey(groups)).split("\nGroup 2: ")
     assert "group 1 has it too" in second
@@ -48,25 +52,25 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
 
 def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> None:
     unread = variant(9, read=False, excerpt="")
-    (group,) = grouped([variant(2), variant(3), unread], nothing)
+    (group,) = group_jobs([variant(2), variant(3), unread], nothing)
     assert len(group.jobs) == 3
     assert "logs not read: 1 of 3" in tell_survey(Survey((group,)))
-    apart = grouped([variant(2), variant(3, excerpt=LINT), unread], nothing)
+    apart = group_jobs([variant(2), variant(3, excerpt=LINT), unread], nothing)
     assert len(apart) == 3
 
 
 def test_jobs_whose_logs_tell_nothing_are_not_thrown_together() -> None:
     mere = "1: ERROR: Job failed: exit code 1"
-    groups = grouped([job(1, "build", mere), job(2, "deploy", mere)], nothing)
+    groups = group_jobs([job(1, "build", mere), job(2, "deploy", mere)], nothing)
     assert len(groups) == 2
     assert {group.key for group in groups} == {""}
 
 
 def test_one_certain_rule_is_one_group_whatever_the_logs_say() -> None:
-    def stuck(failing: Failing) -> Ruled | None:
-        return Ruled("stuck", "infrastructure", "c", "d", certain=failing.job_id != 3)
+    def stuck(failing: FailingJob) -> RuleMatch | None:
+        return RuleMatch("stuck", "infrastructure", "c", "d", certain=failing.job_id != 3)
 
-    groups = grouped([job(1, "a"), job(2, "b", LINT), job(3, "c")], stuck)
+    groups = group_jobs([job(1, "a"), job(2, "b", LINT), job(3, "c")], stuck)
     assert [[each.job_id for each in group.jobs] for group in groups] == [[1, 2], [3]]
 
 
@@ -77,7 +81,7 @@ def test_the_model_is_told_causes_jobs_and_what_is_known_in_six_kilobytes() -> N
             f"{number:016x}",
             f"error {number}",
             tuple(variant(number * 100 + at) for at in range(12)),
-            Ruled("disk-full", "infrastructure", "The disk was full.", "Retry.", 9, "no space"),
+            RuleMatch("disk-full", "infrastructure", "The disk was full.", "Retry.", 9, "no space"),
             hit,
         )
         for number in range(1, 30)
@@ -117,7 +121,7 @@ def ruling(hard: Verdict | None, *against: Verdict) -> Ruling:
 def test_a_rule_is_not_certain_of_what_the_record_speaks_against(
     found: Ruling | None, said: str
 ) -> None:
-    rule = Ruled("disk-full", "infrastructure", "The disk was full.", "Retry.")
+    rule = RuleMatch("disk-full", "infrastructure", "The disk was full.", "Retry.")
     assert said in tell_survey(Survey((Group("k", "t", (job(1, "a"),), rule, ruling=found),)))
 
 
@@ -141,7 +145,7 @@ def test_every_failing_job_is_named_however_many_there_are() -> None:
         job(number, f"apart-{number}", f"9: error: E{number} broke") for number in range(1, 30)
     ]
     alike = [variant(number) for number in range(100, 130)]
-    text = tell_survey(Survey(grouped([*apart, *alike], nothing)))
+    text = tell_survey(Survey(group_jobs([*apart, *alike], nothing)))
     assert len(text.encode()) <= MOST_TOLD
     for each in (*apart, *alike):
         assert str(each.job_id) in text
@@ -174,7 +178,7 @@ def test_the_time_is_told() -> None:
 
 def test_a_survey_comes_back_from_the_store() -> None:
     hit = Hit(3, 1.0, 2.0, 2.0, "flaky", "a race", "retry", "https://g/x", others=(4,), same=True)
-    ruled = Ruled("disk-full", "infrastructure", "c", "d", 3, "t", False)
+    ruled = RuleMatch("disk-full", "infrastructure", "c", "d", 3, "t", False)
     made = Survey(
         (Group("ab" * 8, "t", (job(1, "a"),), ruled, hit), Group("", "", ())),
         ("m",),
@@ -182,8 +186,8 @@ def test_a_survey_comes_back_from_the_store() -> None:
         False,
         ("Passed: job 6 (lint)",),
     )
-    assert jobs.load(json.loads(json.dumps(jobs.out(made)))) == made
-    assert jobs.load(json.loads(json.dumps(jobs.out(Survey())))) == Survey()
+    assert jobs.load_survey(json.loads(json.dumps(jobs.dump_survey(made)))) == made
+    assert jobs.load_survey(json.loads(json.dumps(jobs.dump_survey(Survey())))) == Survey()
 
 
 @pytest.mark.parametrize(
@@ -198,4 +202,4 @@ def test_a_survey_comes_back_from_the_store() -> None:
 )
 def test_what_is_no_survey_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
-        jobs.load(jobs.out(Survey()) | broken)
+        jobs.load_survey(jobs.dump_survey(Survey()) | broken)

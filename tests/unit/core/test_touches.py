@@ -4,10 +4,10 @@ import pytest
 
 from worker.core.failure.changed_files import (
     MAX_TOUCHES,
-    Changed,
-    added_lines,
-    definitions,
-    touches,
+    FileChange,
+    find_added_lines,
+    find_definitions,
+    find_touches,
 )
 
 PROJECT = "team/service"
@@ -67,7 +67,7 @@ NOT = [
 
 
 def _found(path: str, text: str) -> list[bool]:
-    return [touch.sure for touch in touches(text, [Changed(path)], PROJECT)]
+    return [touch.is_certain for touch in find_touches(text, [FileChange(path)], PROJECT)]
 
 
 @pytest.mark.parametrize(
@@ -83,37 +83,37 @@ def test_an_error_names_a_changed_file(path: str, text: str, expected: list[bool
 
 
 def test_a_renamed_file_is_named_by_its_former_path_too() -> None:
-    (touch,) = touches(
+    (touch,) = find_touches(
         "ModuleNotFoundError: No module named 'app.sum'",
-        [Changed("app/totals.py", "app/sum.py")],
+        [FileChange("app/totals.py", "app/sum.py")],
         PROJECT,
     )
-    assert (touch.path, touch.words, touch.sure) == ("app/totals.py", "app.sum", True)
+    assert (touch.path, touch.words, touch.is_certain) == ("app/totals.py", "app.sum", True)
 
 
 def test_a_test_that_the_diff_defines_is_perhaps_touched() -> None:
     diff = (
         "@@ -1,2 +1,3 @@ class TestSum:\n+def test_adds_numbers():\n     assert x\n def old_one():"
     )
-    assert definitions(diff) == {"TestSum", "test_adds_numbers"}
-    changed = Changed("checks/sums.txt", defines=definitions(diff))
-    assert [t.words for t in touches("FAILED test_adds_numbers", [changed], PROJECT)] == [
+    assert find_definitions(diff) == {"TestSum", "test_adds_numbers"}
+    changed = FileChange("checks/sums.txt", defines=find_definitions(diff))
+    assert [t.words for t in find_touches("FAILED test_adds_numbers", [changed], PROJECT)] == [
         "test_adds_numbers"
     ]
-    assert touches("FAILED old_one", [changed], PROJECT) == ()
+    assert find_touches("FAILED old_one", [changed], PROJECT) == ()
 
 
 def test_the_certain_ones_come_first_and_the_list_is_short() -> None:
-    changed = [Changed(f"d{number}/sum.py") for number in range(30)] + [Changed("app/sum.py")]
-    found = touches("app/sum.py:3: error\nsum.py:4: error", changed, PROJECT)
+    changed = [FileChange(f"d{number}/sum.py") for number in range(30)] + [FileChange("app/sum.py")]
+    found = find_touches("app/sum.py:3: error\nsum.py:4: error", changed, PROJECT)
     assert len(found) == MAX_TOUCHES
-    assert (found[0].path, found[0].sure) == ("app/sum.py", True)
+    assert (found[0].path, found[0].is_certain) == ("app/sum.py", True)
 
 
 def test_hostile_words_and_thousands_of_files_are_held_against_each_other() -> None:
     text = "a/" * 900 + " " + "x.y::" * 300 + " d42/f42.py " + "b." * 3000
-    changed = [Changed(f"d{number}/f{number}.py") for number in range(5000)]
-    assert [touch.path for touch in touches(text, changed, PROJECT)] == ["d42/f42.py"]
+    changed = [FileChange(f"d{number}/f{number}.py") for number in range(5000)]
+    assert [touch.path for touch in find_touches(text, changed, PROJECT)] == ["d42/f42.py"]
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_hostile_words_and_thousands_of_files_are_held_against_each_other() -> N
     ],
 )
 def test_a_failing_test_leads_to_the_changed_file_that_it_is_of(path: str, text: str) -> None:
-    (touch,) = touches(text, [Changed(path)], PROJECT)
-    assert (touch.path, touch.tested, touch.sure) == (path, True, False)
+    (touch,) = find_touches(text, [FileChange(path)], PROJECT)
+    assert (touch.path, touch.names_tests, touch.is_certain) == (path, True, False)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_failing_test_leads_to_the_changed_file_that_it_is_of(path: str, text:
     ],
 )
 def test_a_test_of_something_else_leads_nowhere(path: str, text: str) -> None:
-    assert touches(text, [Changed(path)], PROJECT) == ()
+    assert find_touches(text, [FileChange(path)], PROJECT) == ()
 
 
 HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
@@ -165,13 +165,13 @@ HUNK = "@@ -1,3 +1,4 @@\n first\n-second\n+other\n+more\n third\n"
     ],
 )
 def test_a_named_line_is_known_as_one_that_the_change_adds(text: str, line: int) -> None:
-    changed = Changed("app/sum.py", added=added_lines(HUNK))
-    (touch,) = touches(text, [changed], PROJECT)
+    changed = FileChange("app/sum.py", added_lines=find_added_lines(HUNK))
+    (touch,) = find_touches(text, [changed], PROJECT)
     assert touch.line == line
 
 
 def test_added_lines_are_numbered_as_in_the_new_file() -> None:
-    assert added_lines(HUNK + "@@ -9 +20,2 @@\n+a\n b\n") == {2, 3, 20}
+    assert find_added_lines(HUNK + "@@ -9 +20,2 @@\n+a\n b\n") == {2, 3, 20}
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,15 @@ def test_added_lines_are_numbered_as_in_the_new_file() -> None:
 )
 def test_what_stands_beside_an_error_names_nothing(line: str) -> None:
     assert (
-        touches(f"FAILED tests/test_a.py::test_b\n{line}", [Changed("app/sum.py")], PROJECT) == ()
+        find_touches(f"FAILED tests/test_a.py::test_b\n{line}", [FileChange("app/sum.py")], PROJECT)
+        == ()
     )
 
 
 def test_a_file_that_is_new_is_told_from_one_that_is_edited() -> None:
-    changed = [Changed("app/sum.py", new=True), Changed("app/total.py")]
-    found = touches("app/sum.py:3: boom\napp/total.py:4: boom", changed, PROJECT)
-    assert {touch.path: touch.new for touch in found} == {"app/sum.py": True, "app/total.py": False}
+    changed = [FileChange("app/sum.py", is_new=True), FileChange("app/total.py")]
+    found = find_touches("app/sum.py:3: boom\napp/total.py:4: boom", changed, PROJECT)
+    assert {touch.path: touch.is_new for touch in found} == {
+        "app/sum.py": True,
+        "app/total.py": False,
+    }

@@ -77,7 +77,9 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
     ]
     turn = replace(TURN, messages=(*TURN.messages[:-2], *messages))
     assert list(find_runs(turn, changed)) == runs
-    assert list(find_runs(context_json.load(context_json.dump(turn)), changed)) == runs
+    assert (
+        list(find_runs(context_json.load_context(context_json.dump_context(turn)), changed)) == runs
+    )
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:

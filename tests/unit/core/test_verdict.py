@@ -22,15 +22,15 @@ from tests.unit.core.verdict_cases import (
     target,
 )
 from worker.core.failure import verdict
-from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Target, Unknown
-from worker.core.failure.verdict import Final, Verdict, final, ruled
+from worker.core.failure.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
 from worker.core.text import remarks
 from worker.core.text.remarks import plain
 
 
 def _final(case: Case) -> Verdict:
-    return final([ruled(each) for each in case.errors], case.model).verdict
+    return decide_headline([make_ruling(each) for each in case.errors], case.model).verdict
 
 
 def _naive(case: Case) -> Verdict:
@@ -40,7 +40,7 @@ def _naive(case: Case) -> Verdict:
     red = isinstance(each.target, Target) and any(r.status == "failed" for r in each.target.runs)
     if "system" in each.run.reason or "timeout" in each.run.reason:
         return INFRA
-    if passed or any(r.status == "success" for r in each.aside):
+    if passed or any(r.status == "success" for r in each.runs_of_other_sources):
         return FLAKY
     return TARGET if red else case.model
 
@@ -71,9 +71,11 @@ def test_f1_of_every_class_is_at_least_nine_tenths_where_model_and_first_thought
 def test_the_cases_say_truly_who_decides() -> None:
     for case in CASES:
         deciding = {
-            "code": case.model != case.truth and any(ruled(each).hard for each in case.errors),
+            "code": case.model != case.truth
+            and any(make_ruling(each).hard for each in case.errors),
             "model": case.model == case.truth,
-            "nobody": case.model != case.truth and not any(ruled(e).hard for e in case.errors),
+            "nobody": case.model != case.truth
+            and not any(make_ruling(e).hard for e in case.errors),
         }
         assert deciding[case.by], case.name
     assert sum(case.by == "code" for case in CASES) >= 20
@@ -82,7 +84,7 @@ def test_the_cases_say_truly_who_decides() -> None:
 
 @pytest.mark.parametrize("said", [CHANGE, TARGET, INFRA])
 def test_a_model_that_is_overruled_is_named_with_the_proof(said: Verdict) -> None:
-    made = final([ruled(facts(attempts=(PASSED_LATER,)))], said)
+    made = decide_headline([make_ruling(facts(attempts=(PASSED_LATER,)))], said)
     assert (made.verdict, made.model) == (FLAKY, said)
     assert plain(made.because) == (
         "unit-tests failed in job 500 and passed on the same commit in job 501"
@@ -91,29 +93,31 @@ def test_a_model_that_is_overruled_is_named_with_the_proof(said: Verdict) -> Non
 
 @pytest.mark.parametrize("said", [UNKNOWN, Verdict.ABSTAIN, FLAKY])
 def test_a_model_that_does_not_claim_otherwise_is_not_overruled(said: Verdict) -> None:
-    assert final([ruled(facts(attempts=(PASSED_LATER,)))], said) == Final(FLAKY, said)
+    assert decide_headline([make_ruling(facts(attempts=(PASSED_LATER,)))], said) == FinalVerdict(
+        FLAKY, said
+    )
 
 
 def test_without_rulings_the_model_is_believed() -> None:
-    assert final([], CHANGE) == Final(CHANGE, CHANGE)
+    assert decide_headline([], CHANGE) == FinalVerdict(CHANGE, CHANGE)
 
 
 def test_a_refuted_verdict_is_unknown_and_says_why() -> None:
-    made = final([ruled(facts())], TARGET)
+    made = decide_headline([make_ruling(facts())], TARGET)
     assert (made.verdict, made.model) == (UNKNOWN, TARGET)
     assert "unit-tests passes on main" in plain(made.because)
 
 
 def test_the_mended_target_branch_is_worth_a_rebase() -> None:
-    ruling = ruled(facts(target=target((NEW, "pass"), (BASE, "same"))))
+    ruling = make_ruling(facts(target=target((NEW, "pass"), (BASE, "same"))))
     assert "a rebase brings that" in plain(ruling.because)
 
 
 def test_the_distance_in_time_is_told() -> None:
-    red = replace(run(399, sha=NEW), at="2026-11-20T07:00:00.000Z")
+    red = replace(run(399, sha=NEW), started_at="2026-11-20T07:00:00.000Z")
     made = facts(run=run(500, at="2026-11-20T09:00:00.000Z"), target=Target("main", (red,), 1))
     assert "same failure on main: pipeline 3990, job 399, 2 h before this failure" in plain(
-        ruled(made).because
+        make_ruling(made).because
     )
 
 
@@ -124,7 +128,7 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
         target=target((NEW, "other"), (BASE, "pass")),
         elsewhere=Unknown("GitLab answered 500"),
     )
-    told = [plain(each) for each in recorded(made)]
+    told = [plain(each) for each in describe_facts(made)]
     assert told == [
         "GitLab's failure reason: runner_system_failure",
         "other runs on this commit: 1 failed in the same way (job 501)",
@@ -138,8 +142,8 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
 def test_a_ruling_is_stored_and_read_back() -> None:
     made = facts(attempts=(PASSED_LATER,))
     for each in (made, facts(), reason("api_failure")):
-        ruling = ruled(each, recorded(each))
-        assert verdict.load(verdict.out(ruling)) == ruling
+        ruling = make_ruling(each, describe_facts(each))
+        assert verdict.load_ruling(verdict.dump_ruling(ruling)) == ruling
 
 
 @pytest.mark.parametrize(
@@ -159,4 +163,4 @@ def test_how_far_apart_two_times_are(one: str, other: str, words: str) -> None:
 
 def test_an_unknown_error_is_never_the_same() -> None:
     made = Facts("x", run(1, error=""))
-    assert not made.same(run(2, error=""))
+    assert not made.has_same_error(run(2, error=""))

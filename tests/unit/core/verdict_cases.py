@@ -138,7 +138,7 @@ CASES = (
     # --------------------------------------------------------------------------- infrastructure
     one("the runner failed", CHANGE, INFRA, "code", reason("runner_system_failure")),
     one("no runner took it", FLAKY, INFRA, "code",
-        facts(run=run(JOB, reason="stuck_or_timeout_failure", started=False))),
+        facts(run=run(JOB, reason="stuck_or_timeout_failure", has_started=False))),
     one("the quota is used up, CI configuration changed", CHANGE, INFRA, "code",
         reason("ci_quota_exceeded", change=CI)),
     one("the scheduler failed, diff not known", UNKNOWN, INFRA, "code",
@@ -163,7 +163,7 @@ CASES = (
     one("the retry that passed was on another commit", CHANGE, CHANGE, "model",
         facts(earlier=(run(JOB - 1, "success", sha=OLD),))),
     one("passed in another kind of pipeline, with other variables", CHANGE, CHANGE, "model",
-        facts(aside=(run(JOB + 1, "success"),))),
+        facts(runs_of_other_sources=(run(JOB + 1, "success"),))),
     one("the target branch fails with another error", CHANGE, CHANGE, "model",
         facts(target=target((NEW, "other"), (BASE, "other")))),
     one("the target branch's error is not known", CHANGE, CHANGE, "model",

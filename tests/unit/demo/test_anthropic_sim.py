@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.fakes import HandClock
-from worker.core.conversation.cache_marks import place
+from worker.core.conversation.cache_marks import place_marks
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -16,7 +16,7 @@ from worker.core.conversation.messages import (
     ToolSpec,
     User,
     WireForm,
-    groups,
+    group_messages,
 )
 from worker.core.ports import Reply, Request
 from worker.demo.anthropic import AnthropicSim
@@ -64,7 +64,9 @@ class Conversation:
 
     def ask(self, notice: str = "", **changes: Any) -> Reply:
         """One request; the answer and results for its calls are kept."""
-        spot = place(len(groups(self.messages)), self.previous, ephemeral=bool(notice))
+        spot = place_marks(
+            len(group_messages(self.messages)), self.previous, ephemeral=bool(notice)
+        )
         request = Request("S" * 4000, (LOOK,), tuple(self.messages), notice, marks=spot.marks)
         reply = self.model.reply(replace(request, **changes))
         self.previous = spot.last

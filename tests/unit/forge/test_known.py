@@ -1,6 +1,6 @@
 """The note on a known failure."""
 
-from worker.core.failure.jobs import Failing, Group, Hit
+from worker.core.failure.jobs import FailingJob, Group, Hit
 from worker.core.finding import Finding, Verdict
 from worker.core.session_id import Marker
 from worker.forge.text.footer import Footer
@@ -15,7 +15,7 @@ NOTE = "https://gitlab.example/g/p/-/merge_requests/12#note_5"
 
 def rendered(job_url: str = JOB, cause: str = "The clock is late.", first: float = 1.79e9) -> str:
     hit = Hit(4, first, first, first, "flaky", cause, "Retry.", NOTE, job_url, 12, others=(12, 13))
-    groups = (Group("ab" * 8, "E", (Failing(9, "clock"),), hit=hit),)
+    groups = (Group("ab" * 8, "E", (FailingJob(9, "clock"),), hit=hit),)
     found = Finding(verdict=Verdict.FLAKY)
     return write_known_failure(MARKER, found, groups, FOOTER, HOSTS)
 

@@ -10,7 +10,7 @@ from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from tests.unit.forge.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
 from worker.core.conversation.context import NoteRef, Outcome, Status
 from worker.core.conversation.messages import ToolCall
-from worker.core.failure.jobs import Failing, Group, Hit
+from worker.core.failure.jobs import FailingJob, Group, Hit
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog
@@ -59,8 +59,8 @@ def reports(hostile: str) -> list[str]:
     footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     job = FailedJob(7, hostile, hostile, hostile, hostile)
     words = (hostile, hostile, hostile, hostile)
-    hit = Hit(9, 0.0, 1e300, 0.0, "flaky", *words, 3, (1, 2), ended=hostile)
-    group = Group("ab" * 8, hostile, (Failing(7, hostile),), hit=hit)
+    hit = Hit(9, 0.0, 1e300, 0.0, "flaky", *words, 3, (1, 2), resolution=hostile)
+    group = Group("ab" * 8, hostile, (FailingJob(7, hostile),), hit=hit)
     return [
         note.write_failure(MARKER, SUBJECT, hostile, footer, [job] * 6),
         write_known_failure(MARKER, Finding(Verdict.FLAKY), [group] * 7, footer, HOSTS),

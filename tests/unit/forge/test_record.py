@@ -16,9 +16,9 @@ from tests.unit.core.verdict_cases import (
     target,
 )
 from worker.core.failure.changed_files import Touch
-from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, LastPass
-from worker.core.failure.verdict import Ruling, Verdict, final, ruled
+from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_ruling
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, remark
 from worker.forge.text import record
@@ -27,8 +27,10 @@ HOSTS = frozenset({"gitlab.example.com"})
 
 
 def _judged(model: Verdict, *errors: Facts) -> Finding:
-    rulings = tuple(ruled(each, recorded(each, ruled(each).hard)) for each in errors)
-    judged = final(rulings, model)
+    rulings = tuple(
+        make_ruling(each, describe_facts(each, make_ruling(each).hard)) for each in errors
+    )
+    judged = decide_headline(rulings, model)
     return Finding(verdict=judged.verdict, rulings=rulings, judged=judged)
 
 
@@ -121,7 +123,7 @@ ON_MAIN = (
 
 def test_a_pass_on_the_target_branch_is_one_line_for_all_jobs() -> None:
     image = LastPass(run(400, "success"), ("gcc:12 a484f697a661 → b806fe27199d",))
-    new = Change(2, touches=(Touch("include/a.h", "a.h", True, 3, new=True), _may("src/b.c")))
+    new = Change(2, touches=(Touch("include/a.h", "a.h", True, 3, is_new=True), _may("src/b.c")))
     both = {"change": new, "target": target((BASE, "pass")), "last_pass": image}
     lines = record.write_record(_judged(CHANGE, facts(**both), facts(name="lint", **both)), HOSTS)
     job = f"[job 400]({PAGES}/jobs/400)"

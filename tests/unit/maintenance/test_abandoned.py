@@ -71,7 +71,7 @@ def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at
     at.answers(FINDING)
     assert isinstance(run_trigger(begun, at.deps(), Run(at._watch)), Finished)
     assert len(at.own()) == 1
-    assert at.stored().spent.iterations == 2
+    assert at.stored().turn_usage.iterations == 2
     assert sweep(at) == ([], [])
 
 

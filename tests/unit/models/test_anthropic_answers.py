@@ -107,7 +107,7 @@ def test_half_surrogates_do_not_reach_the_session() -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"input_tokens": 3, "output_tokens": 4}, Usage(uncached=3, output=4)),
+        ({"input_tokens": 3, "output_tokens": 4}, Usage(uncached_input=3, output=4)),
         (
             {
                 "input_tokens": 3,
@@ -116,7 +116,7 @@ def test_half_surrogates_do_not_reach_the_session() -> None:
                 "output_tokens": 50,
                 "output_tokens_details": {"thinking_tokens": 20},
             },
-            Usage(uncached=3, cache_read=900, cache_write=70, output=50, reasoning=20),
+            Usage(uncached_input=3, cache_read=900, cache_write=70, output=50, reasoning=20),
         ),
         (
             {
@@ -125,7 +125,7 @@ def test_half_surrogates_do_not_reach_the_session() -> None:
                 "output_tokens": "x",
                 "output_tokens_details": None,
             },
-            Usage(uncached=3),
+            Usage(uncached_input=3),
         ),
         ({"input_tokens": -3}, Usage()),
         (None, Usage()),

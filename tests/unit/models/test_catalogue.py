@@ -35,7 +35,7 @@ def each(kind: str, model: str, day: date = DAY) -> float | None:
 def test_a_million_tokens_of_each_kind_cost_what_the_table_says(
     model: str, uncached: float, write: float, read: float, output: float
 ) -> None:
-    assert each("uncached", model) == pytest.approx(uncached)
+    assert each("uncached_input", model) == pytest.approx(uncached)
     assert each("cache_write", model) == pytest.approx(write)
     assert each("cache_read", model) == pytest.approx(read)
     assert each("output", model) == pytest.approx(output)
@@ -55,11 +55,11 @@ def test_a_million_tokens_of_each_kind_cost_what_the_table_says(
 def test_a_large_request_is_charged_at_its_tier_as_a_whole(
     model: str, tokens: int, dollars: float
 ) -> None:
-    assert price(model, Usage(uncached=tokens), DAY) == pytest.approx(dollars)
+    assert price(model, Usage(uncached_input=tokens), DAY) == pytest.approx(dollars)
 
 
 def test_cached_tokens_count_for_the_tier() -> None:
-    usage = Usage(uncached=1, cache_read=100_000)
+    usage = Usage(uncached_input=1, cache_read=100_000)
 
     assert price("claude-haiku-5-5", usage, DAY) == pytest.approx((0.5 + 5000) / MILLION)
 
@@ -74,7 +74,7 @@ def test_cached_tokens_count_for_the_tier() -> None:
     ],
 )
 def test_a_price_changes_on_its_day(model: str, day: date, dollars: float) -> None:
-    assert each("uncached", model, day) == pytest.approx(dollars)
+    assert each("uncached_input", model, day) == pytest.approx(dollars)
 
 
 def test_an_unknown_model_has_no_price_rather_than_none_to_pay() -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_model_has_no_price_rather_than_none_to_pay() -> None:
 
 def test_an_unstated_cache_price_makes_a_cached_call_s_cost_unknown() -> None:
     assert each("cache_read", "gpt-5.6-sol") is None
-    assert price("gpt-5.6-sol", Usage(uncached=MILLION // 10), DAY) == pytest.approx(0.4)
+    assert price("gpt-5.6-sol", Usage(uncached_input=MILLION // 10), DAY) == pytest.approx(0.4)
 
 
 def test_every_model_states_its_sizes_and_prices() -> None:

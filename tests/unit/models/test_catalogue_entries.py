@@ -42,7 +42,7 @@ qwen3:
 
     assert (info.window, info.max_output, info.min_cached) == (131_072, 32_768, 16)
     assert (info.effort, info.binds_thinking, info.rates[0].write_1h) == ("low", True, 0.7)
-    usage = Usage(uncached=MILLION, cache_read=MILLION, cache_write=MILLION, output=MILLION)
+    usage = Usage(uncached_input=MILLION, cache_read=MILLION, cache_write=MILLION, output=MILLION)
     assert known.price("qwen3", usage, DAY) == pytest.approx(0.5 + 0.05 + 0.6 + 1.5)
 
 
@@ -65,14 +65,14 @@ def test_with_a_small_window_alone_an_answer_gets_a_quarter_of_it() -> None:
 def test_stated_prices_replace_all_tiers_of_a_listed_model() -> None:
     known = extended({"claude-haiku-5-5": {"input": 1, "output": 2}})
 
-    assert known.price("claude-haiku-5-5", Usage(uncached=MILLION), DAY) == pytest.approx(1)
+    assert known.price("claude-haiku-5-5", Usage(uncached_input=MILLION), DAY) == pytest.approx(1)
 
 
 def test_an_unpriced_model_stays_unpriced_and_a_price_of_zero_is_one() -> None:
     known = extended({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
 
-    assert known.price("free", Usage(uncached=MILLION, cache_read=5, output=7), DAY) == 0.0
-    assert known.price("unknown", Usage(uncached=1), DAY) is None
+    assert known.price("free", Usage(uncached_input=MILLION, cache_read=5, output=7), DAY) == 0.0
+    assert known.price("unknown", Usage(uncached_input=1), DAY) is None
 
 
 def test_a_cached_token_costs_no_less_than_stated() -> None:
@@ -96,7 +96,7 @@ m:
     )
 
     def price(tokens: int, day: date) -> float | None:
-        found = known.price("m", Usage(uncached=tokens), day)
+        found = known.price("m", Usage(uncached_input=tokens), day)
         return None if found is None else round(found / tokens * MILLION, 6)
 
     assert [price(1000, DAY), price(1001, DAY)] == [1, 2]

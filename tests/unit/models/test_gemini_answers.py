@@ -76,7 +76,7 @@ def test_a_blocked_prompt_says_why(reason: str) -> None:
     found = decode(json.dumps(body).encode())
 
     assert (found.stop, found.detail) == (StopReason.BLOCKED, f"{reason}: no")
-    assert found.usage == Usage(uncached=7)
+    assert found.usage == Usage(uncached_input=7)
 
 
 def test_a_finish_message_is_told() -> None:
@@ -163,9 +163,9 @@ def test_half_surrogates_do_not_reach_the_session() -> None:
                 "thoughtsTokenCount": 20,
                 "totalTokenCount": 1050,
             },
-            Usage(uncached=100, cache_read=900, output=50, reasoning=20),
+            Usage(uncached_input=100, cache_read=900, output=50, reasoning=20),
         ),
-        ({"promptTokenCount": 10, "toolUsePromptTokenCount": 5}, Usage(uncached=15)),
+        ({"promptTokenCount": 10, "toolUsePromptTokenCount": 5}, Usage(uncached_input=15)),
         ({"promptTokenCount": 10, "cachedContentTokenCount": 12}, Usage(cache_read=10)),
         ({"thoughtsTokenCount": 5}, Usage(output=5, reasoning=5)),
         ({"promptTokenCount": "10", "candidatesTokenCount": None}, Usage()),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.contexts import answered, called
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User, groups
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User, group_messages
 from worker.models.base import Fragment
 from worker.models.codec.growing import SESSIONS, Growing, Latest
 
@@ -21,7 +21,7 @@ class Encoder:
 
 
 def fresh(messages: Sequence[Message]) -> tuple[Fragment, ...]:
-    return tuple(map(Encoder(), groups(messages)))
+    return tuple(map(Encoder(), group_messages(messages)))
 
 
 def test_a_conversation_that_grows_shrinks_or_changes_is_encoded_as_if_for_the_first_time() -> None:

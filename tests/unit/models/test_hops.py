@@ -14,7 +14,7 @@ A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
 
 
 def part(text: str, stop: StopReason, *calls: ToolCall, **fields: Any) -> Decoded:
-    usage = Usage(uncached=100, cache_read=10, output=5, reasoning=2)
+    usage = Usage(uncached_input=100, cache_read=10, output=5, reasoning=2)
     return Decoded(text, calls, fields.pop("wire", f'[ "{text}" ]'), stop, usage, **fields)
 
 
@@ -27,7 +27,7 @@ def test_the_parts_are_one_answer_that_ends_as_the_last() -> None:
     assert found.text == "one two"
     assert json.loads(found.wire) == ["one ", "two"]
     assert (found.calls, found.stop, found.more) == ((A,), StopReason.TOOL_CALLS, {})
-    assert found.usage == Usage(uncached=100, cache_read=10, output=10, reasoning=4)
+    assert found.usage == Usage(uncached_input=100, cache_read=10, output=10, reasoning=4)
     assert found.thought
 
 

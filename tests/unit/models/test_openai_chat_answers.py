@@ -132,7 +132,7 @@ def test_calls_without_an_id_of_their_own_get_one(ids: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 100, "completion_tokens": 7}, Usage(uncached=100, output=7)),
+        ({"prompt_tokens": 100, "completion_tokens": 7}, Usage(uncached_input=100, output=7)),
         (
             {
                 "prompt_tokens": 1000,
@@ -140,14 +140,14 @@ def test_calls_without_an_id_of_their_own_get_one(ids: tuple[Any, Any]) -> None:
                 "prompt_tokens_details": {"cached_tokens": 896, "cache_write_tokens": 100},
                 "completion_tokens_details": {"reasoning_tokens": 20},
             },
-            Usage(uncached=4, cache_read=896, cache_write=100, output=50, reasoning=20),
+            Usage(uncached_input=4, cache_read=896, cache_write=100, output=50, reasoning=20),
         ),
         (
             {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}},
             Usage(cache_read=9),
         ),
         ({"prompt_tokens": "x", "prompt_tokens_details": None, "completion_tokens": -1}, Usage()),
-        ({"prompt_tokens": 3, "prompt_tokens_details": [1]}, Usage(uncached=3)),
+        ({"prompt_tokens": 3, "prompt_tokens_details": [1]}, Usage(uncached_input=3)),
         ([], Usage()),
         (None, Usage()),
     ],

@@ -174,7 +174,7 @@ def test_tokens_that_are_not_counted_are_estimated() -> None:
     reply = made.reply(ASK)
     asked = len(transport.requests[0].content)
 
-    assert reply.usage == Usage(uncached=asked // 4, output=len('{"content":"done"}') // 4)
+    assert reply.usage == Usage(uncached_input=asked // 4, output=len('{"content":"done"}') // 4)
     assert reply.cost_usd is None
 
 

@@ -117,7 +117,7 @@ def test_a_response_that_failed_for_good_is_a_block(code: str) -> None:
 @pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"input_tokens": 100, "output_tokens": 7}, Usage(uncached=100, output=7)),
+        ({"input_tokens": 100, "output_tokens": 7}, Usage(uncached_input=100, output=7)),
         (
             {
                 "input_tokens": 1000,
@@ -125,7 +125,7 @@ def test_a_response_that_failed_for_good_is_a_block(code: str) -> None:
                 "input_tokens_details": {"cached_tokens": 896, "cache_write_tokens": 100},
                 "output_tokens_details": {"reasoning_tokens": 20},
             },
-            Usage(uncached=4, cache_read=896, cache_write=100, output=50, reasoning=20),
+            Usage(uncached_input=4, cache_read=896, cache_write=100, output=50, reasoning=20),
         ),
         (None, Usage()),
     ],

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from tests.contexts import SUBJECT, call, context
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import CallCost, Context, NoteRef, Outcome, Status
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.ports import RecentTurns, SessionKey
 from worker.pages.http import Pages
@@ -77,7 +77,7 @@ def hostile(turn: int = 0, size: int = 1) -> Context:
     )
     usage = Usage(100, 2000, 300, 40)
     return replace(
-        context(*messages, spent=Spent(NOW - 60, iterations=3, context_tokens=2400)),
+        context(*messages, turn_usage=TurnUsage(NOW - 60, iterations=3, context_tokens=2400)),
         subject=replace(SUBJECT, project=bad[:300], sha=bad, web_url="javascript:alert(1)"),
         turn=turn,
         model=bad[:200],
@@ -90,9 +90,10 @@ def hostile(turn: int = 0, size: int = 1) -> Context:
         ),
         usage=usage + usage,
         outcome=Outcome(Status.PARTIAL, bad, bad),
-        lost=(bad,),
-        redacted=((bad[:40], 2, bad[:40]),),
-        said=f"<!-- sandpiper:session={'0' * 20} turn=0 -->\n\n{bad}\n\n# {bad}\n\n```\n{bad}\n```"
+        losses=(bad,),
+        redactions=((bad[:40], 2, bad[:40]),),
+        note_text=f"<!-- sandpiper:session={'0' * 20} turn=0 -->\n\n{bad}"
+        f"\n\n# {bad}\n\n```\n{bad}\n```"
         f"\n\n![i](https://evil.example/i.png) [j](javascript:alert(1)) [d](data:text/html,x)"
         f"\n\n<details>\n<summary>More</summary>\n\n{bad}\n\n</details>\n</details>",
         verdict=bad[:30],
@@ -146,10 +147,10 @@ class Site:
         for each in turns:
             if files is not None:
                 self.store.write_files(KEY, each.turn, [archive(files)])
-            self.store.commit(KEY, each.turn, context_json.dump(each))
+            self.store.commit(KEY, each.turn, context_json.dump_context(each))
             self.list(each)
 
     def list(self, turn: Context) -> None:
-        row = turn_row.row(turn)
+        row = turn_row.make_row(turn)
         key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-        self.store.recent_turns.put(key, row.turn, row.started, turn_row.dump(row))
+        self.store.recent_turns.put(key, row.turn, row.started_at, turn_row.dump_row(row))

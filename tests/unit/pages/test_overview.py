@@ -9,7 +9,7 @@ import pytest
 from tests.contexts import SUBJECT, context
 from tests.unit.pages.pages import ATTRIBUTES, KEY, NOW, TAGS, TOKEN, Seen, Site, hostile
 from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.ports import Claim
 from worker.pages.overview import MAX_PARKED, ROWS
 
@@ -26,7 +26,7 @@ def turn(number: int = 0, project: str = "aviary/tern", project_id: int = 7) -> 
     return context(
         session_id=f"{number:020x}",
         subject=replace(SUBJECT, project=project, project_id=project_id),
-        spent=Spent(NOW - number, iterations=3, cost_usd=0.25),
+        turn_usage=TurnUsage(NOW - number, iterations=3, cost_usd=0.25),
         outcome=Outcome(Status.DONE, "x"),
         verdict="flaky",
         seconds=61.0,

@@ -21,7 +21,7 @@ from tests.unit.pages.pages import (
 )
 from worker.core.conversation import context_json
 from worker.core.conversation.context import CallCost, Context, Outcome, Status
-from worker.core.conversation.limits import Limits, Spent
+from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolResult, Usage
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.ports import Claim
@@ -46,7 +46,7 @@ def told(turn: int = 0) -> Context:
         context(
             *(Assistant("I look.", (call(arguments='{"path": "a.py"}'),)),),
             *(ToolResult("c1", "look", '{"result": "seen"}'), Assistant("It is the change.")),
-            spent=Spent(NOW - 60, iterations=2, context_tokens=1000, cost_usd=0.5),
+            turn_usage=TurnUsage(NOW - 60, iterations=2, context_tokens=1000, cost_usd=0.5),
         ),
         turn=turn,
         outcome=Outcome(Status.DONE, "It is the change."),
@@ -55,7 +55,7 @@ def told(turn: int = 0) -> Context:
             CallCost(turn, "test/model", Usage(5, 60, 0, 4), 0.3, NOW - 40, 4.0, 2),
         ),
         verdict="caused by this change",
-        said="**Caused by this change**\n\n<sub>small</sub>",
+        note_text="**Caused by this change**\n\n<sub>small</sub>",
         seconds=20.0,
     )
 
@@ -79,7 +79,7 @@ def test_hostile_texts_are_shown_as_texts(site: Site) -> None:
 def test_a_huge_session_is_cut_to_a_page(site: Site) -> None:
     huge = hostile(size=60)
     many = tuple(each for _ in range(60) for each in huge.messages)
-    site.keep(replace(huge, messages=many, lost=(), said=HOSTILE * 2000))
+    site.keep(replace(huge, messages=many, losses=(), note_text=HOSTILE * 2000))
     page = get(site)
     assert len(site.store.read_context(KEY, 0)) > 8_000_000
     assert len(page) < 9_000_000
@@ -129,9 +129,9 @@ def test_calls_of_an_older_version_stand_with_their_answers() -> None:
 
 
 def test_a_running_turn_is_shown_as_far_as_it_has_come(site: Site) -> None:
-    running = replace(told(), outcome=None, said="", verdict="")
+    running = replace(told(), outcome=None, note_text="", verdict="")
     site.store.claim(KEY, 0, Claim("worker", "trigger", NOW + 60), NOW)
-    site.store.checkpoint(KEY, 0, context_json.dump(running))
+    site.store.checkpoint(KEY, 0, context_json.dump_context(running))
     text = Seen(get(site)).text
     assert "running" in text
     assert "I look." in text
@@ -150,7 +150,7 @@ def test_a_deleted_session_shows_what_stands_for_it(site: Site) -> None:
 
 def test_the_note_on_the_page_carries_no_signature(site: Site) -> None:
     link = f"[Session](https://s.example/sessions/{KEY.session_id}?sig=1.{'a' * 64})"
-    site.keep(replace(told(), said=f"text <sub>{link}</sub>"))
+    site.keep(replace(told(), note_text=f"text <sub>{link}</sub>"))
     assert "a" * 64 not in get(site)
 
 

@@ -255,7 +255,7 @@ def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> No
     assert isinstance(at.heard(second), Finished)
     assert "Two?" in str(at.model.requests[-1].messages[-1])
     assert isinstance(at.heard(first), Finished)
-    assert at.stored().answered == (second.id, first.id)
+    assert at.stored().answered_notes == (second.id, first.id)
 
 
 @pytest.mark.parametrize("damage", [b"{", b"", b'{"schema": 99}'])

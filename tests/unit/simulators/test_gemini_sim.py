@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.conversation.prompts import continuation
+from worker.core.conversation.prompts import write_continuation
 from worker.core.ports import Reply, Request
 from worker.demo.script import Call, Say, Scripted, Step, Think
 from worker.errors import ModelError
@@ -29,7 +29,7 @@ from worker.models.http.client import HttpModel
 
 LOOK = ToolSpec("look", "Look.", {"type": "object", "properties": {"n": {"type": "integer"}}})
 KEY = "AIza-test-0123456789"
-REPLY = continuation("Why?", files="", seconds=0.0, changes=())
+REPLY = write_continuation("Why?", files="", seconds=0.0, changes=())
 Started = Callable[..., tuple[GeminiSim, HttpModel]]
 
 

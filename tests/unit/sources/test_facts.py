@@ -8,7 +8,7 @@ import pytest
 from tests.unit.sources.conftest import subject_of
 from tests.worlds import LOG, again, bare, branch_pipeline, job_in, target
 from worker.core.failure.facts import NOT_ASKED, Change, Target, Unknown
-from worker.core.failure.verdict import Ruling, Verdict, final
+from worker.core.failure.verdict import Ruling, Verdict, decide_headline
 from worker.core.text.remarks import plain
 from worker.demo.gitlab import (
     Access,
@@ -152,7 +152,7 @@ def test_the_verdict_of_a_world_is_right(sim: GitLabSim, world: World) -> None:
     scene = make_failing_merge_request(sim, log=LOG)
     world.build(sim, scene)
     rulings = _rulings(_reader(sim, scene))
-    assert final(rulings, world.model).verdict == world.truth
+    assert decide_headline(rulings, world.model).verdict == world.truth
 
 
 def _rulings(reader: Reader) -> list[Ruling]:
@@ -168,7 +168,7 @@ def test_facts_carry_the_links_a_reader_needs(sim: GitLabSim, scene: Scene) -> N
     target(sim, scene.mr, (scene.mr.base_sha, "same"))
     (group,) = survey(_reader(sim, scene)).groups
     assert group.ruling is not None
-    assert group.hard == "already failing on the target branch"
+    assert group.hard_verdict == "already failing on the target branch"
     assert group.facts[0].startswith(
         'settled as "already failing on the target branch": same failure on main: pipeline 9'
     )
@@ -188,7 +188,7 @@ def test_the_change_is_held_against_what_the_error_names(sim: GitLabSim, scene: 
     reader = _reader(sim, scene)
     (made,) = facts(survey(reader).groups, reader, read_diff(reader))
     assert isinstance(made.change, Change)
-    assert [(t.path, t.sure) for t in made.change.touches] == [("tests/test_totals.py", True)]
+    assert [(t.path, t.is_certain) for t in made.change.touches] == [("tests/test_totals.py", True)]
     assert (made.change.ci, made.change.dependencies) == ((".gitlab-ci.yml",), ("poetry.lock",))
     assert not made.change.only_docs
 
@@ -207,7 +207,7 @@ def test_a_forks_pipeline_is_compared_with_the_target_project(sim: GitLabSim) ->
     reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
     (group,) = survey(reader).groups
     assert group.jobs[0].job_id == job.id
-    assert group.hard == "already failing on the target branch"
+    assert group.hard_verdict == "already failing on the target branch"
 
 
 def test_a_target_branch_that_fails_with_less_does_not_explain_what_is_new(
@@ -219,10 +219,10 @@ def test_a_target_branch_that_fails_with_less_does_not_explain_what_is_new(
     old = job_in(sim, pipeline, "same")
     old.trace = "\n".join([*tests[:5], "ERROR: Job failed: exit code 1", ""]).encode()
     (group,) = survey(_reader(sim, scene)).groups
-    assert group.hard == ""
+    assert group.hard_verdict == ""
     old.trace = "\n".join([tests[5], *tests[:5], "FAILED tests/test_z.py::test_z", ""]).encode()
     (group,) = survey(_reader(sim, scene)).groups
-    assert group.hard == TARGET
+    assert group.hard_verdict == TARGET
 
 
 def test_other_merge_requests_with_the_same_error_are_named(sim: GitLabSim, scene: Scene) -> None:
@@ -263,8 +263,8 @@ def test_a_childs_job_is_compared_with_the_target_branchs_child(
     if before:
         _child(sim, parent, before)
     (group,) = survey(_reader(sim, scene)).groups
-    assert group.hard == truth
-    assert group.failed == "unit-tests"
+    assert group.hard_verdict == truth
+    assert group.job_names == "unit-tests"
 
 
 def test_a_childs_job_that_failed_and_passed_when_it_was_run_before_is_flaky(
@@ -276,7 +276,7 @@ def test_a_childs_job_that_failed_and_passed_when_it_was_run_before_is_flaky(
     child.status = scene.pipeline.bridges[0].status = "failed"
     job_in(sim, child, "same")
     (group,) = survey(_reader(sim, scene)).groups
-    assert group.hard == FLAKY
+    assert group.hard_verdict == FLAKY
 
 
 def test_a_childs_job_is_unknown_where_its_trigger_jobs_cannot_be_read(
@@ -328,7 +328,7 @@ def test_a_job_cannot_pass_for_one_behind_a_trigger_job(sim: GitLabSim, scene: S
     _child(sim, scene.pipeline, "same")
     job_in(sim, scene.pipeline, "pass", "deploy > unit-tests")
     (group,) = survey(_reader(sim, scene)).groups
-    assert group.hard == ""
+    assert group.hard_verdict == ""
 
 
 def test_what_cannot_be_read_is_unknown_with_its_reason(sim: GitLabSim, scene: Scene) -> None:

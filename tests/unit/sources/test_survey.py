@@ -3,7 +3,7 @@
 import time
 
 from tests.unit.sources.conftest import subject_of
-from worker.core.failure.jobs import load, out
+from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.failure.survey_text import tell_survey
 from worker.demo.gitlab import GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
@@ -43,10 +43,10 @@ def test_a_matrix_with_one_error_is_one_group(sim: GitLabSim, scene: Scene) -> N
     sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     sim.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
     made = survey(opened(sim, scene, pipeline))
-    assert [group.failed for group in made.groups] == ["unit (12 of 12 variants)", "lint"]
+    assert [group.job_names for group in made.groups] == ["unit (12 of 12 variants)", "lint"]
     assert [group.jobs[0].reason for group in made.groups] == ["script_failure"] * 2
     assert "KeyError: 'tide'" in made.groups[0].jobs[0].excerpt
-    assert made.changed == ("app/sum.py",)
+    assert made.changed_paths == ("app/sum.py",)
     assert made.whole
     assert {job.end for job in made.jobs} == {()}
 
@@ -64,7 +64,7 @@ def test_no_more_logs_are_read_than_a_dozen_and_every_family_has_one(
     assert len(read) == MOST_LOGS
     assert [len(group.jobs) for group in made.groups] == [20, 1]
     assert made.whole
-    assert any("only 12 logs" in each for each in made.missing)
+    assert any("only 12 logs" in each for each in made.gaps)
 
 
 def test_a_retried_job_counts_by_its_newest_attempt(sim: GitLabSim, scene: Scene) -> None:
@@ -73,7 +73,7 @@ def test_a_retried_job_counts_by_its_newest_attempt(sim: GitLabSim, scene: Scene
     sim.add_job(pipeline, "flaky", status="success", trace=b"fine\n")
     sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     made = survey(opened(sim, scene, pipeline))
-    assert [group.failed for group in made.groups] == ["lint"]
+    assert [group.job_names for group in made.groups] == ["lint"]
 
 
 def test_the_jobs_that_failed_and_may_that_were_retried_and_that_passed_are_named(
@@ -127,7 +127,7 @@ def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> N
     sim.add_job(child, "deep", status="failed", trace=RACE)
     pipeline.bridges += [Bridge(1, "start", "failed", child), Bridge(2, "other", "failed")]
     made = survey(opened(sim, scene, pipeline))
-    assert {group.failed for group in made.groups} == {"deep", "other"}
+    assert {group.job_names for group in made.groups} == {"deep", "other"}
 
 
 def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, scene: Scene) -> None:
@@ -145,24 +145,29 @@ def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, sce
         Status("scanner", "success", at),
     ]
     made = survey(opened(sim, scene, pipeline))
-    assert [(each.failed, each.external) for each in made.groups] == [
+    assert [(each.job_names, each.external) for each in made.groups] == [
         ("start", False), ("lint", False), ("konflux/app", True), ("konflux/e2e", True)
     ]  # fmt: skip
     app, e2e = made.groups[2:]
-    assert (app.text, app.key, app.ruled, app.ruling) == ("runner_system_failure", "", None, None)
+    assert (app.text, app.key, app.rule_match, app.ruling) == (
+        "runner_system_failure",
+        "",
+        None,
+        None,
+    )
     assert (app.jobs[0].url, e2e.jobs[0].url) == (page, "")
     assert made.whole
     text = tell_survey(made)
     assert f"Group 3: konflux/app\nreported on the commit by another system: {page}\n" in text
     assert "reported on the commit by another system\nerror: 1 of 9 tasks failed" in text
-    assert load(out(made)) == made
+    assert load_survey(dump_survey(made)) == made
 
 
 def test_a_pipeline_of_outside_reports_alone_has_groups(sim: GitLabSim, scene: Scene) -> None:
     pipeline = sim.run_pipeline(scene.mr)
     scene.project.statuses[pipeline.sha] = [Status("konflux/app", "failed", "", "x", "")]
     (group,) = survey(opened(sim, scene, pipeline)).groups
-    assert (group.failed, group.external) == ("konflux/app", True)
+    assert (group.job_names, group.external) == ("konflux/app", True)
 
 
 def test_a_pipeline_without_jobs_tells_what_is_wrong_with_its_configuration(
@@ -170,9 +175,9 @@ def test_a_pipeline_without_jobs_tells_what_is_wrong_with_its_configuration(
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, yaml_errors="jobs:build config contains unknown keys: x")
     (group,) = survey(opened(sim, scene, pipeline)).groups
-    assert group.ruled is not None
-    assert not group.ruled.certain
-    assert "unknown keys: x" in group.ruled.cause
+    assert group.rule_match is not None
+    assert not group.rule_match.certain
+    assert "unknown keys: x" in group.rule_match.cause
 
 
 def test_what_gitlab_refuses_is_named_and_leaves_the_rest(sim: GitLabSim, scene: Scene) -> None:
@@ -182,10 +187,10 @@ def test_what_gitlab_refuses_is_named_and_leaves_the_rest(sim: GitLabSim, scene:
     other.erased = True
     sim.fail_next("GET", r"/diffs", 403, times=9)
     made = survey(opened(sim, scene, pipeline))
-    assert [group.failed for group in made.groups] == ["unit (2 of 2 variants)", "lint"]
-    assert made.changed is None
+    assert [group.job_names for group in made.groups] == ["unit (2 of 2 variants)", "lint"]
+    assert made.changed_paths is None
     assert not made.whole
-    assert any("was erased" in each for each in made.missing)
+    assert any("was erased" in each for each in made.gaps)
 
 
 def test_without_an_answer_there_is_a_survey_of_nothing(sim: GitLabSim, scene: Scene) -> None:
@@ -194,7 +199,7 @@ def test_without_an_answer_there_is_a_survey_of_nothing(sim: GitLabSim, scene: S
     sim.fail_next("GET", r"", 403, times=99)
     made = survey(opened(sim, scene, pipeline))
     assert made.groups == ()
-    assert made.missing
+    assert made.gaps
     assert not made.whole
 
 
@@ -206,8 +211,8 @@ def test_a_log_that_hangs_is_left_out_in_time(sim: GitLabSim, scene: Scene) -> N
     begun = time.monotonic()
     made = survey(opened(sim, scene, pipeline), seconds=1.0)
     assert time.monotonic() - begun < 3.0 + LEAST
-    assert {group.failed for group in made.groups} == {"unit: [3.0, linux]", "lint"}
-    assert any(f"job {hung.id}" in each for each in made.missing)
+    assert {group.job_names for group in made.groups} == {"unit: [3.0, linux]", "lint"}
+    assert any(f"job {hung.id}" in each for each in made.gaps)
     assert not made.whole
 
 

@@ -61,7 +61,7 @@ def tree(spans: InMemorySpanExporter) -> dict[str, tuple[ReadableSpan, str]]:
 def test_a_run_is_a_tree_of_iterations_with_chats_and_tools(
     at: Job, told: Telemetry, spans: InMemorySpanExporter
 ) -> None:
-    usage = Usage(uncached=5, cache_read=40, cache_write=10, output=7)
+    usage = Usage(uncached_input=5, cache_read=40, cache_write=10, output=7)
     first = replace(says(SAID, ToolCall("1", "look", json.dumps(SAID))), usage=usage)
     at.answers(first, FINDING)
     perform(at, told)

@@ -1,12 +1,12 @@
-"""How an answer of the model becomes part of the session. Pure."""
+"""Adds an answer of the model to the session. Pure."""
 
 from dataclasses import replace
 from typing import Any
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import CallCost, Context
-from worker.core.conversation.decide import Ask, asked
-from worker.core.conversation.limits import MAX_BROKEN, Spent
+from worker.core.conversation.decide import Ask, record_request
+from worker.core.conversation.limits import MAX_BROKEN, TurnUsage
 from worker.core.conversation.messages import Assistant, Message, User, WireForm
 from worker.core.ports import Reply, StopReason
 
@@ -15,7 +15,7 @@ _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 _WHOLE = {StopReason.END, StopReason.TOOL_CALLS}
 
 
-def absorb(
+def absorb_reply(
     context: Context,
     ask: Ask,
     reply: Reply,
@@ -34,7 +34,7 @@ def absorb(
     ephemeral text of the request if it must stay in the history as sent, because signed thinking
     was written under it; else "". The request was sent `at` (epoch seconds) and took `seconds`.
     """
-    spent, said = _taken(context.spent, ask, reply, origin, kept_notice)
+    spent, said = _taken(context.turn_usage, ask, reply, origin, kept_notice)
     before = _without_wire(context.messages, origin) if reply.bare else context.messages
     answers = (
         len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
@@ -45,30 +45,37 @@ def absorb(
         context,
         usage=context.usage + reply.usage,
         cost_usd=_sum(context.cost_usd, reply.cost_usd),
-        spent=spent,
+        turn_usage=spent,
         messages=before + said,
         calls=(*context.calls, cost),
     )
 
 
 def _taken(
-    before: Spent, ask: Ask, reply: Reply, origin: str, notice: str
-) -> tuple[Spent, tuple[Message, ...]]:
+    before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
+) -> tuple[TurnUsage, tuple[Message, ...]]:
     """What was spent after the reply, and what it adds to the history."""
-    spent = asked(before, ask)
+    spent = record_request(before, ask)
     if reply.stop in _UNUSABLE:
         return _charged(spent, reply, halt=_why(reply)), ()
     broken = reply.stop not in _WHOLE or reply.dropped > 0
     if broken and not ask.final:
         # The warning came to nothing, here and below: it is given again.
-        return _broken(replace(spent, warned=before.warned), reply)
+        return _broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
         defied = bool(ask.final and (reply.calls or reply.dropped))
-        spent = replace(spent, warned=before.warned)
-        return _charged(spent, reply, empties=spent.empties + 1, defied=defied), ()
+        spent = replace(spent, warned_dimensions=before.warned_dimensions)
+        return _charged(
+            spent, reply, empty_answers=spent.empty_answers + 1, final_was_only_calls=defied
+        ), ()
     spent = _charged(
-        spent, reply, empties=0, defied=False, truncated=reply.stop in _CUT, broken=int(broken)
+        spent,
+        reply,
+        empty_answers=0,
+        final_was_only_calls=False,
+        last_was_cut=reply.stop in _CUT,
+        broken_answers=int(broken),
     )
     # Thinking stays, and the notice with it, if all of the answer does.
     whole = not broken and calls == reply.calls
@@ -87,23 +94,25 @@ def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, 
     )
 
 
-def _broken(spent: Spent, reply: Reply) -> tuple[Spent, tuple[Message, ...]]:
+def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
     """What stays of an answer that was cut or came out broken, and what the model hears of it."""
     cut = reply.stop in _CUT
-    spent = _charged(spent, reply, empties=0, truncated=cut, broken=spent.broken + 1)
+    spent = _charged(
+        spent, reply, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
+    )
     said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
-    if spent.broken == MAX_BROKEN:
+    if spent.broken_answers == MAX_BROKEN:
         return spent, said
-    told = prompts.broken(cut=cut, calls=reply.dropped, again=spent.broken > 1)
+    told = prompts.tell_broken_answer(cut=cut, calls=reply.dropped, again=spent.broken_answers > 1)
     return spent, (*said, User(told))
 
 
-def halt(context: Context, reason: str) -> Context:
+def halt_turn(context: Context, reason: str) -> Context:
     """`context` with a reason to end the run: `decide` stops with what there is."""
-    return replace(context, spent=replace(context.spent, halt=reason))
+    return replace(context, turn_usage=replace(context.turn_usage, halt=reason))
 
 
-def _charged(spent: Spent, reply: Reply, **changes: Any) -> Spent:
+def _charged(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
     return replace(
         spent,
         iterations=spent.iterations + 1,

@@ -1,13 +1,16 @@
-"""Where the cache marks of a request go (seed 001, "Sliding-window breakpoints"; wire-models 1.9).
+"""Where the cache marks of a request stand.
+
+See https://platform.claude.com/docs/en/build-with-claude/prompt-caching for their meaning.
 
 Anthropic writes a cache entry only where a mark stands, and reads the longest entry at or shortly
 before one. Writing costs 1.25 of plain input, reading 0.1, so a token should be written once, by
 the first request that holds it, and be read by every later one.
 
-`place` is the seed's pair: B2 on the last stable group, B1 where B2 stood before. Alone it leaves
-the newest tool results of an ephemeral request (one that ends in a warning or a nudge) unwritten,
-and they are paid twice: 5 % of an eight-request session. But prefixes are hashed block by block,
-and the ephemeral text is a block of its own behind the results. So `plan` adds two marks:
+`place_marks` gives two marks: B2 on the last stable group, B1 where B2 stood before. Alone they
+leave the newest tool results of an ephemeral request (one that ends in a warning or a nudge)
+unwritten, and they are paid twice: 5 % of an eight-request session. But prefixes are hashed block
+by block, and the ephemeral text is a block of its own behind the results. So `plan_marks` adds two
+marks:
 
 - the *inner* mark, on the last stored block of an ephemeral request, before its notice;
 - the *kept* mark, where the newest entry ends. Mostly that is B1; after an ephemeral request it is
@@ -40,7 +43,7 @@ the whole prefix.
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Positions in `messages.groups` that carry a mark, and where B2 now stands."""
+    """Positions in `messages.group_messages` that carry a mark, and where B2 now stands."""
 
     marks: tuple[int, ...]
     last: int | None
@@ -48,7 +51,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All marks of one request, as positions in `messages.groups`, and what to remember of them.
+    """All marks of one request, as positions in `messages.group_messages`, and what to remember of
+    them.
 
     `cache` goes into the session once the request was answered.
     """
@@ -57,7 +61,7 @@ class Plan:
     cache: CacheMark | None
 
 
-def place(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
+def place_marks(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
     """B2 on the last stable group, B1 where B2 stood at the previous request.
 
     `count` is the number of groups sent. An ephemeral request ends in text that will not be there
@@ -71,10 +75,10 @@ def place(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
     return Placement((previous, newest), newest)
 
 
-def plan(count: int, cache: CacheMark | None, *, ephemeral: bool, now: float) -> Plan:
+def plan_marks(count: int, cache: CacheMark | None, *, ephemeral: bool, now: float) -> Plan:
     """The marks of a request of `count` groups that is sent at `now` (epoch seconds)."""
-    alive = cache if cache and now - cache.at < LIFETIME else None
-    pair = place(count, alive.position if alive else None, ephemeral=ephemeral)
+    alive = cache if cache and now - cache.sent_at < LIFETIME else None
+    pair = place_marks(count, alive.position if alive else None, ephemeral=ephemeral)
     inner = count - 1
     marks = {*pair.marks, inner}
     if alive:

@@ -1,11 +1,12 @@
-"""A session as a value: everything a run needs to go on, and all that is stored of it."""
+"""A session as a value: all that is stored of it, which is all that a run needs to continue."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from worker.core.conversation.limits import Spent
+from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.core.failure.jobs import Survey
+from worker.core.stored_keys import KEY
 from worker.core.text.redaction_counts import Counts
 
 SCHEMA = 1
@@ -34,14 +35,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """Where B2 stood in the last request, and when (epoch seconds) the request was sent.
+    """Where the second cache mark, B2, stood in the last request, sent at `sent_at` (epoch
+    seconds).
 
-    Positions count `messages.groups`. `end` is where the newest cache entry ends if that is past
-    B2, as it is after an ephemeral request (see `breakpoints`).
+    Positions count `messages.group_messages`. `end` is where the newest cache entry ends if that is
+    past B2, as it is after an ephemeral request (see `breakpoints`).
     """
 
     position: int
-    at: float
+    sent_at: float = field(metadata={KEY: "at"})
     end: int = -1
 
 
@@ -62,24 +64,24 @@ class NoteRef:
 class CallCost:
     """What one model call used. `cost_usd` is None where the model's price is unknown.
 
-    It was sent `at` (epoch seconds) and took `seconds`. `message` is the index of its answer in the
-    session's messages, -1 where none was kept.
+    The request was sent at `sent_at` (epoch seconds) and took `seconds`. `message` is the index of
+    its answer in the session's messages, -1 if the answer was not kept.
     """
 
     turn: int
     model: str
     usage: Usage
     cost_usd: float | None
-    at: float = 0.0
+    sent_at: float = field(default=0.0, metadata={KEY: "at"})
     seconds: float = 0.0
     message: int = -1
 
 
 RULE, KNOWN = "rule", "known"
-"""`Context.found_by` of a finding that was made without a model."""
+"""Values of `Context.found_by`: the finding was made without a model."""
 
 ASKED = "asked"
-"""`Context.found_by` of a turn in which a model looks into what the host had answered."""
+"""Value of `Context.found_by`: a model investigates what the host had answered without one."""
 
 
 class Status(StrEnum):
@@ -103,16 +105,17 @@ class Outcome:
 class Context:
     """One session up to now. Frozen: a step returns a new one.
 
-    `system` and `tools` never change after the first request (law 7). `turn_start` is the index of
-    the first message of this turn. `answered` are the ids of the reply notes already dealt with.
-    `gave_way` is the model that did not answer in this turn, if another took over. `calls` are all
-    model calls of the session, in order. `survey` is what the host found before the model.
-    `found_by` is "rule" or "known" while no model has looked into the failure, "asked" in the later
-    turn in which one does, else "". `lost` says what of the session could not be had in this turn.
-    `rested` says that its run was handed over: none of its open calls had been begun.
-    `redacted` counts the secrets that were taken out of what this turn has read. `said` is the note
-    as this turn has posted it, `verdict` its verdict ("" if it is no finding), and `seconds` what
-    the turn took.
+    `system` and `tools` never change after the first request, so that the provider's cache of the
+    prompt stays valid. `turn_start` is the index of this turn's first message. `answered_notes` are
+    the ids of the reply notes that were answered. `gave_way` is the model that did not answer in
+    this turn, if another took over. `calls` are all model calls of the session, in order. `survey`
+    is what the host found out before the model was asked. `found_by` is "rule" or "known" while no
+    model has investigated the failure, "asked" in the later turn in which one does, else "".
+    `losses` are lines on what of the stored session could not be restored in this turn.
+    `handed_over` says that another worker goes on with the run, and that none of the open calls
+    had begun. `redactions` counts the secrets that were removed from what this turn has read.
+    `note_text` is the note as this turn posted it, `verdict` its verdict ("" if it is no finding),
+    and `seconds` how long the turn took.
     """
 
     session_id: str
@@ -122,12 +125,12 @@ class Context:
     system: str
     tools: tuple[ToolSpec, ...]
     messages: tuple[Message, ...]
-    spent: Spent
+    turn_usage: TurnUsage
     turn: int = 0
     turn_start: int = 0
     cache: CacheMark | None = None
     note: NoteRef | None = None
-    answered: tuple[int, ...] = ()
+    answered_notes: tuple[int, ...] = ()
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     outcome: Outcome | None = None
@@ -135,20 +138,21 @@ class Context:
     calls: tuple[CallCost, ...] = ()
     survey: Survey | None = None
     found_by: str = ""
-    lost: tuple[str, ...] = ()
-    rested: bool = False
-    redacted: Counts = ()
-    said: str = ""
+    losses: tuple[str, ...] = ()
+    handed_over: bool = False
+    redactions: Counts = ()
+    note_text: str = ""
     verdict: str = ""
     seconds: float = 0.0
 
     def add(self, *messages: Message) -> "Context":
-        """The same session with `messages` at the end."""
+        """Return the same session with `messages` added at the end."""
         return replace(self, messages=self.messages + messages)
 
     @property
     def investigates(self) -> bool:
-        """Whether the turn is to end in a finding: the first one, or a model's first look."""
+        """Whether the turn shall end in a finding: it is the first, or a model's first
+        investigation."""
         return self.turn == 0 or self.found_by == ASKED
 
     def last_text(self) -> str:

@@ -15,7 +15,7 @@ from worker.core.conversation.context import (
     Status,
     Subject,
 )
-from worker.core.conversation.limits import Dimension, Spent
+from worker.core.conversation.limits import Dimension, TurnUsage
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -26,7 +26,8 @@ from worker.core.conversation.messages import (
     User,
     WireForm,
 )
-from worker.core.failure import jobs
+from worker.core.failure.jobs import dump_survey, load_survey
+from worker.core.stored_keys import from_stored, to_stored
 
 T = TypeVar("T")
 
@@ -35,54 +36,55 @@ class HistoryError(ValueError):
     """The stored bytes are not a context this version can read; the message says why."""
 
 
-def dump(context: Context) -> bytes:
-    """The bytes of `context.json`."""
+def dump_context(context: Context) -> bytes:
+    """Encode a context as the bytes of `context.json`."""
     return Dumper().dump(context)
 
 
 class Dumper:
-    """Dumps one growing session again and again: what doesn't change is encoded once.
+    """Encodes one growing session again and again; what does not change is encoded once.
 
-    A checkpoint after every step would otherwise cost more than the steps.
+    Otherwise the checkpoint after every step would cost more than the step itself.
     """
 
     def __init__(self) -> None:
-        self._messages = _Grown(_message_out)
-        self._calls = _Grown(_call_out)
-        self._named: Context | None = None
-        self._opening = b""
+        self._messages = _GrowingList(_dump_message)
+        self._calls = _GrowingList(_dump_call)
+        self._constant_of: Context | None = None
+        self._constant = b""
 
     def dump(self, context: Context) -> bytes:
-        """The bytes of `context.json`."""
-        moving = _encode(_moving(context))[1:-1]
+        """Encode a context as the bytes of `context.json`."""
+        changing = _encode(_changing_fields(context))[1:-1]
         return b"".join(
             [
-                *(b"{", self._settled(context), b",\n", moving, b',\n"calls": [\n'),
-                *self._calls.encoded(context.calls),
+                *(b"{", self._encode_constant(context), b",\n", changing, b',\n"calls": [\n'),
+                *self._calls.encode(context.calls),
                 b'\n],\n"messages": [\n',
-                *self._messages.encoded(context.messages),
+                *self._messages.encode(context.messages),
                 b"\n]}\n",
             ]
         )
 
-    def _settled(self, context: Context) -> bytes:
-        """All that stays as it is while a turn is taken, system prompt and tools above all."""
-        if self._named is None or any(
-            getattr(self._named, name) is not getattr(context, name) for name in _SETTLED
+    def _encode_constant(self, context: Context) -> bytes:
+        """The JSON of what stays the same during a turn, the system prompt and tools above all."""
+        known = self._constant_of
+        if known is None or any(
+            getattr(known, name) is not getattr(context, name) for name in _CONSTANT.values()
         ):
-            self._named, self._opening = context, _encode(_settled(context))[1:-1]
-        return self._opening
+            self._constant_of, self._constant = context, _encode(_constant_fields(context))[1:-1]
+        return self._constant
 
 
-class _Grown(Generic[T]):
-    """The JSON of a list that mostly grows at its end: each item is encoded once."""
+class _GrowingList(Generic[T]):
+    """The JSON of a list that mostly grows at its end; each item is encoded once."""
 
     def __init__(self, out: Callable[[T], dict[str, Any]]) -> None:
         self._out = out
         self._items: list[T] = []
         self._encoded: list[bytes] = []
 
-    def encoded(self, items: Sequence[T]) -> list[bytes]:
+    def encode(self, items: Sequence[T]) -> list[bytes]:
         """The items' JSON, with the commas between them."""
         self._forget_changed(items)
         for item in items[len(self._items) :]:
@@ -92,7 +94,7 @@ class _Grown(Generic[T]):
         return self._encoded
 
     def _forget_changed(self, items: Sequence[T]) -> None:
-        """Keep what was encoded of the common beginning; only an append is the common case."""
+        """Keep the encoded items up to the first that differs; usually there is none."""
         same = 0
         for ours, theirs in zip(self._items, items, strict=False):
             if ours is not theirs:
@@ -101,11 +103,29 @@ class _Grown(Generic[T]):
         del self._items[same:], self._encoded[same:]
 
 
-_SETTLED = (
-    *("session_id", "turn", "turn_start", "workflow", "model", "gave_way", "subject", "note"),
-    *("answered", "system", "tools", "survey", "found_by", "lost", "rested", "redacted"),
-    *("said", "verdict", "seconds"),
-)
+_CONSTANT = {
+    "session_id": "session_id",
+    "turn": "turn",
+    "turn_start": "turn_start",
+    "workflow": "workflow",
+    "model": "model",
+    "gave_way": "gave_way",
+    "subject": "subject",
+    "note": "note",
+    "answered": "answered_notes",
+    "system": "system",
+    "tools": "tools",
+    "survey": "survey",
+    "found_by": "found_by",
+    "lost": "losses",
+    "rested": "handed_over",
+    "redacted": "redactions",
+    "said": "note_text",
+    "verdict": "verdict",
+    "seconds": "seconds",
+}
+"""The keys of what stays the same while a turn is taken, with their attributes of `Context`."""
+
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -114,44 +134,40 @@ def _encode(value: Any) -> bytes:
     return _JSON.encode(value).encode(errors="replace")
 
 
-def _flat(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass. `asdict` copies deeply, which costs more than all the rest."""
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
-def _settled(context: Context) -> dict[str, Any]:
-    fields = {"schema": SCHEMA} | {name: getattr(context, name) for name in _SETTLED}
-    fields["subject"] = _flat(context.subject)
-    fields["note"] = _flat(context.note) if context.note else None
-    fields["tools"] = [_tool_out(tool) for tool in context.tools]
-    fields["survey"] = jobs.out(context.survey) if context.survey else None
+def _constant_fields(context: Context) -> dict[str, Any]:
+    fields: dict[str, Any] = {"schema": SCHEMA}
+    fields |= {key: getattr(context, name) for key, name in _CONSTANT.items()}
+    fields["subject"] = to_stored(context.subject)
+    fields["note"] = to_stored(context.note) if context.note else None
+    fields["tools"] = [_dump_tool(tool) for tool in context.tools]
+    fields["survey"] = dump_survey(context.survey) if context.survey else None
     return fields
 
 
-def _call_out(call: CallCost) -> dict[str, Any]:
-    return _flat(call) | {"usage": _flat(call.usage)}
+def _dump_call(call: CallCost) -> dict[str, Any]:
+    return to_stored(call) | {"usage": to_stored(call.usage)}
 
 
-def _call_in(fields: Mapping[str, Any]) -> CallCost:
-    return CallCost(**{**fields, "usage": Usage(**fields["usage"])})
+def _load_call(fields: Mapping[str, Any]) -> CallCost:
+    return from_stored(CallCost, {**fields, "usage": from_stored(Usage, fields["usage"])})
 
 
-def _moving(context: Context) -> dict[str, Any]:
+def _changing_fields(context: Context) -> dict[str, Any]:
     return {
-        "outcome": _flat(context.outcome) if context.outcome else None,
-        "usage": _flat(context.usage),
+        "outcome": to_stored(context.outcome) if context.outcome else None,
+        "usage": to_stored(context.usage),
         "cost_usd": context.cost_usd,
-        "spent": _spent_out(context.spent),
-        "cache": _flat(context.cache) if context.cache else None,
+        "spent": _dump_turn_usage(context.turn_usage),
+        "cache": to_stored(context.cache) if context.cache else None,
     }
 
 
 _DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What reading bytes of any kind as a context may raise."""
+"""What is raised while bytes that are no context are read as one."""
 
 
-def load(data: bytes) -> Context:
-    """The context of `context.json`. Raises HistoryError."""
+def load_context(data: bytes) -> Context:
+    """Read the bytes of `context.json`. Raises HistoryError if this version cannot."""
     try:
         fields = json.loads(data)
         schema = fields["schema"]
@@ -159,85 +175,85 @@ def load(data: bytes) -> Context:
             raise HistoryError(
                 f"context.json has schema {schema}; this version reads 1 to {SCHEMA}"
             )
-        return _context_in(fields)
+        return _load_context_fields(fields)
     except HistoryError:
         raise
     except _DAMAGED as error:
         raise HistoryError(f"context.json cannot be read: {error!r:.200}") from error
 
 
-def _context_in(fields: Mapping[str, Any]) -> Context:
+def _load_context_fields(fields: Mapping[str, Any]) -> Context:
     return Context(
         session_id=str(fields["session_id"]),
-        subject=Subject(**fields["subject"]),
+        subject=from_stored(Subject, fields["subject"]),
         workflow=str(fields["workflow"]),
         model=str(fields["model"]),
         system=str(fields["system"]),
-        tools=tuple(_tool_in(tool) for tool in fields["tools"]),
-        messages=tuple(_message_in(message) for message in fields["messages"]),
-        spent=_spent_in(fields["spent"]),
+        tools=tuple(_load_tool(tool) for tool in fields["tools"]),
+        messages=tuple(_load_message(message) for message in fields["messages"]),
+        turn_usage=_load_turn_usage(fields["spent"]),
         turn=int(fields["turn"]),
         turn_start=int(fields["turn_start"]),
-        cache=CacheMark(**fields["cache"]) if fields["cache"] else None,
-        note=NoteRef(**fields["note"]) if fields["note"] else None,
-        answered=tuple(int(note) for note in fields["answered"]),
-        usage=Usage(**fields["usage"]),
+        cache=from_stored(CacheMark, fields["cache"]) if fields["cache"] else None,
+        note=from_stored(NoteRef, fields["note"]) if fields["note"] else None,
+        answered_notes=tuple(int(note) for note in fields["answered"]),
+        usage=from_stored(Usage, fields["usage"]),
         cost_usd=None if fields["cost_usd"] is None else float(fields["cost_usd"]),
-        outcome=_outcome_in(fields["outcome"]),
+        outcome=_load_outcome(fields["outcome"]),
         gave_way=str(fields.get("gave_way", "")),
-        calls=tuple(_call_in(call) for call in fields.get("calls", ())),
-        survey=jobs.load(fields["survey"]) if fields.get("survey") else None,
+        calls=tuple(_load_call(call) for call in fields.get("calls", ())),
+        survey=load_survey(fields["survey"]) if fields.get("survey") else None,
         found_by=str(fields.get("found_by", "")),
-        lost=tuple(str(line) for line in fields.get("lost", ())),
-        rested=bool(fields.get("rested", False)),
-        redacted=tuple(_redacted_in(*each) for each in fields.get("redacted", ())),
-        said=str(fields.get("said", "")),
+        losses=tuple(str(line) for line in fields.get("lost", ())),
+        handed_over=bool(fields.get("rested", False)),
+        redactions=tuple(_load_redaction(*each) for each in fields.get("redacted", ())),
+        note_text=str(fields.get("said", "")),
         verdict=str(fields.get("verdict", "")),
         seconds=float(fields.get("seconds", 0.0)),
     )
 
 
-def _redacted_in(kind: Any, number: Any, document: Any = "") -> tuple[str, int, str]:
-    """Of a session that was stored before documents were named, too."""
+def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, int, str]:
+    """Older sessions have no third item, the name of the document."""
     return str(kind), int(number), str(document)
 
 
-def _spent_out(spent: Spent) -> dict[str, Any]:
-    return _flat(spent) | {
-        "usage": _flat(spent.usage),
-        "warned": sorted(spent.warned),
+def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
+    return to_stored(spent) | {
+        "usage": to_stored(spent.usage),
+        "warned": sorted(spent.warned_dimensions),
         "final": sorted(spent.final),
     }
 
 
-def _spent_in(fields: Mapping[str, Any]) -> Spent:
+def _load_turn_usage(fields: Mapping[str, Any]) -> TurnUsage:
     plain = dict(fields)
-    plain["usage"] = Usage(**plain["usage"])
+    plain["usage"] = from_stored(Usage, plain["usage"])
     for name in ("warned", "final"):
         plain[name] = frozenset(Dimension(dimension) for dimension in plain[name])
-    return Spent(**plain)
+    return from_stored(TurnUsage, plain)
 
 
-def _outcome_in(fields: Mapping[str, Any] | None) -> Outcome | None:
+def _load_outcome(fields: Mapping[str, Any] | None) -> Outcome | None:
     if fields is None:
         return None
     return Outcome(Status(fields["status"]), str(fields["text"]), str(fields["reason"]))
 
 
-def _tool_out(tool: ToolSpec) -> dict[str, Any]:
+def _dump_tool(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": asdict(tool)}
 
 
-def _tool_in(fields: Mapping[str, Any]) -> ToolSpec:
+def _load_tool(fields: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(**fields["function"])
 
 
-def _message_out(message: Message) -> dict[str, Any]:
+def _dump_message(message: Message) -> dict[str, Any]:
     match message:
         case User(text):
             return {"role": "user", "content": text}
         case Assistant():
-            return _assistant_out(message)
+            return _dump_assistant(message)
         case ToolResult():
             fields = {
                 "role": "tool",
@@ -249,7 +265,7 @@ def _message_out(message: Message) -> dict[str, Any]:
             return fields | failed | ({"ended_at": message.ended_at} if message.ended_at else {})
 
 
-def _assistant_out(message: Assistant) -> dict[str, Any]:
+def _dump_assistant(message: Assistant) -> dict[str, Any]:
     fields: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.calls:
         fields["tool_calls"] = [
@@ -261,16 +277,16 @@ def _assistant_out(message: Assistant) -> dict[str, Any]:
             for call in message.calls
         ]
     if message.wire:
-        fields["wire"] = _flat(message.wire)
+        fields["wire"] = to_stored(message.wire)
     return fields
 
 
-def _message_in(fields: Mapping[str, Any]) -> Message:
+def _load_message(fields: Mapping[str, Any]) -> Message:
     match fields["role"]:
         case "user":
             return User(str(fields["content"]))
         case "assistant":
-            return _assistant_in(fields)
+            return _load_assistant(fields)
         case "tool":
             return ToolResult(
                 call_id=str(fields["tool_call_id"]),
@@ -283,10 +299,12 @@ def _message_in(fields: Mapping[str, Any]) -> Message:
             raise HistoryError(f"context.json has a message of unknown role {role!r}")
 
 
-def _assistant_in(fields: Mapping[str, Any]) -> Assistant:
+def _load_assistant(fields: Mapping[str, Any]) -> Assistant:
     calls = tuple(
         ToolCall(str(call["id"]), str(call["function"]["name"]), str(call["function"]["arguments"]))
         for call in fields.get("tool_calls", ())
     )
     wire = fields.get("wire")
-    return Assistant(str(fields["content"] or ""), calls, WireForm(**wire) if wire else None)
+    return Assistant(
+        str(fields["content"] or ""), calls, from_stored(WireForm, wire) if wire else None
+    )

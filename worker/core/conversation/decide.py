@@ -1,6 +1,6 @@
 """What happens next: a pure function of the transcript, the limits and the clock.
 
-A first run, a reply and a restart after a crash enter here alike (design, section 2).
+A first run, a reply and a restart after a crash all enter here.
 """
 
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from worker.core.conversation.limits import (
     SOFT,
     Dimension,
     Limits,
-    Spent,
-    reached,
+    TurnUsage,
+    find_reached_limits,
 )
-from worker.core.conversation.messages import Assistant, ToolCall, unanswered
-from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, repeats
+from worker.core.conversation.messages import Assistant, ToolCall, find_open_calls
+from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, count_repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Ask:
 class Act:
     """Run these calls and append their results.
 
-    `repeated` calls were made again and again: they are answered with a hint instead.
+    If `is_repetition`, the model has made the same calls several times: it gets a hint instead.
     """
 
     calls: tuple[ToolCall, ...]
-    repeated: bool = False
+    is_repetition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,57 +57,63 @@ Next = Ask | Act | Stop
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
     """The next step of `context`; `now` is in epoch seconds."""
-    spent = context.spent
+    spent = context.turn_usage
     if spent.halt:
         return _stop(context, spent.halt)
-    if pending := unanswered(context.messages):
+    if pending := find_open_calls(context.messages):
         return _act(context, pending)
     if isinstance(context.messages[-1], Assistant):
         return _finished(context)
-    if spent.broken >= MAX_BROKEN:
+    if spent.broken_answers >= MAX_BROKEN:
         return _stop(context, _flaw(spent))
-    if spent.empties > MAX_EMPTY_RETRIES:
+    if spent.empty_answers > MAX_EMPTY_RETRIES:
         return _stop(context, "the model gave no answer, also after two reminders")
     return _ask(context, limits, now)
 
 
 def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
-    count = repeats(context.messages)
+    count = count_repeats(context.messages)
     if count >= STOP_AT:
         return _stop(context, f"the model made the same calls {count} times in a row")
-    return Act(pending, repeated=count >= HINT_AT)
+    return Act(pending, is_repetition=count >= HINT_AT)
 
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
-    spent = context.spent
+    spent = context.turn_usage
     # A last iteration that was spent on calls alone is made good by a single extra request: the
     # price, paid by few runs, of leaving the tools in every other final request.
-    if spent.iterations >= limits.max_iterations + spent.defied:
+    if spent.iterations >= limits.max_iterations + spent.final_was_only_calls:
         return _stop(context, "all iterations are used up and the model gave no final answer")
-    final = reached(limits, spent, now, 1.0)
+    final = find_reached_limits(limits, spent, now, 1.0)
     if spent.final and not final:
         final = tuple(sorted(spent.final))
     soft = () if final else _unwarned(limits, spent, now)
-    return Ask(soft=soft, final=final, insist=spent.defied, empty=spent.empties > 0)
+    return Ask(
+        soft=soft, final=final, insist=spent.final_was_only_calls, empty=spent.empty_answers > 0
+    )
 
 
-def _unwarned(limits: Limits, spent: Spent, now: float) -> tuple[Dimension, ...]:
-    return tuple(name for name in reached(limits, spent, now, SOFT) if name not in spent.warned)
+def _unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimension, ...]:
+    return tuple(
+        name
+        for name in find_reached_limits(limits, spent, now, SOFT)
+        if name not in spent.warned_dimensions
+    )
 
 
 def _finished(context: Context) -> Stop:
     text = context.last_text()
-    if context.spent.truncated or context.spent.broken:
-        return Stop(Outcome(Status.PARTIAL, text, _flaw(context.spent)))
-    if context.spent.final:
-        used_up = " and ".join(sorted(context.spent.final))
+    if context.turn_usage.last_was_cut or context.turn_usage.broken_answers:
+        return Stop(Outcome(Status.PARTIAL, text, _flaw(context.turn_usage)))
+    if context.turn_usage.final:
+        used_up = " and ".join(sorted(context.turn_usage.final))
         return Stop(Outcome(Status.PARTIAL, text, f"stopped at its limit of {used_up}"))
     return Stop(Outcome(Status.DONE, text))
 
 
-def _flaw(spent: Spent) -> str:
-    what = "was cut at its length limit" if spent.truncated else "came out broken"
-    often = f", {spent.broken} times in a row" if spent.broken > 1 else ""
+def _flaw(spent: TurnUsage) -> str:
+    what = "was cut at its length limit" if spent.last_was_cut else "came out broken"
+    often = f", {spent.broken_answers} times in a row" if spent.broken_answers > 1 else ""
     return f"the model's answer {what}{often}"
 
 
@@ -115,9 +121,9 @@ def _stop(context: Context, reason: str) -> Stop:
     return Stop(_cut_short(context, reason))
 
 
-def conclude(context: Context) -> Outcome:
-    """The outcome of a context that was halted."""
-    return _cut_short(context, context.spent.halt)
+def conclude_halted_turn(context: Context) -> Outcome:
+    """The outcome of a turn that was halted: partial if the model has written a text."""
+    return _cut_short(context, context.turn_usage.halt)
 
 
 def _cut_short(context: Context, reason: str) -> Outcome:
@@ -125,6 +131,8 @@ def _cut_short(context: Context, reason: str) -> Outcome:
     return Outcome(Status.PARTIAL if text else Status.FAILED, text, reason)
 
 
-def asked(spent: Spent, ask: Ask) -> Spent:
-    """`spent` after the request of `ask` was sent: warnings count once."""
-    return replace(spent, warned=spent.warned.union(ask.soft), final=frozenset(ask.final))
+def record_request(spent: TurnUsage, ask: Ask) -> TurnUsage:
+    """Return `spent` after the request of `ask` was sent, so that no warning is given twice."""
+    return replace(
+        spent, warned_dimensions=spent.warned_dimensions.union(ask.soft), final=frozenset(ask.final)
+    )

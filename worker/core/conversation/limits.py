@@ -1,4 +1,4 @@
-"""Budgets: four dimensions, two tiers, one mechanism (seed 001, "Budget escalation").
+"""Budgets of a turn, in four dimensions, each with a warning and a limit.
 
 At 80 % of a limit the model is warned once and keeps its tools; at 100 % the next request is the
 final one: whatever it calls is not run.
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from worker.core.conversation.messages import Usage
+from worker.core.stored_keys import KEY
 
 SOFT = 0.8
 MAX_EMPTY_RETRIES = 2
@@ -36,14 +37,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What one turn has used so far. It lives in the context, so a restart goes on counting.
+class TurnUsage:
+    """What one turn has used so far. It is stored with the context, so it survives a restart.
 
-    `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price
-    is unknown. `final` are the budgets for which the final answer was asked for; `defied` says that
-    it was nothing but tool calls. `broken` counts the answers in a row that were cut or came out
-    broken; `truncated` says that the last one was cut. `halt` is the reason that ended the run
-    from outside (the model is down, …).
+    `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price is
+    unknown. `final` are the budgets for which the final answer was asked for;
+    `final_was_only_calls` says that it was nothing but tool calls. `broken_answers` counts the
+    answers in a row that were cut or malformed; `last_was_cut` says that the last one was cut.
+    `halt` is the reason that ended the run from outside (the model is down, …).
     """
 
     started_at: float
@@ -51,16 +52,18 @@ class Spent:
     context_tokens: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    empties: int = 0
-    warned: frozenset[Dimension] = frozenset()
+    empty_answers: int = field(default=0, metadata={KEY: "empties"})
+    warned_dimensions: frozenset[Dimension] = field(default=frozenset(), metadata={KEY: "warned"})
     final: frozenset[Dimension] = frozenset()
-    defied: bool = False
-    truncated: bool = False
-    broken: int = 0
+    final_was_only_calls: bool = field(default=False, metadata={KEY: "defied"})
+    last_was_cut: bool = field(default=False, metadata={KEY: "truncated"})
+    broken_answers: int = field(default=0, metadata={KEY: "broken"})
     halt: str = ""
 
 
-def shares(limits: Limits, spent: Spent, now: float) -> Iterator[tuple[Dimension, float]]:
+def compute_shares(
+    limits: Limits, spent: TurnUsage, now: float
+) -> Iterator[tuple[Dimension, float]]:
     """How much of each limit the *next* request would use, 1.0 being all of it."""
     yield Dimension.ITERATIONS, (spent.iterations + 1) / limits.max_iterations
     yield Dimension.CONTEXT, spent.context_tokens / limits.context_tokens
@@ -69,6 +72,8 @@ def shares(limits: Limits, spent: Spent, now: float) -> Iterator[tuple[Dimension
         yield Dimension.COST, spent.cost_usd / limits.cost_usd
 
 
-def reached(limits: Limits, spent: Spent, now: float, share: float) -> tuple[Dimension, ...]:
+def find_reached_limits(
+    limits: Limits, spent: TurnUsage, now: float, share: float
+) -> tuple[Dimension, ...]:
     """The dimensions at or past `share` of their limit."""
-    return tuple(name for name, used in shares(limits, spent, now) if used >= share)
+    return tuple(name for name, used in compute_shares(limits, spent, now) if used >= share)

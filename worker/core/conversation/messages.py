@@ -1,13 +1,16 @@
-"""The canonical conversation: what is stored, replayed, and mapped to each provider's wire.
+"""A conversation in the form in which it is stored; each provider's codec translates it.
 
-The JSON form (see `history.py`) is that of OpenAI Chat Completions messages (seed 001, "Canonical
-format"), so that a session saved under one provider resumes under any other.
+Its JSON (see `context_json`) has the form of OpenAI Chat Completions messages
+(https://platform.openai.com/docs/api-reference/chat), so that a session saved under one provider
+resumes under any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import ne
 from typing import Any
+
+from worker.core.stored_keys import KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class ToolSpec:
 class Usage:
     """Tokens of one call or the sum of many. `output` includes `reasoning`."""
 
-    uncached: int = 0
+    uncached_input: int = field(default=0, metadata={KEY: "uncached"})
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
@@ -86,7 +89,7 @@ class Usage:
     @property
     def input(self) -> int:
         """All input tokens, cached or not: the size of the context (design, section 5)."""
-        return self.uncached + self.cache_read + self.cache_write
+        return self.uncached_input + self.cache_read + self.cache_write
 
     @property
     def cached_share(self) -> float:
@@ -95,7 +98,7 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            self.uncached + other.uncached,
+            self.uncached_input + other.uncached_input,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
             self.output + other.output,
@@ -103,7 +106,7 @@ class Usage:
         )
 
 
-def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Neighbours of one side together: our messages (User, ToolResult) and the model's.
 
     A provider that wants alternating roles gets one wire message for each group; cache marks
@@ -130,7 +133,7 @@ def count_results(messages: Sequence[Message]) -> int:
     return [*map(type, messages)].count(ToolResult)
 
 
-def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+def find_open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last answer that have no result yet, in call order."""
     answered: set[str] = set()
     for message in reversed(messages):
@@ -143,6 +146,6 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     return ()
 
 
-def results(messages: Sequence[Message]) -> Iterator[ToolResult]:
+def find_results(messages: Sequence[Message]) -> Iterator[ToolResult]:
     """The tool results of a conversation."""
     return (message for message in messages if isinstance(message, ToolResult))

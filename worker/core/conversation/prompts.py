@@ -1,6 +1,6 @@
-"""Every text of ours that the model reads, but for the workflow and the tools' own descriptions.
+"""Every text of ours that the model reads, except the workflow and the tools' descriptions.
 
-Warnings and nudges ride at the tail of one request and are not stored (design, section 5).
+Warnings and reminders stand at the end of one request and are not stored.
 """
 
 import re
@@ -136,7 +136,7 @@ further sentences."""
 _WHOLE = "Write your whole answer once more, in the same sections."
 
 
-def repair(
+def write_repair_request(
     failed: Sequence[Unproven],
     kept_back: Sequence[KeptBack] = (),
     too_long: Sequence[str] = (),
@@ -167,7 +167,7 @@ def _failed(each: Unproven) -> str:
     return f"- {said}\n  Why: {each.reason}{':' if near else '.'}{near}"
 
 
-def notice(ask: Ask) -> str:
+def write_notice(ask: Ask) -> str:
     """The ephemeral text that goes with one request, or ""."""
     if ask.final:
         insisting = [_NOT_RUN] if ask.insist else []
@@ -180,7 +180,7 @@ def notice(ask: Ask) -> str:
     return "\n".join(lines)
 
 
-def broken(*, cut: bool, calls: int, again: bool) -> str:
+def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:
     """The user message after an answer that was `cut` or else broken, and lost so many `calls`.
 
     `again` says that the answer before it was no better.
@@ -189,7 +189,7 @@ def broken(*, cut: bool, calls: int, again: bool) -> str:
     return "\n".join([*lines, _PIECES] if again and cut else lines)
 
 
-def continuation(
+def write_continuation(
     text: str,
     *,
     files: str,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from worker.core.conversation import prompts
 from worker.core.conversation.context import Context, Outcome, Status
-from worker.core.conversation.limits import Limits, reached
+from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import Finding, KeptBack, Unproven, failures, parse, prove
 from worker.core.ports import Captures
@@ -26,7 +26,7 @@ def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -
         context.investigates
         and outcome.status is Status.DONE
         and _asked_at(context) is None
-        and not reached(limits, context.spent, now, 1.0)
+        and not find_reached_limits(limits, context.turn_usage, now, 1.0)
     )
 
 
@@ -68,35 +68,37 @@ def _too_long(found: Finding, most: int) -> tuple[str, ...]:
     )
 
 
-def asked(context: Context, wrong: Objections) -> Context:
-    """`context` with the request to repair what is wrong."""
-    return context.add(User(prompts.repair(wrong.unproven, wrong.kept_back, wrong.too_long)))
+def ask_for_repair(context: Context, wrong: Objections) -> Context:
+    """Return `context` with the request to repair what is wrong."""
+    return context.add(
+        User(prompts.write_repair_request(wrong.unproven, wrong.kept_back, wrong.too_long))
+    )
 
 
-def settled(context: Context, outcome: Outcome) -> Outcome:
-    """The outcome, if the model was asked again: a chance that came to nothing takes nothing away.
+def choose_outcome(context: Context, outcome: Outcome) -> Outcome:
+    """Return the outcome of a turn in which the model may have been asked for a repair.
 
-    The answer before it was whole, whatever ended the run after it.
+    If the repair did not end in an answer, the answer before it still counts: it was complete.
     """
-    first = first_answer(context)
+    first = find_first_answer(context)
     return outcome if not first or outcome.status is Status.DONE else Outcome(Status.DONE, first)
 
 
-def first_answer(context: Context) -> str:
+def find_first_answer(context: Context) -> str:
     """The answer that the model was asked to repair, "" if it was not."""
     at = _asked_at(context)
     before = context.messages[at - 1] if at else None
     return before.text if isinstance(before, Assistant) else ""
 
 
-def finding(
+def make_finding(
     context: Context, outcome: Outcome, captures: Captures, redact: Callable[[str], str]
 ) -> Finding:
     """The finding of a turn that ended in `outcome`, redacted and proven.
 
     After a repair that gives nothing but quotes, they join what was proven before.
     """
-    text, first = redact(outcome.text), redact(first_answer(context))
+    text, first = redact(outcome.text), redact(find_first_answer(context))
     latest = prove(parse(text), captures)
     if not first or latest.cause or latest.failed or latest.to_do or latest.missing:
         return latest

@@ -1,11 +1,12 @@
-"""Making a stored transcript sendable again, and reading off it what was missing. Pure."""
+"""Answers the open calls of a stored transcript, and finds in it what sources could not give.
+Pure."""
 
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from worker.core.conversation.context import Context
-from worker.core.conversation.messages import ToolCall, ToolResult, results, unanswered
+from worker.core.conversation.messages import ToolCall, ToolResult, find_open_calls, find_results
 
 _LOST = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "
@@ -14,29 +15,30 @@ _LOST = (
 
 
 def close_calls(context: Context, reason: str) -> Context:
-    """Answer the calls that a stopped run left open; every provider refuses orphaned calls."""
+    """Answer the calls that a stopped run left open: every provider refuses calls without
+    results."""
     content = json.dumps({"error": f"not run: {reason}"})
-    orphans = unanswered(context.messages)
+    orphans = find_open_calls(context.messages)
     return context.add(*(ToolResult(call.id, call.name, content, True) for call in orphans))
 
 
-def lost_calls(context: Context, repeatable: Callable[[ToolCall], bool]) -> Context:
+def close_lost_calls(context: Context, repeatable: Callable[[ToolCall], bool]) -> Context:
     """Answer the open calls of a run that died, but for those that may be run again."""
     content = json.dumps({"error": _LOST})
-    lost = (call for call in unanswered(context.messages) if not repeatable(call))
+    lost = (call for call in find_open_calls(context.messages) if not repeatable(call))
     return context.add(*(ToolResult(call.id, call.name, content, True) for call in lost))
 
 
-def unavailable(context: Context) -> tuple[str, ...]:
-    """What sources could not give in this turn, one line each (law 8)."""
+def find_unavailable(context: Context) -> tuple[str, ...]:
+    """What sources could not give in this turn, one line each."""
     found: dict[str, None] = {}
-    for result in results(context.messages[context.turn_start :]):
-        for entry in entries(result, "unavailable"):
+    for result in find_results(context.messages[context.turn_start :]):
+        for entry in find_entries(result, "unavailable"):
             found[f"{entry.get('source', result.name)}: {entry['unavailable']}"] = None
     return tuple(found)
 
 
-def entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
+def find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
     """What a result has as JSON objects with a text of this `name`, itself or in its list."""
     if f'"{name}"' not in result.content:
         return

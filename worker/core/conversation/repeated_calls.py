@@ -1,4 +1,4 @@
-"""A model that goes round in circles: the same calls again and again. Pure."""
+"""Counts how often a model has made the same calls in a row. Pure."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ HINT = (
 Shape = list[tuple[str, str]]
 
 
-def repeats(messages: Sequence[Message]) -> int:
+def count_repeats(messages: Sequence[Message]) -> int:
     """How many times in a row the same calls were made, up to STOP_AT.
 
     The calls of one answer, or of a few that take turns; the last answer is included. Arguments

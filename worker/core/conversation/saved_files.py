@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from worker.core.conversation.messages import Message, results
+from worker.core.conversation.messages import Message, find_results
 
 _SAVED = ("saved_to", "stdout_file", "stderr_file")
 _PATH = 300
@@ -11,7 +11,7 @@ _PATH = 300
 
 def find_saved_files(messages: Sequence[Message]) -> tuple[str, ...]:
     """The paths under /tmp that tool results say something was saved to, each once, in order."""
-    paths = (path for result in results(messages) for path in _paths(result.content))
+    paths = (path for result in find_results(messages) for path in _paths(result.content))
     return tuple(dict.fromkeys(paths))
 
 

@@ -1,11 +1,12 @@
-"""One turn in the operators' list: what it was about and what came out, nothing of what it said."""
+"""A turn in the operators' list: what it was about and how it ended, without the note's text."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from types import NoneType
 
 from worker.core.conversation.context import Context
+from worker.core.stored_keys import KEY, from_stored, to_stored
 from worker.core.text.untrusted import one_line
 
 RUNNING = "running"
@@ -13,12 +14,12 @@ _TEXT = 500
 
 
 class RowError(ValueError):
-    """The bytes are no row."""
+    """The bytes are not a row of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A turn. `started` is in epoch seconds, `seconds` is what it took, `status` as in
+    """A turn. `started_at` is in epoch seconds, `seconds` is what it took, `status` as in
     `context.Status` or RUNNING. `cost_usd` is None where a price is unknown."""
 
     session_id: str
@@ -28,7 +29,7 @@ class Row:
     web_url: str
     pipeline_id: int
     turn: int
-    started: float
+    started_at: float = field(metadata={KEY: "started"})
     status: str
     verdict: str = ""
     model: str = ""
@@ -37,9 +38,9 @@ class Row:
     seconds: float = 0.0
 
 
-def row(context: Context) -> Row:
-    """The row of a turn, as it is now."""
-    subject, spent = context.subject, context.spent
+def make_row(context: Context) -> Row:
+    """The row of a turn in its present state."""
+    subject, spent = context.subject, context.turn_usage
     return Row(
         session_id=context.session_id,
         project_id=subject.project_id,
@@ -48,7 +49,7 @@ def row(context: Context) -> Row:
         web_url=one_line(subject.web_url, 4 * _TEXT),
         pipeline_id=subject.pipeline_id,
         turn=context.turn,
-        started=spent.started_at,
+        started_at=spent.started_at,
         status=context.outcome.status.value if context.outcome else RUNNING,
         verdict=context.verdict,
         model=one_line(context.model, _TEXT),
@@ -58,37 +59,37 @@ def row(context: Context) -> Row:
     )
 
 
-def dump(found: Row) -> bytes:
-    """As JSON."""
-    return json.dumps(asdict(found), ensure_ascii=False).encode(errors="replace")
+def dump_row(row: Row) -> bytes:
+    """Encode a row as JSON."""
+    return json.dumps(to_stored(row), ensure_ascii=False).encode(errors="replace")
 
 
-def project_id(project: str) -> int:
-    """The id that an operator has given as the project, 0 for a path or a glob."""
+def parse_project_id(project: str) -> int:
+    """The id in an operator's `project` argument; 0 if that is a path or a glob."""
     return int(project) if project.isascii() and project.isdigit() and len(project) < 19 else 0
 
 
-def is_of(project: str, path: str) -> bool:
-    """Whether the project at `path` is the one that an operator has given: a path, or a glob."""
+def matches_project(project: str, path: str) -> bool:
+    """Whether the project at `path` matches an operator's `project` argument: a path or a glob."""
     return not project or fnmatchcase(path, project)
 
 
 _NUMBERS = {"started": (int, float), "seconds": (int, float), "cost_usd": (int, float, NoneType)}
 _WHOLE = ("project_id", "mr_iid", "pipeline_id", "turn", "iterations")
+_KEYS = [each.metadata.get(KEY, each.name) for each in fields(Row)]
 _TYPES: dict[str, tuple[type, ...]] = {
-    each.name: _NUMBERS.get(each.name, (int,) if each.name in _WHOLE else (str,))
-    for each in fields(Row)
+    key: _NUMBERS.get(key, (int,) if key in _WHOLE else (str,)) for key in _KEYS
 }
 
 
-def load(data: bytes) -> Row:
-    """The row of `dump`. Fields of later versions are passed over. Raises RowError."""
+def load_row(data: bytes) -> Row:
+    """Read the bytes of `dump_row`, ignoring fields of later versions. Raises RowError."""
     try:
-        found = json.loads(data)
-        row = Row(**{each.name: found[each.name] for each in fields(Row) if each.name in found})
+        stored = json.loads(data)
+        row = from_stored(Row, {key: stored[key] for key in _TYPES if key in stored})
     except (TypeError, ValueError, RecursionError) as error:
         raise RowError(f"not a row of the list: {error!r}") from error
-    for each in fields(Row):
-        if not isinstance(getattr(row, each.name), _TYPES[each.name]):
-            raise RowError(f"not a row of the list: its {each.name} is of the wrong type")
+    for key, value in to_stored(row).items():
+        if not isinstance(value, _TYPES[key]):
+            raise RowError(f"not a row of the list: its {key} is of the wrong type")
     return row

@@ -1,4 +1,4 @@
-"""What came after a note: the votes of its readers, and what became of the pipeline. Pure.
+"""What followed a note: its readers' votes, and what became of the pipeline. Pure.
 
 Both lie beside the turn they are about, `feedback.json` and `after.json`, and are read as hostile.
 """
@@ -25,33 +25,34 @@ _SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The votes on a note: a voter's pseudonym → UP or DOWN. `at` is the last change (epoch s)."""
+    """The votes on a note: a voter's pseudonym → UP or DOWN. `changed_at` is the last change (epoch
+    s)."""
 
     votes: Mapping[str, str] = field(default_factory=dict)
-    at: float = 0.0
+    changed_at: float = 0.0
 
     @property
-    def up(self) -> int:
+    def upvotes(self) -> int:
         """How many 👍."""
         return sum(vote == UP for vote in self.votes.values())
 
     @property
-    def down(self) -> int:
+    def downvotes(self) -> int:
         """How many 👎."""
         return sum(vote == DOWN for vote in self.votes.values())
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class Aftermath:
     """What became of an analysed pipeline: one of BECAME, by which later pipeline, when."""
 
     became: str
     pipeline_id: int
     sha: str
-    at: float
+    became_at: float
 
 
-def pseudonym(session_id: str, user_id: int) -> str:
+def make_pseudonym(session_id: str, user_id: int) -> str:
     """The same for one user in one session, and different in every other one."""
     return hashlib.sha256(f"{session_id}:{user_id}".encode()).hexdigest()[:16]
 
@@ -59,7 +60,7 @@ def pseudonym(session_id: str, user_id: int) -> str:
 def dump_feedback(feedback: Feedback) -> bytes:
     """The bytes of `feedback.json`."""
     votes = dict(sorted(feedback.votes.items()))
-    return json.dumps({"schema": _SCHEMA, "votes": votes, "at": feedback.at}).encode()
+    return json.dumps({"schema": _SCHEMA, "votes": votes, "at": feedback.changed_at}).encode()
 
 
 def load_feedback(stored: bytes | None) -> Feedback:
@@ -72,19 +73,19 @@ def load_feedback(stored: bytes | None) -> Feedback:
     return Feedback(dict(list(kept.items())[:MOST_VOTERS]), _number(fields.get("at")))
 
 
-def load_after(stored: bytes | None) -> After | None:
+def load_after(stored: bytes | None) -> Aftermath | None:
     """What `after.json` says; None where there is none, or what is there is damaged."""
     fields = _fields(stored)
     became, sha = fields.get("became"), fields.get("sha")
     if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
         return None
     pipeline = int(_number(fields.get("pipeline_id")))
-    return After(became, pipeline, sha[:64], _number(fields.get("at")))
+    return Aftermath(became, pipeline, sha[:64], _number(fields.get("at")))
 
 
-def told(feedback: Feedback, after: After | None) -> tuple[str, ...]:
+def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str, ...]:
     """Both as plain lines; nothing where there is nothing to say."""
-    lines = [f"reactions: {feedback.up} 👍, {feedback.down} 👎"] if feedback.votes else []
+    lines = [f"reactions: {feedback.upvotes} 👍, {feedback.downvotes} 👎"] if feedback.votes else []
     if after:
         lines.append(f"pipeline {after.pipeline_id}: {BECAME[after.became]} ({after.sha[:8]})")
     return tuple(lines)

@@ -20,36 +20,36 @@ MAX_TOUCHES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A changed file; `old` is its path before it was renamed. `defines` are names whose
-    definition the diff adds, removes or edits; `added` are the numbers of the lines it adds. `new`
-    says that it was not there before."""
+class FileChange:
+    """A changed file; `old_path` is its path before it was renamed. `defines` are names whose
+    definition the diff adds, removes or edits; `added_lines` are the numbers of the lines it adds.
+    `is_new` says that it was not there before."""
 
     path: str
-    old: str = ""
+    old_path: str = ""
     defines: frozenset[str] = frozenset()
-    added: frozenset[int] = frozenset()
-    new: bool = False
+    added_lines: frozenset[int] = frozenset()
+    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A changed file, and the words of the error that name it. `sure`: they name no other.
+    """A changed file, and the words of the error that name it. `is_certain`: they name no other.
 
     `line` is a line that the error names and the change has added; 0 if there is none, or if the
-    error also names one of the project's that it has not added. `tested` says that the words name
-    the file's tests, by their file's name. `new` is that of `Changed`.
+    error also names one of the project's that it has not added. `names_tests` says that the words
+    name the file's tests, by their file's name. `is_new` is that of `FileChange`.
     """
 
     path: str
     words: str
-    sure: bool
+    is_certain: bool
     line: int = 0
-    tested: bool = False
-    new: bool = False
+    names_tests: bool = False
+    is_new: bool = False
 
 
-def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch, ...]:
+def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tuple[Touch, ...]:
     """The changed files that the error `text` names, certain ones first, at most `MAX_TOUCHES`.
 
     `project` is the project's path, by which a container's path is known for one of its files.
@@ -60,15 +60,17 @@ def touches(text: str, changed: Iterable[Changed], project: str) -> tuple[Touch,
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]
     lines = _own_lines(text)
-    new = {each.path for each in changed if each.new}
+    new = {each.path for each in changed if each.is_new}
     told = (
-        replace(touch, line=_added_line(touch, changed, lines), new=touch.path in new)
+        replace(touch, line=_added_line(touch, changed, lines), is_new=touch.path in new)
         for touch in found
     )
-    return tuple(sorted(told, key=lambda touch: (touch.tested, not touch.sure))[:MAX_TOUCHES])
+    return tuple(
+        sorted(told, key=lambda touch: (touch.names_tests, not touch.is_certain))[:MAX_TOUCHES]
+    )
 
 
-def added_lines(diff: str) -> frozenset[int]:
+def find_added_lines(diff: str) -> frozenset[int]:
     """The numbers, in the new file, of the lines that a diff's hunks add."""
     found, number = set[int](), 0
     for line in diff.split("\n"):
@@ -81,19 +83,19 @@ def added_lines(diff: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def named_lines(text: str) -> tuple[tuple[str, int], ...]:
+def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
     """The places "path:12" that an error names, each once, in order."""
     found = ((each[1], int(each[2])) for each in _LINE.finditer(text[:MAX_TEXT]))
     return tuple(dict.fromkeys(found))
 
 
-def lines_of(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+def select_lines(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
     """The lines of the file at `path` in the repository that are among the `named` places."""
     parts = tuple(path.split("/"))
     return tuple(number for each, number in named if _means(each, parts))
 
 
-def lines_defining(lines: Sequence[str], text: str) -> tuple[int, ...]:
+def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
     """The numbers of the lines that define what the error `text` names: a test, a function."""
     named = frozenset(_IDENTIFIER.findall(text[:MAX_TEXT]))
     return tuple(
@@ -103,7 +105,7 @@ def lines_defining(lines: Sequence[str], text: str) -> tuple[int, ...]:
     )
 
 
-def definitions(diff: str) -> frozenset[str]:
+def find_definitions(diff: str) -> frozenset[str]:
     """The names whose definitions stand on changed lines of a diff's hunks, or in a hunk's head."""
     lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
     return frozenset(
@@ -223,7 +225,7 @@ def _means(named: str, parts: tuple[str, ...]) -> bool:
 
 def _own_lines(text: str) -> list[tuple[str, int]]:
     """The places that an error names outside of other people's code."""
-    return [each for each in named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
+    return [each for each in find_named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
 
 
 def _is_foreign(path: str) -> bool:
@@ -232,15 +234,17 @@ def _is_foreign(path: str) -> bool:
     return bool(_FOREIGN & set(parts)) or top in _FOREIGN_TOPS or "pkg/mod/" in path
 
 
-def _added_line(touch: Touch, changed: Sequence[Changed], lines: Sequence[tuple[str, int]]) -> int:
+def _added_line(
+    touch: Touch, changed: Sequence[FileChange], lines: Sequence[tuple[str, int]]
+) -> int:
     """The first line of the file that the error names, if the change adds all that it names."""
-    if touch.tested or not all(any(_adds(each, line) for each in changed) for line in lines):
+    if touch.names_tests or not all(any(_adds(each, line) for each in changed) for line in lines):
         return 0
     return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
 
 
-def _adds(changed: Changed, line: tuple[str, int]) -> bool:
-    return line[1] in changed.added and _means(line[0], tuple(changed.path.split("/")))
+def _adds(changed: FileChange, line: tuple[str, int]) -> bool:
+    return line[1] in changed.added_lines and _means(line[0], tuple(changed.path.split("/")))
 
 
 # ------------------------------------------------------------------------------- held against paths
@@ -285,11 +289,11 @@ def _place(path: str) -> _Place:
 
 
 def _touch(
-    changed: Changed, words: Mapping[str, Sequence[_Word]], named: frozenset[str]
+    changed: FileChange, words: Mapping[str, Sequence[_Word]], named: frozenset[str]
 ) -> Touch | None:
     """The best proof that the words name the file, under its present or its former path."""
     best: Touch | None = None
-    for path in dict.fromkeys((changed.path, changed.old or changed.path)):
+    for path in dict.fromkeys((changed.path, changed.old_path or changed.path)):
         place = _place(path)
         keys = dict.fromkeys((place.name, place.stem, place.folder))
         for word in (word for key in keys for word in words.get(key, ())):
@@ -300,17 +304,17 @@ def _touch(
                 best = Touch(changed.path, word.text, sure)
     defined = sorted(changed.defines & named)
     if best or defined:
-        return best or Touch(changed.path, defined[0], sure=False)
+        return best or Touch(changed.path, defined[0], is_certain=False)
     return _tested(changed, words)
 
 
-def _tested(changed: Changed, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
+def _tested(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
     """A changed file whose tests the error names: `sum.py` by `test_sum.py`."""
     place = _place(changed.path)
     for part, named in words.items() if place.suffix in _TESTABLE else ():
         word = next((word for word in named if _is_test_of(place, part, word)), None)
         if word is not None:
-            return Touch(changed.path, word.text, sure=False, tested=True)
+            return Touch(changed.path, word.text, is_certain=False, names_tests=True)
     return None
 
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
-from worker.core.failure.verdict import Verdict, passes_there
+from worker.core.failure.verdict import Verdict, find_pass_on_target
 from worker.core.text.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
 
 SHOWN = 4
@@ -16,7 +16,7 @@ INSTALLED = 8
 """Packages named in one sentence."""
 
 
-def recorded(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
+def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
     """What is known, one sentence each; at last what is not known, and why.
 
     `settled` is the verdict that the facts prove: no sentence reads as if it were another.
@@ -44,12 +44,15 @@ def _here(facts: Facts) -> Iterator[Remark]:
         yield remark("GitLab's failure reason: ", name(facts.run.reason))
     if isinstance(facts.attempts, tuple) and facts.attempts:
         yield remark("other runs on this commit: ", *_outcomes(facts, facts.attempts))
-    if facts.aside:
-        yield remark("in other kinds of pipelines on this commit: ", *_outcomes(facts, facts.aside))
+    if facts.runs_of_other_sources:
+        yield remark(
+            "in other kinds of pipelines on this commit: ",
+            *_outcomes(facts, facts.runs_of_other_sources),
+        )
     if facts.cut:
         yield remark(facts.cut)
     yield from _siblings(facts)
-    for failed, passed in facts.recovered[:1]:
+    for failed, passed in facts.recoveries[:1]:
         yield remark(
             "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
             "was retried (", job(passed), ")",
@@ -90,7 +93,7 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         return
     base = tuple(each for each in target.runs if each.sha and each.sha == target.base)
     on_base = "on the commit this change is built on: "
-    if settled or len(target.runs) > 1 or not passes_there(facts):
+    if settled or len(target.runs) > 1 or not find_pass_on_target(facts):
         built = base == target.runs
         all_runs = "all runs " if len(base) > 1 else ""
         where = remark(*where, f", {all_runs}{on_base}" if built else ": ")
@@ -100,7 +103,7 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     yield from _steady(facts, target, settled)
     if base and base != target.runs:
         yield remark(on_base, *_outcomes(facts, base))
-    if target.moved:
+    if target.has_newer_commits:
         yield remark(name(target.branch), " has new commits since")
 
 
@@ -109,11 +112,11 @@ def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[R
 
     Nothing where newer runs may be hidden, or where the job is known to come and go.
     """
-    known = not target.hidden and settled is not Verdict.FLAKY
-    runs = [run for runs in target.by_commit for run in runs] if known else []
-    failed = list(takewhile(facts.same, runs))
+    known = not target.may_hide_newer_runs and settled is not Verdict.FLAKY
+    runs = [run for runs in target.runs_by_commit for run in runs] if known else []
+    failed = list(takewhile(facts.has_same_error, runs))
     if failed:
-        ago = apart(failed[-1].at, facts.run.at)
+        ago = apart(failed[-1].started_at, facts.run.started_at)
         since = "at least since" if len(failed) == len(runs) else "since"
         yield remark(
             f"it fails there in the same way {since} ", pipeline(failed[-1]),
@@ -144,9 +147,9 @@ def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     differs or may explain the failure: it moves with every build of a tag that stays the same."""
     if not facts.last_pass:
         return
-    packages = [each for each in facts.last_pass.installed if not _IMAGE.search(each)]
+    packages = [each for each in facts.last_pass.package_changes if not _IMAGE.search(each)]
     if not packages and not settled and not _is_explained(facts):
-        packages = list(facts.last_pass.installed)
+        packages = list(facts.last_pass.package_changes)
     if packages:
         left = len(packages) - INSTALLED
         yield remark(
@@ -164,7 +167,9 @@ def _is_explained(facts: Facts) -> bool:
     """Whether the change touches what the error names, or how the job runs."""
     change = facts.change
     return isinstance(change, Change) and bool(
-        change.ci or change.dependencies or any(each.sure or each.tested for each in change.touches)
+        change.ci
+        or change.dependencies
+        or any(each.is_certain or each.names_tests for each in change.touches)
     )
 
 
@@ -186,16 +191,16 @@ def _change(facts: Facts) -> Iterator[Remark]:
 def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
     """The changed files that the error names, one sentence for each way of naming them; none for
     those that it may name only."""
-    line = next((each for each in touches if each.line and not each.new), None)
+    line = next((each for each in touches if each.line and not each.is_new), None)
     if line:
         words = ", which the error names, is one that this change adds"
         yield remark(f"line {line.line} of ", name(line.path), words)
-    sure = [each for each in touches if each.sure and each is not line]
+    sure = [each for each in touches if each.is_certain and each is not line]
     for words, found in (
-        ("the error names a file that is new in this change: ", [e for e in sure if e.new]),
-        ("the error names what this change edits: ", [e for e in sure if not e.new]),
+        ("the error names a file that is new in this change: ", [e for e in sure if e.is_new]),
+        ("the error names what this change edits: ", [e for e in sure if not e.is_new]),
         ("the failing tests are those of what this change edits: ",
-         [each for each in touches if each.tested]),
+         [each for each in touches if each.names_tests]),
     ):  # fmt: skip
         if found:
             yield remark(words, *listed(name(each.path) for each in found[:SHOWN]))
@@ -205,7 +210,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
     """Counts by outcome, with some of the runs."""
     told: list[Remark] = []
     for words, found in (
-        ("failed in the same way", [each for each in runs if facts.same(each)]),
+        ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
         ("passed", [each for each in runs if each.status == "success"]),
         *_partly(facts, runs),
         ("failed in another way", [each for each in runs if _differs(facts, each)]),
@@ -215,7 +220,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
             shown = listed(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
-    lacked = next((each.lacked for each in runs if each.shared), ())
+    lacked = next((each.missing_errors for each in runs if each.shared_errors), ())
     if lacked:
         told.append(remark("; not there: ", *listed(map(name, lacked))))
     return tuple(part for each in told for part in each) or ("none has ended",)
@@ -223,13 +228,13 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
 
 def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
     """The runs that failed with some of the errors, by how many."""
-    for count in sorted({each.shared for each in runs if each.shared}, reverse=True):
+    for count in sorted({each.shared_errors for each in runs if each.shared_errors}, reverse=True):
         words = f"failed with {count} of these {facts.errors} errors"
-        yield words, [each for each in runs if each.shared == count]
+        yield words, [each for each in runs if each.shared_errors == count]
 
 
 def _differs(facts: Facts, run: Run) -> bool:
-    other = run.status == "failed" and not facts.same(run) and not run.shared
+    other = run.status == "failed" and not facts.has_same_error(run) and not run.shared_errors
     return other and bool(run.error and facts.run.error)
 
 

@@ -21,11 +21,12 @@ class Run:
 
     `status` and `reason` are GitLab's status and failure_reason. `error` is a key of what its log
     says: that of the failing job where it says at least as much (`core.signature.errors`), "" if
-    it did not fail or the log could not be read. `at` is when it started, or its pipeline was
-    created: ISO 8601 in any zone, or "". `started` is False for a job that never ran. `source` is
+    it did not fail or the log could not be read. `started_at` is when it started, or else
+    its pipeline was created: ISO 8601 in any zone, or "". `has_started` is False for a job that
+    never ran. `source` is
     what made its pipeline, in GitLab's words. `place` is where it ran, if not here; of another job
-    of this pipeline, that job's name. `shared` says how many of the failing job's errors it had
-    too, where it had not all of them; `lacked` are the first of the others.
+    of this pipeline, that job's name. `shared_errors` says how many of the failing
+    job's errors it had too, if it had some of them; `missing_errors` are the first of the others.
     """
 
     job_id: int
@@ -35,22 +36,22 @@ class Run:
     reason: str = ""
     error: str = ""
     url: str = ""
-    at: str = ""
+    started_at: str = ""
     place: str = ""
     source: str = ""
-    started: bool = True
-    shared: int = 0
-    lacked: tuple[str, ...] = ()
+    has_started: bool = True
+    shared_errors: int = 0
+    missing_errors: tuple[str, ...] = ()
 
     def is_after(self, other: "Run") -> bool:
         """Whether it ran later than `other`: by the clock, else by the order of the ids."""
-        ours, theirs = instant(self.at), instant(other.at)
+        ours, theirs = parse_time(self.started_at), parse_time(other.started_at)
         if ours is None or theirs is None or ours == theirs:
             return self.job_id > other.job_id
         return ours > theirs
 
 
-def instant(at: str) -> float | None:
+def parse_time(at: str) -> float | None:
     """Seconds since the epoch of an ISO 8601 time with its zone; None if it is not one."""
     try:
         moment = datetime.fromisoformat(at)
@@ -63,17 +64,17 @@ def _later_first(one: Run, other: Run) -> int:
     return -1 if one.is_after(other) else 1
 
 
-def newest_first(runs: Iterable[Run]) -> list[Run]:
+def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
     """The runs by the time at which they ran."""
     return sorted(runs, key=cmp_to_key(_later_first))
 
 
-def alike(runs: Iterable[Run], run: Run) -> list[Run]:
+def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
     """The runs at the commit of `run` in pipelines of the same source."""
     return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
 
 
-def passed_after(run: Run, runs: Iterable[Run]) -> Run | None:
+def find_pass_after(run: Run, runs: Iterable[Run]) -> Run | None:
     """The first of `runs` that passed later than `run`."""
     greens = sorted((each for each in runs if each.status == "success"), key=_job_id)
     return next((each for each in greens if each.is_after(run)), None)
@@ -90,41 +91,43 @@ class Target:
     follow on the others.
 
     None of them ran with the change. `base` is the commit that the failing pipeline is built on,
-    "" if it is not known. `moved` says that the branch has gone on since. `unread` pipelines among
-    them could not be read. `hidden` says that a newer run may be in one of those, or in one that
-    was not looked at.
+    "" if it is not known. `has_newer_commits` says that the branch has newer commits.
+    `unread` pipelines among them could not be read. `may_hide_newer_runs` says that a newer run may
+    be in one of those, or in one that was not looked at.
     """
 
     branch: str
     runs: tuple[Run, ...]
     looked_at: int
     base: str = ""
-    moved: bool = False
+    has_newer_commits: bool = False
     gap: bool = False
     unread: int = 0
-    hidden: bool = False
+    may_hide_newer_runs: bool = False
 
     @property
-    def finished(self) -> list[Run]:
+    def finished_runs(self) -> list[Run]:
         """The runs that passed or failed, as they are listed."""
         return [each for each in self.runs if each.status in ("success", "failed")]
 
     @property
-    def by_commit(self) -> list[list[Run]]:
+    def runs_by_commit(self) -> list[list[Run]]:
         """The finished runs of each commit, those of the newest commit and the newest runs first.
 
         Which commit is newest is told by its first pipeline: a late retry makes no commit newer.
         """
         found: dict[str, list[Run]] = {}
-        for each in self.finished:
+        for each in self.finished_runs:
             found.setdefault(each.sha, []).append(each)
         newest = sorted(found.values(), key=lambda runs: -min(run.pipeline_id for run in runs))
-        return list(map(newest_first, newest))
+        return list(map(sort_newest_first, newest))
 
     @property
-    def at_newest_commit(self) -> list[Run]:
+    def runs_at_newest_commit(self) -> list[Run]:
         """The finished runs at the newest commit that has any; none if newer ones may be hidden."""
-        return self.by_commit[0] if self.by_commit and not self.hidden else []
+        return (
+            self.runs_by_commit[0] if self.runs_by_commit and not self.may_hide_newer_runs else []
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class LastPass:
     """The last run of the job that passed, and what was installed otherwise there, in words."""
 
     run: Run
-    installed: tuple[str, ...] = ()
+    package_changes: tuple[str, ...] = ()
 
 
 NOT_ASKED = Unknown("not looked at")
@@ -158,26 +161,27 @@ NOT_ASKED = Unknown("not looked at")
 class Facts:
     """What is known of the failing jobs that have one error; `run` is the one that stands for all.
 
-    `attempts` are its other runs on the same commit in the same kind of pipeline; `aside` those in
-    other kinds, where other rules and variables may hold. `earlier` are its runs in the merge
-    request's pipelines on earlier commits, newest first. `elsewhere` are runs with the same error
-    in other merge requests and branches. `siblings` are the newest runs of the other jobs of its
-    matrix. `recovered` are pairs of runs of another job of this pipeline: one with the same error,
-    and one after it that passed. `errors` counts what the failing job fails with. `cut` says what
-    of its log is not there. `rest` are the same facts of each of the `others`.
+    `attempts` are its other runs on the same commit in the same kind of pipeline;
+    `runs_of_other_sources` those in other kinds, where other rules and variables may hold.
+    `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
+    `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
+    the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
+    of this pipeline: one with the same error, and one after it that passed. `errors` counts what
+    the failing job fails with. `cut` says what of its log is not there. `rest` are the same facts
+    of each of the `others`.
     """
 
     name: str
     run: Run
     others: tuple[Run, ...] = ()
     attempts: tuple[Run, ...] | Unknown = NOT_ASKED
-    aside: tuple[Run, ...] = ()
+    runs_of_other_sources: tuple[Run, ...] = ()
     target: Target | Unknown = NOT_ASKED
     earlier: tuple[Run, ...] | Unknown = NOT_ASKED
     elsewhere: tuple[Run, ...] | Unknown = NOT_ASKED
     change: Change | Unknown = NOT_ASKED
     siblings: tuple[Run, ...] = ()
-    recovered: tuple[tuple[Run, Run], ...] = ()
+    recoveries: tuple[tuple[Run, Run], ...] = ()
     last_pass: LastPass | None = None
     errors: int = 0
     cut: str = ""
@@ -188,6 +192,6 @@ class Facts:
         """All failing jobs with this error."""
         return (self.run, *self.others)
 
-    def same(self, run: Run) -> bool:
+    def has_same_error(self, run: Run) -> bool:
         """Whether a run failed with this very error; an unknown error is never the same."""
         return run.status == "failed" and run.error == self.run.error != ""

@@ -79,7 +79,8 @@ NEVER_THE_CHANGE = frozenset(
     {"api_failure", "ci_quota_exceeded", "data_integrity_failure"}
     | {"scheduler_failure", "stale_schedule"}
 )
-"""Failure reasons (wire-gitlab 3.7) that no commit can bring about."""
+"""GitLab's failure reasons (app/models/concerns/enums/ci/commit_status.rb) that no commit can
+cause."""
 
 UNLESS_CONFIGURED = frozenset(
     {

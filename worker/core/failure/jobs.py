@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from worker.core.failure import verdict
 from worker.core.failure.verdict import Ruling
 from worker.core.logs.signature import Signature, signature
+from worker.core.stored_keys import KEY, from_stored, to_stored
 
 EXCERPT = 1024
 """Bytes of one job's log that a survey keeps."""
@@ -28,16 +29,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class FailingJob:
     """A job that failed the pipeline.
 
-    `family` is the name that the jobs of one matrix share, `of` how many jobs of the pipeline have
-    it. `reason` is GitLab's failure_reason. `external`: it is no job, but what another system has
-    reported on the commit; `excerpt` is what that said, `url` its page. `read` says that its log
-    was read; `began` that, by its log, its script had begun. `green` is the job whose log is saved
-    beside this one's, as that of its last run that passed; 0 if there is none. While a survey is
-    made, `end` holds its last lines with their numbers, for the rules, and `told` what its whole
-    log says of the failure, for the signature.
+    `family` is the name that the jobs of one matrix share, `family_size` how many jobs of the
+    pipeline have it. `reason` is GitLab's failure_reason. `external`: it is no job, but what
+    another system has reported on the commit; `excerpt` is what that said, `url` its page. `read`
+    says that its log was read; `began` that, by its log, its script had begun. `green` is the job
+    whose log is saved beside this one's, as that of its last run that passed; 0 if there is none.
+    While a survey is made, `end` holds its last lines with their numbers, for the rules, and
+    `error_text` the lines of its whole log that tell of the failure, for the signature.
     """
 
     job_id: int
@@ -46,22 +47,22 @@ class Failing:
     reason: str = ""
     url: str = ""
     family: str = ""
-    of: int = 1
+    family_size: int = field(default=1, metadata={KEY: "of"})
     excerpt: str = ""
     read: bool = False
     began: bool = True
     green: int = 0
     external: bool = False
     end: tuple[tuple[int, str], ...] = ()
-    told: str = ""
+    error_text: str = ""
 
-    def without_log(self) -> "Failing":
-        """It as it is kept."""
-        return replace(self, end=(), told="")
+    def without_log(self) -> "FailingJob":
+        """Return the job without the fields that are not stored."""
+        return replace(self, end=(), error_text="")
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
+class RuleMatch:
     """What a rule says. `verdict` is one of `finding.Verdict`; `line` of the log proves it.
 
     Only one that is `certain` may stand without a model's look.
@@ -81,15 +82,16 @@ class Hit:
     """The same error as it was found before: how often, where, and what came out.
 
     `others` are merge requests besides this one that have seen it. `same` says that this merge
-    request has, on this very commit. `found` is when it was last looked into (epoch seconds), on
-    merge request `mr_iid` in the note `url`; `agreed` counts the looks in a row with that verdict.
-    `ended` says in words how it was mended the last time, where that is known.
+    request has, on this very commit. `found_at` is when it was last investigated (epoch seconds),
+    on merge request `mr_iid` in the note `url`; `agreements` counts the investigations in a row
+    with that verdict. `resolution` says in words how it was resolved the last time, if that is
+    known.
     """
 
     count: int
     first: float
     last: float
-    found: float
+    found_at: float = field(metadata={KEY: "found"})
     verdict: str
     cause: str
     to_do: str
@@ -98,8 +100,8 @@ class Hit:
     mr_iid: int = 0
     others: tuple[int, ...] = ()
     same: bool = False
-    agreed: int = 1
-    ended: str = ""
+    agreements: int = field(default=1, metadata={KEY: "agreed"})
+    resolution: str = field(default="", metadata={KEY: "ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +114,18 @@ class Group:
 
     key: str
     text: str
-    jobs: tuple[Failing, ...]
-    ruled: Ruled | None = None
+    jobs: tuple[FailingJob, ...]
+    rule_match: RuleMatch | None = None
     hit: Hit | None = None
     ruling: Ruling | None = None
 
     @property
     def facts(self) -> tuple[str, ...]:
         """What GitLab's record says, in lines for the model."""
-        return self.ruling.told() if self.ruling else ()
+        return self.ruling.describe() if self.ruling else ()
 
     @property
-    def hard(self) -> str:
+    def hard_verdict(self) -> str:
         """The verdict that the record settles, or ""."""
         return str(self.ruling.hard or "") if self.ruling else ""
 
@@ -133,29 +135,29 @@ class Group:
         return bool(self.jobs) and self.jobs[0].external
 
     @property
-    def failed(self) -> str:
+    def job_names(self) -> str:
         """The jobs in a few words: `unit-tests (12 of 12 variants)`."""
         return ", ".join(_families(self.jobs)) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The groups, the most jobs first. `missing` says what could not be had, and why.
+    """The groups, the most jobs first. `gaps` says what could not be found out, and why.
 
     `others` tells of the pipeline's other jobs: which failed and may, which failed and were
-    retried, which passed. `changed` are the paths that the merge request touches, None if they are
-    not known. `whole` says that every failing job is in a group and its log was read where it
+    retried, which passed. `changed_paths` are those that the merge request touches, None if they
+    are not known. `whole` says that every failing job is in a group and its log was read where it
     matters.
     """
 
     groups: tuple[Group, ...] = ()
-    missing: tuple[str, ...] = ()
-    changed: tuple[str, ...] | None = None
+    gaps: tuple[str, ...] = ()
+    changed_paths: tuple[str, ...] | None = None
     whole: bool = True
     others: tuple[str, ...] = ()
 
     @property
-    def jobs(self) -> tuple[Failing, ...]:
+    def jobs(self) -> tuple[FailingJob, ...]:
         """All failing jobs."""
         return tuple(job for group in self.groups for job in group.jobs)
 
@@ -164,7 +166,7 @@ _STEP = (b'Executing "step_script" stage', b'Executing "build_script" stage', b"
 _RUNNER = "Running with gitlab-runner"
 
 
-def began(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
+def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
     """Whether a job's script had begun, by its cleaned log; until then only the runner writes.
 
     `holds` says whether the log has these bytes. One that does not begin as a runner's may hold
@@ -180,16 +182,16 @@ def began(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
 @dataclass(slots=True)
 class _Pile:
     signature: Signature
-    ruled: Ruled | None
-    jobs: list[Failing] = field(default_factory=list)
+    ruled: RuleMatch | None
+    jobs: list[FailingJob] = field(default_factory=list)
 
 
-def grouped(
-    jobs: Iterable[Failing], recognise: Callable[[Failing], Ruled | None]
+def group_jobs(
+    jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
 ) -> tuple[Group, ...]:
     """The jobs by cause, those whose logs were not read with their family if that has one cause."""
     piles: dict[str, _Pile] = {}
-    unread: list[Failing] = []
+    unread: list[FailingJob] = []
     for job in jobs:
         if job.external:  # a few words of another system tell no two errors apart
             piles[f"external {job.name}"] = _Pile(Signature(text=job.excerpt), None, [job])
@@ -198,7 +200,7 @@ def grouped(
         if not job.read and not ruled:
             unread.append(job)
             continue
-        found = signature((job.told or job.excerpt).split("\n"))
+        found = signature((job.error_text or job.excerpt).split("\n"))
         name = _pile(job, found, ruled)
         piles.setdefault(name, _Pile(found, ruled)).jobs.append(job)
     for job in unread:
@@ -212,13 +214,13 @@ def grouped(
     )
 
 
-def _pile(job: Failing, found: Signature, ruled: Ruled | None) -> str:
+def _pile(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:
     if ruled and ruled.certain:
         return f"rule {ruled.rule}"
     return found.key or f"{job.reason} {job.family or job.name}"
 
 
-def _with_family(piles: dict[str, _Pile], job: Failing) -> _Pile:
+def _with_family(piles: dict[str, _Pile], job: FailingJob) -> _Pile:
     alike = [
         pile
         for pile in piles.values()
@@ -229,12 +231,12 @@ def _with_family(piles: dict[str, _Pile], job: Failing) -> _Pile:
     return piles.setdefault(f"unread {job.reason}", _Pile(Signature(), None))
 
 
-def _families(jobs: Sequence[Failing]) -> list[str]:
-    counted: dict[str, list[Failing]] = {}
+def _families(jobs: Sequence[FailingJob]) -> list[str]:
+    counted: dict[str, list[FailingJob]] = {}
     for job in jobs:
         counted.setdefault(job.family or job.name, []).append(job)
     return [
-        f"{name} ({len(some)} of {max(some[0].of, len(some))} variants)"
+        f"{name} ({len(some)} of {max(some[0].family_size, len(some))} variants)"
         if len(some) > 1
         else some[0].name
         for name, some in counted.items()
@@ -244,53 +246,49 @@ def _families(jobs: Sequence[Failing]) -> list[str]:
 # -------------------------------------------------------------------------------------- as JSON
 
 
-def out(survey: Survey) -> dict[str, Any]:
+def dump_survey(survey: Survey) -> dict[str, Any]:
     """The survey as JSON values, for `context.json`; what only the rules need is left out."""
     return {
-        "groups": [_group_out(group) for group in survey.groups],
-        "missing": list(survey.missing),
-        "changed": None if survey.changed is None else list(survey.changed),
+        "groups": [_dump_group(group) for group in survey.groups],
+        "missing": list(survey.gaps),
+        "changed": None if survey.changed_paths is None else list(survey.changed_paths),
         "whole": survey.whole,
         "others": list(survey.others),
     }
 
 
-def _group_out(group: Group) -> dict[str, Any]:
-    jobs = [_fields(job, "end", "told") for job in group.jobs]
-    return _fields(group, "jobs", "ruled", "hit", "ruling") | {
+def _dump_group(group: Group) -> dict[str, Any]:
+    jobs = [to_stored(job, "end", "error_text") for job in group.jobs]
+    return to_stored(group, "jobs", "rule_match", "hit", "ruling") | {
         "jobs": jobs,
-        "ruled": _fields(group.ruled) if group.ruled else None,
-        "hit": _fields(group.hit) | {"others": list(group.hit.others)} if group.hit else None,
-        "ruling": verdict.out(group.ruling) if group.ruling else None,
+        "ruled": to_stored(group.rule_match) if group.rule_match else None,
+        "hit": to_stored(group.hit) | {"others": list(group.hit.others)} if group.hit else None,
+        "ruling": verdict.dump_ruling(group.ruling) if group.ruling else None,
     }
 
 
-def _fields(value: Any, *without: str) -> dict[str, Any]:
-    names = value.__dataclass_fields__
-    return {name: getattr(value, name) for name in names if name not in without}
-
-
-def load(fields: Mapping[str, Any]) -> Survey:
-    """The survey of `out`. Raises KeyError, TypeError or ValueError for anything else."""
+def load_survey(fields: Mapping[str, Any]) -> Survey:
+    """Read the survey of `dump_survey`. Raises KeyError, TypeError or ValueError for anything
+    else."""
     changed = fields["changed"]
     return Survey(
-        groups=tuple(_group_in(group) for group in fields["groups"][: 4 * MOST_GROUPS]),
-        missing=tuple(str(each)[:_LONG] for each in fields["missing"][:_MOST_NAMED]),
-        changed=None if changed is None else tuple(map(str, changed[:_MOST_PATHS])),
+        groups=tuple(_load_group(group) for group in fields["groups"][: 4 * MOST_GROUPS]),
+        gaps=tuple(str(each)[:_LONG] for each in fields["missing"][:_MOST_NAMED]),
+        changed_paths=None if changed is None else tuple(map(str, changed[:_MOST_PATHS])),
         whole=bool(fields["whole"]),
         others=tuple(str(each)[: 3 * _LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
     )
 
 
-def _group_in(fields: Mapping[str, Any]) -> Group:
+def _load_group(fields: Mapping[str, Any]) -> Group:
     ruled, hit = fields["ruled"], fields["hit"]
     return Group(
         key=str(fields["key"]),
         text=str(fields["text"])[:_LONG],
-        jobs=tuple(_typed(Failing, job) for job in fields["jobs"][:_MOST_JOBS]),
-        ruled=_typed(Ruled, ruled) if ruled else None,
+        jobs=tuple(_typed(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
+        rule_match=_typed(RuleMatch, ruled) if ruled else None,
         hit=_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
-        ruling=verdict.load(fields["ruling"]) if fields["ruling"] else None,
+        ruling=verdict.load_ruling(fields["ruling"]) if fields["ruling"] else None,
     )
 
 
@@ -304,8 +302,9 @@ _PLAIN: Mapping[str, type | tuple[type, ...]] = {
 
 def _typed(made: type[T], fields: Mapping[str, Any]) -> T:
     """A flat dataclass of stored fields, each of its declared type."""
-    for name, about in made.__dataclass_fields__.items():  # type: ignore[attr-defined]
+    for about in made.__dataclass_fields__.values():  # type: ignore[attr-defined]
+        key = about.metadata.get(KEY, about.name)
         wanted = _PLAIN.get(getattr(about.type, "__name__", str(about.type)))
-        if wanted and name in fields and not isinstance(fields[name], wanted):
-            raise TypeError(f"{name} of a {made.__name__} is {fields[name]!r}")
-    return made(**fields)
+        if wanted and key in fields and not isinstance(fields[key], wanted):
+            raise TypeError(f"{key} of a {made.__name__} is {fields[key]!r}")
+    return from_stored(made, fields)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from worker.core.failure.jobs import MOST_GROUPS, Failing, Group, Hit, Ruled, Survey
+from worker.core.failure.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.text.untrusted import one_line
 
 MOST_TOLD = 6 * 1024
@@ -26,10 +26,10 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
 
     Every failing job is named. Excerpts get what room is left, facts give way before jobs do.
     """
-    if not survey.groups and not survey.missing:
+    if not survey.groups and not survey.gaps:
         return ""
     before = [_OPENING, *(one_line(each, _LONG) for each in survey.others)]
-    after = [f"Not known: {one_line(each, _TEXT)}" for each in survey.missing[:8]]
+    after = [f"Not known: {one_line(each, _TEXT)}" for each in survey.gaps[:8]]
     if more := [job for group in survey.groups[MOST_GROUPS:] for job in group.jobs]:
         after.insert(0, f"Failing too, each in a group of its own: {_named(more)}")
     room = limit - sum(map(_size, [*before, *after])) - 8
@@ -78,19 +78,19 @@ def _sharing(group: Group, earlier: Sequence[Group]) -> int:
 
 
 def _head(number: int, group: Group, facts: int, sharing: int) -> str:
-    lines = [f"\nGroup {number}: {group.failed}", *_jobs(group.jobs)]
+    lines = [f"\nGroup {number}: {group.job_names}", *_jobs(group.jobs)]
     if group.text:
         shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
         lines.append(f"error: {one_line(group.text, _TEXT)}{shared}")
-    if group.ruled:
-        lines.append(_ruled(group.ruled, group))
+    if group.rule_match:
+        lines.append(_ruled(group.rule_match, group))
     if group.hit:
         lines.append(_hit(group.hit, group))
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[:facts]]
     return "\n".join(lines)
 
 
-def _jobs(jobs: Sequence[Failing]) -> list[str]:
+def _jobs(jobs: Sequence[FailingJob]) -> list[str]:
     if not jobs:
         return []
     first, *others = jobs
@@ -111,7 +111,7 @@ def _jobs(jobs: Sequence[Failing]) -> list[str]:
     return lines
 
 
-def _ruled(ruled: Ruled, group: Group) -> str:
+def _ruled(ruled: RuleMatch, group: Group) -> str:
     """What a rule says; it is a mere lead where GitLab's record says otherwise."""
     sure = ruled.certain and not _is_contradicted(ruled.verdict, group)
     words = "certain" if sure else "likely, to be checked"
@@ -124,7 +124,7 @@ def _hit(hit: Hit, group: Group) -> str:
     times = "once" if hit.count == 1 else f"{hit.count} times"
     others = f"{len(hit.others)} other merge request{'s' if len(hit.others) > 1 else ''}"
     seen = others if hit.others else "this merge request only"
-    ended = f"; the last time {one_line(hit.ended, _NAME)}" if hit.ended else ""
+    ended = f"; the last time {one_line(hit.resolution, _NAME)}" if hit.resolution else ""
     not_now = ", which the facts below speak against now"
     doubt = not_now if _is_contradicted(hit.verdict, group) else ""
     return (
@@ -137,7 +137,7 @@ def _is_contradicted(verdict: str, group: Group) -> bool:
     """Whether GitLab's record settles another verdict, or speaks against this one."""
     ruling = group.ruling
     return ruling is not None and (
-        ruling.hard not in (None, verdict) or verdict in dict(ruling.against)
+        ruling.hard not in (None, verdict) or verdict in dict(ruling.contradictions)
     )
 
 
@@ -148,14 +148,14 @@ def _excerpt(group: Group) -> str:
     return f"excerpt of job {group.jobs[0].job_id}:\n{indented}"
 
 
-def _named(jobs: Sequence[Failing]) -> str:
+def _named(jobs: Sequence[FailingJob]) -> str:
     """The jobs by id and name; of many, the last ones by their ids alone."""
     named = "; ".join(map(_called, jobs[:_MOST_NAMED]))
     more = ", ".join(str(job.job_id) for job in jobs[_MOST_NAMED:])
     return f"{named}; and jobs {more}" if more else named
 
 
-def _called(job: Failing) -> str:
+def _called(job: FailingJob) -> str:
     kind = "status" if job.external else "trigger job"
     number = f"job {job.job_id}" if job.job_id else kind
     return f"{number} ({one_line(job.name, _SHORT)})"

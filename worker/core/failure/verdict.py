@@ -17,10 +17,10 @@ from worker.core.failure.facts import (
     Facts,
     Run,
     Target,
-    alike,
-    instant,
-    newest_first,
-    passed_after,
+    find_pass_after,
+    parse_time,
+    select_same_source,
+    sort_newest_first,
 )
 from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
 from worker.core.text import remarks
@@ -42,34 +42,36 @@ class Verdict(StrEnum):
 class Ruling:
     """What the record says of the failing `jobs` (ids) with one error, the one for all first.
 
-    `hard` is the verdict that `because` proves, or None. `against` are the verdicts that the record
-    speaks against, each with the sentence. `record` is everything else that is known, or why it is
-    not.
+    `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
+    record speaks against, each with the sentence. `record` is everything else that is known, or why
+    it is not.
     """
 
     name: str
     jobs: tuple[int, ...]
     hard: Verdict | None
     because: Remark
-    against: tuple[tuple[Verdict, Remark], ...]
+    contradictions: tuple[tuple[Verdict, Remark], ...]
     record: tuple[Remark, ...] = ()
 
-    def settled(self, model: Verdict) -> Verdict:
+    def decide_verdict(self, model: Verdict) -> Verdict:
         """The verdict on these jobs, when the model says `model`."""
         if self.hard:
             return self.hard
-        refuted = model in REFUTABLE and model in dict(self.against)
+        refuted = model in REFUTABLE and model in dict(self.contradictions)
         return Verdict.UNKNOWN if refuted else model
 
-    def told(self) -> tuple[str, ...]:
+    def describe(self) -> tuple[str, ...]:
         """All of it in plain sentences, for the model, what decides first."""
         lines = [f'settled as "{self.hard}": {plain(self.because)}'] if self.hard else []
-        lines += [f'speaks against "{verdict}": {plain(why)}' for verdict, why in self.against]
+        lines += [
+            f'speaks against "{verdict}": {plain(why)}' for verdict, why in self.contradictions
+        ]
         return (*lines, *map(plain, self.record))
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
+class FinalVerdict:
     """The verdict of a note, and the model's; `because` says why it is not that one, if it is not.
 
     A model that claims nothing, or is right about one of several errors, is not contradicted.
@@ -91,22 +93,24 @@ ORDER = (
 """Of several verdicts the one that comes first is the headline: it asks most of the reader."""
 
 
-def final(rulings: Sequence[Ruling], model: Verdict) -> Final:
+def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
     """The headline, from what the record proves and what the model says.
 
     Without rulings the model's word stands.
     """
     if not rulings:
-        return Final(model, model)
-    settled = [each.settled(model) for each in rulings]
+        return FinalVerdict(model, model)
+    settled = [each.decide_verdict(model) for each in rulings]
     headline = min(settled, key=ORDER.index)
     if model in (Verdict.UNKNOWN, Verdict.ABSTAIN, *settled):
-        return Final(headline, model)
+        return FinalVerdict(headline, model)
     decided = rulings[settled.index(headline)]
-    return Final(headline, model, decided.because or dict(decided.against).get(model, ()))
+    return FinalVerdict(
+        headline, model, decided.because or dict(decided.contradictions).get(model, ())
+    )
 
 
-def ruled(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
+def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     """What the facts prove and contradict: of several jobs, what is proven of each of them."""
     hard, because = _proven(facts)
     if any(_proven(each)[0] is not hard for each in facts.rest):
@@ -118,7 +122,7 @@ def ruled(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         jobs=tuple(each.job_id for each in facts.jobs),
         hard=hard,
         because=because,
-        against=() if hard else tuple(against),
+        contradictions=() if hard else tuple(against),
         record=tuple(record),
     )
 
@@ -168,7 +172,7 @@ def _always_dies(facts: Facts) -> bool:
 def _waited_in_vain(facts: Facts) -> bool | None:
     """Whether no runner took a job of `stuck_or_timeout_failure`; None for any other reason."""
     stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
-    return not any(each.started for each in stuck) if stuck else None
+    return not any(each.has_started for each in stuck) if stuck else None
 
 
 def _unexplained(facts: Facts) -> Run | None:
@@ -177,7 +181,7 @@ def _unexplained(facts: Facts) -> Run | None:
     attempts = _attempts(facts)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
-    return next((each for each in failed if not passed_after(each, attempts)), None)
+    return next((each for each in failed if not find_pass_after(each, attempts)), None)
 
 
 # ------------------------------------------------------------------------------------------ flaky
@@ -189,8 +193,8 @@ RECENT = 14 * 24 * 3600.0
 def _passed_afterwards(facts: Facts) -> Remark | None:
     """A pass after the same error, on one commit in one kind of pipeline."""
     attempts = _attempts(facts)
-    failed = [facts.run, *(each for each in attempts if facts.same(each))]
-    pairs = ((each, passed_after(each, attempts)) for each in failed)
+    failed = [facts.run, *(each for each in attempts if facts.has_same_error(each))]
+    pairs = ((each, find_pass_after(each, attempts)) for each in failed)
     return next((_passed(facts, each, green) for each, green in pairs if green), None)
 
 
@@ -211,8 +215,10 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
     target = _target(facts)
     if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
         return None
-    for failed in (each for each in target.runs if facts.same(each) and _is_recent(each, facts)):
-        if green := passed_after(failed, alike(target.runs, failed)):
+    for failed in (
+        each for each in target.runs if facts.has_same_error(each) and _is_recent(each, facts)
+    ):
+        if green := find_pass_after(failed, select_same_source(target.runs, failed)):
             return remark(
                 "on ", name(target.branch), " it failed in the same way and then passed on one "
                 "commit: ", job(failed), ", ", job(green),
@@ -222,11 +228,13 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
 
 def _fails_at_a_newer_commit(facts: Facts, target: Target) -> bool:
     """Whether the newest commit's runs all fail with this error, and an older commit has runs."""
-    return len(target.by_commit) > 1 and all(map(facts.same, target.by_commit[0]))
+    return len(target.runs_by_commit) > 1 and all(
+        map(facts.has_same_error, target.runs_by_commit[0])
+    )
 
 
 def _is_recent(run: Run, facts: Facts) -> bool:
-    then, now = instant(run.at), instant(facts.run.at)
+    then, now = parse_time(run.started_at), parse_time(facts.run.started_at)
     return then is None or now is None or now - then <= RECENT
 
 
@@ -240,18 +248,18 @@ def _fails_there(facts: Facts) -> Remark | None:
         return None
     if newest := _fails_at_the_newest_commit(facts, target):
         return _same_failure(facts, target, newest)
-    base = [each for each in target.finished if each.sha and each.sha == target.base]
-    if base and all(facts.same(each) for each in base):
-        mended = any(map(_is_green, target.at_newest_commit[:1]))
-        return _same_failure(facts, target, newest_first(base)[0], mended=mended)
+    base = [each for each in target.finished_runs if each.sha and each.sha == target.base]
+    if base and all(facts.has_same_error(each) for each in base):
+        mended = any(map(_is_green, target.runs_at_newest_commit[:1]))
+        return _same_failure(facts, target, sort_newest_first(base)[0], mended=mended)
     return None
 
 
 def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
     """The newest run, if it failed so. A commit that was first run after this failure may carry
     this very change: then the one before it counts too."""
-    for runs in () if target.hidden else target.by_commit:
-        if not facts.same(runs[0]):
+    for runs in () if target.may_hide_newer_runs else target.runs_by_commit:
+        if not facts.has_same_error(runs[0]):
             return None
         if runs[0].sha == target.base or not all(each.is_after(facts.run) for each in runs):
             return runs[0]
@@ -267,7 +275,7 @@ def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = Fals
 
 
 def _when(run: Run, ours: Run) -> tuple[str, ...]:
-    return (f", {ago} this failure",) if (ago := apart(run.at, ours.at)) else ()
+    return (f", {ago} this failure",) if (ago := apart(run.started_at, ours.started_at)) else ()
 
 
 # ---------------------------------------------------------------------------------- contradictions
@@ -275,11 +283,11 @@ def _when(run: Run, ours: Run) -> tuple[str, ...]:
 
 def _failed_again(facts: Facts) -> Remark | None:
     """Against "flaky": twice the same way on one commit, and no pass since the first time."""
-    again = [each for each in _attempts(facts) if facts.same(each)]
+    again = [each for each in _attempts(facts) if facts.has_same_error(each)]
     failed = [facts.run, *again]
-    if not again or any(passed_after(each, _attempts(facts)) for each in failed):
+    if not again or any(find_pass_after(each, _attempts(facts)) for each in failed):
         return None
-    before = next(filter(_is_green, newest_first(_attempts(facts))), None)
+    before = next(filter(_is_green, sort_newest_first(_attempts(facts))), None)
     return remark(
         name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
         "not passed since: ", job(facts.run), ", ", job(again[0]),
@@ -297,14 +305,15 @@ def _failed_before(facts: Facts) -> Remark | None:
     )  # fmt: skip
 
 
-def passes_there(facts: Facts) -> Remark | None:
+def find_pass_on_target(facts: Facts) -> Remark | None:
     """Against "already failing": it passes there, and no failure of it there may be this one."""
     target, newest = _target(facts), _at_newest_commit(facts)
     if target is None or not newest or not _is_green(newest[0]):
         return None
-    failed = [each for each in target.finished if not _is_green(each)]
+    failed = [each for each in target.finished_runs if not _is_green(each)]
     if any(
-        facts.same(each) or each.shared or not (each.error and facts.run.error) for each in failed
+        facts.has_same_error(each) or each.shared_errors or not (each.error and facts.run.error)
+        for each in failed
     ):
         return None
     built_on = ", on the commit this change is built on" if newest[0].sha == target.base else ""
@@ -324,7 +333,7 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
 )
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.FLAKY, _failed_again),
-    (Verdict.TARGET, passes_there),
+    (Verdict.TARGET, find_pass_on_target),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
 """A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
@@ -348,7 +357,7 @@ def _target(facts: Facts) -> Target | None:
 
 def _at_newest_commit(facts: Facts) -> list[Run]:
     target = _target(facts)
-    return target.at_newest_commit if target else []
+    return target.runs_at_newest_commit if target else []
 
 
 def _is_green(run: Run) -> bool:
@@ -361,26 +370,27 @@ _MOST = 40
 """Sentences, and jobs, of a ruling that was stored."""
 
 
-def out(ruling: Ruling) -> dict[str, Any]:
+def dump_ruling(ruling: Ruling) -> dict[str, Any]:
     """The ruling as JSON values, for `context.json`."""
     return {
         "name": ruling.name,
         "jobs": list(ruling.jobs),
         "hard": ruling.hard,
         "because": remarks.out(ruling.because),
-        "against": [[verdict, remarks.out(why)] for verdict, why in ruling.against],
+        "against": [[verdict, remarks.out(why)] for verdict, why in ruling.contradictions],
         "record": [remarks.out(each) for each in ruling.record],
     }
 
 
-def load(fields: Mapping[str, Any]) -> Ruling:
-    """The ruling of `out`. Raises KeyError, TypeError or ValueError for anything else."""
+def load_ruling(fields: Mapping[str, Any]) -> Ruling:
+    """Read the ruling of `dump_ruling`. Raises KeyError, TypeError or ValueError for anything
+    else."""
     return Ruling(
         name=str(fields["name"])[: remarks.MAX_NAME],
         jobs=tuple(map(int, fields["jobs"][:_MOST])),
         hard=Verdict(fields["hard"]) if fields["hard"] else None,
         because=remarks.load(fields["because"]),
-        against=tuple(
+        contradictions=tuple(
             (Verdict(verdict), remarks.load(why)) for verdict, why in fields["against"][:_MOST]
         ),
         record=tuple(map(remarks.load, fields["record"][:_MOST])),

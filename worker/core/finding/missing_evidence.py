@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from worker.core.conversation.context import Context
-from worker.core.conversation.messages import results
-from worker.core.conversation.repair import entries, unavailable
+from worker.core.conversation.messages import find_results
+from worker.core.conversation.repair import find_entries, find_unavailable
 from worker.core.finding import Finding, Verdict
 
 MAX_NAMED = 3
@@ -77,7 +77,7 @@ def filled(finding: Finding, context: Context) -> Finding:
     """`finding`; one that abstains says what is missing and how to keep it."""
     if finding.verdict is not Verdict.ABSTAIN:
         return finding
-    reasons = map(_reason, unavailable(context))
+    reasons = map(_reason, find_unavailable(context))
     known = list(dict.fromkeys((*reasons, *_incomplete(context))))
     missing = finding.missing or "; ".join(known[:MAX_NAMED])
     advice = finding.next_time or _advice(known, finding.missing)
@@ -102,5 +102,5 @@ def _advice(known: list[str], said: str) -> str:
 
 def _incomplete(context: Context) -> Iterator[str]:
     """What the documents of this turn said was not in them."""
-    for result in results(context.messages[context.turn_start :]):
-        yield from (entry["missing"] for entry in entries(result, "missing"))
+    for result in find_results(context.messages[context.turn_start :]):
+        yield from (entry["missing"] for entry in find_entries(result, "missing"))

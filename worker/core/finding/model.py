@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from worker.core.failure.verdict import Final, Ruling, Verdict
+from worker.core.failure.verdict import FinalVerdict, Ruling, Verdict
 from worker.core.ports.evidence import Place, called, lines_of
 
 CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
@@ -76,4 +76,4 @@ class Finding:
     next_time: str = ""
     doubt: str = ""
     rulings: tuple[Ruling, ...] = ()
-    judged: Final | None = None
+    judged: FinalVerdict | None = None

@@ -78,10 +78,12 @@ class _Command:
 def _commands(context: Context) -> Iterator[_Command]:
     """The turn's commands, in order."""
     costs = [cost for cost in context.calls if cost.turn == context.turn]
-    ends = [*(after.at for _, after in pairwise(costs)), float("inf")]
+    ends = [*(after.sent_at for _, after in pairwise(costs)), float("inf")]
     for cost, ended in zip(costs, ends, strict=False):
         if 0 <= cost.message < len(context.messages):
-            yield from _of_answer(context.messages[cost.message :], cost.at + cost.seconds, ended)
+            yield from _of_answer(
+                context.messages[cost.message :], cost.sent_at + cost.seconds, ended
+            )
 
 
 def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from worker.core.failure.changed_files import (
-    Changed,
+    FileChange,
     Touch,
-    added_lines,
-    definitions,
-    lines_of,
-    named_lines,
-    touches,
+    find_added_lines,
+    find_definitions,
+    find_named_lines,
+    find_touches,
+    select_lines,
 )
 from worker.core.failure.file_kinds import is_dependency, is_docs
 
@@ -110,11 +110,12 @@ def _ranked(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
         texts.setdefault(hunk.path, []).append(hunk.text)
     joined = {path: "\n".join(parts) for path, parts in texts.items()}
     changed = [
-        Changed(path, "", definitions(text), added_lines(text)) for path, text in joined.items()
+        FileChange(path, "", find_definitions(text), find_added_lines(text))
+        for path, text in joined.items()
     ]
-    touched = {touch.path: touch for touch in touches(error, changed, project)}
-    places = named_lines(error)
-    lines = {path: lines_of(path, places) for path in joined}
+    touched = {touch.path: touch for touch in find_touches(error, changed, project)}
+    places = find_named_lines(error)
+    lines = {path: select_lines(path, places) for path in joined}
     made = [_with_rank(hunk, touched.get(hunk.path), lines[hunk.path]) for hunk in hunks]
     return sorted(made, key=lambda hunk: (hunk.rank, hunk.size, hunk.place))
 
@@ -126,7 +127,7 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
     if named:
         rank = 0
     elif touch:
-        rank = 1 + 2 * touch.tested + (not touch.sure)
+        rank = 1 + 2 * touch.names_tests + (not touch.is_certain)
     else:
         rank = 6 if is_dependency(hunk.path) or is_docs(hunk.path) else 5
     return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from worker.core.failure.changed_files import lines_defining, lines_of, named_lines
+from worker.core.failure.changed_files import find_defining_lines, find_named_lines, select_lines
 
 NEAR = 20
 """Lines on each side of a named one that may be shown."""
@@ -19,8 +19,10 @@ def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
 
     By place ("src/app.py:12"), or else by the name of what is defined there.
     """
-    named = [number for number in lines_of(path, named_lines(error)) if number <= len(lines)]
-    return tuple(named) or lines_defining(lines, error)
+    named = [
+        number for number in select_lines(path, find_named_lines(error)) if number <= len(lines)
+    ]
+    return tuple(named) or find_defining_lines(lines, error)
 
 
 def number_lines(lines: Iterable[str], first: int = 1) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.failure.facts import Run, instant
+from worker.core.failure.facts import Run, parse_time
 from worker.core.text.untrusted import one_line
 
 MAX_NAME = 120
@@ -77,7 +77,7 @@ def listed(parts: Iterable[str | Name | Link]) -> Remark:
 
 def apart(one: str, other: str) -> str:
     """How long before or after `other` the time `one` is (both ISO 8601), or ""."""
-    then, now = instant(one), instant(other)
+    then, now = parse_time(one), parse_time(other)
     if then is None or now is None:
         return ""
     seconds = then - now

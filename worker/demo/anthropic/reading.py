@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.core.conversation.prompts import continuation
+from worker.core.conversation.prompts import write_continuation
 from worker.demo.anthropic.protocol import Json, list_blocks, merge_messages
 from worker.demo.script import Asked, Result
 
-_REPLY = continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
+_REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[0]
 
 
 def read_request(body: Mapping[str, Any]) -> Asked:

@@ -42,7 +42,7 @@ def write_known_failure(
 def _describe_group(group: Group, hit: Hit, hosts: Hosts, limit: int) -> tuple[str, str, str, str]:
     """Returns the jobs, where their error was seen, its cause, and what to do; texts are cut at
     `limit` characters."""
-    failed = clean_line(group.failed, frozenset(), min(limit, 160))
+    failed = clean_line(group.job_names, frozenset(), min(limit, 160))
     return (
         failed,
         _describe_hit(hit, hosts),
@@ -55,7 +55,9 @@ def _describe_hit(hit: Hit, hosts: Hosts) -> str:
     times = "once" if hit.count == 1 else f"{hit.count} times"
     plural = "s" if len(hit.others) > 1 else ""
     where = f" in {len(hit.others)} other merge request{plural}" if hit.others else ""
-    ended = f"; the last time {clean_line(hit.ended, frozenset(), 100)}" if hit.ended else ""
+    ended = (
+        f"; the last time {clean_line(hit.resolution, frozenset(), 100)}" if hit.resolution else ""
+    )
     # A link to another merge request would leave a mention there; in code it leaves none.
     link = (
         f"[the job explained]({hit.job_url})"

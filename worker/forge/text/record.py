@@ -16,7 +16,9 @@ TITLE = "What GitLab and the logs show"
 def write_record(finding: Finding, hosts: Hosts) -> list[str]:
     """Returns one line for each fact; it names its jobs unless the fact holds for all of them. What
     speaks against a verdict is one line for all jobs, which its sentences name."""
-    rulings = [each for each in finding.rulings if each.because or each.against or each.record]
+    rulings = [
+        each for each in finding.rulings if each.because or each.contradictions or each.record
+    ]
     shown = [
         *_group_by_fact(rulings, lambda ruling: _write_proof(ruling, hosts)),
         *_write_objections(rulings, hosts),
@@ -49,7 +51,7 @@ def _write_proof(ruling: Ruling, hosts: Hosts) -> Iterator[str]:
 def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
     told: dict[Verdict, dict[str, None]] = {}
     for ruling in rulings:
-        for verdict, why in ruling.against:
+        for verdict, why in ruling.contradictions:
             told.setdefault(verdict, {})[render_remark(why, hosts)] = None
     for verdict, sentences in told.items():
         words = "not" if verdict in REFUTABLE else "speaks against"

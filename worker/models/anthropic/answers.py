@@ -105,7 +105,7 @@ def usage(found: Any) -> Usage:
         return Usage()
     details = found.get("output_tokens_details")
     return Usage(
-        uncached=_count(found, "input_tokens"),
+        uncached_input=_count(found, "input_tokens"),
         cache_read=_count(found, "cache_read_input_tokens"),
         cache_write=_count(found, "cache_creation_input_tokens"),
         output=_count(found, "output_tokens"),

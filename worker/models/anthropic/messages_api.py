@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, User, groups
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    ToolSpec,
+    User,
+    group_messages,
+)
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
@@ -74,7 +81,7 @@ class AnthropicMessages:
     def _messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
         if bare:
             sides: Sequence[Fragment] = [
-                self._side(side, True) for side in groups(request.messages)
+                self._side(side, True) for side in group_messages(request.messages)
             ]
         else:
             sides = self._sides.fragments(request.messages)

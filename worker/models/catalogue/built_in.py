@@ -82,7 +82,7 @@ class Catalogue:
         if rate is None or (usage.cache_read and rate.read is None):
             return None
         total = (
-            usage.uncached * rate.input
+            usage.uncached_input * rate.input
             + usage.cache_read * (rate.read or 0.0)
             + usage.cache_write * rate.write_5m
             + usage.output * rate.output

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, ParamSpec, TypeVar
 
-from worker.core.conversation.messages import Message, groups
+from worker.core.conversation.messages import Message, group_messages
 from worker.models.base import Fragment
 
 SESSIONS = 16
@@ -68,7 +68,7 @@ class Growing:
         if messages[: len(known.messages)] != known.messages:
             known = _Known()
         # The last group may have grown.
-        new = groups(messages[known.last :])
+        new = group_messages(messages[known.last :])
         fragments = (*known.fragments[:-1], *map(self._encode, new))
         last = known.last + sum(map(len, new[:-1]))
         self._remember(opening, _Known(messages, fragments, last))

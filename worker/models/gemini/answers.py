@@ -172,7 +172,7 @@ def usage(found: Any) -> Usage:
     cached = min(prompt, _count(found, "cachedContentTokenCount"))
     thoughts = _count(found, "thoughtsTokenCount")
     return Usage(
-        uncached=prompt - cached + _count(found, "toolUsePromptTokenCount"),
+        uncached_input=prompt - cached + _count(found, "toolUsePromptTokenCount"),
         cache_read=cached,
         output=_count(found, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,

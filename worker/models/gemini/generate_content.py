@@ -17,7 +17,7 @@ from worker.core.conversation.messages import (
     ToolResult,
     ToolSpec,
     User,
-    groups,
+    group_messages,
 )
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
@@ -83,7 +83,7 @@ class GenerateContent:
         return dumps(fields)[:-1]
 
     def _contents(self, request: Request, bare: bool) -> Iterable[bytes]:
-        sides = groups(request.messages)
+        sides = group_messages(request.messages)
         notice = _text(request.notice) if request.notice.strip() else None
         called: dict[str, str] = {}
         for position, side in enumerate(sides):

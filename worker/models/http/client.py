@@ -282,7 +282,7 @@ def _estimated(found: Decoded, asked: int) -> Usage:
     """
     usage = found.usage
     if not usage.input:
-        usage = replace(usage, uncached=asked // BYTES_PER_TOKEN)
+        usage = replace(usage, uncached_input=asked // BYTES_PER_TOKEN)
     if not usage.output:
         usage = replace(usage, output=len(found.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage

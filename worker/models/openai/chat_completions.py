@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, ToolSpec, groups
+from worker.core.conversation.messages import (
+    Assistant,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    group_messages,
+)
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
@@ -75,7 +81,7 @@ class OpenAIChat:
         if request.system:
             yield _text("system", request.system)
         notice = [request.notice] if request.notice.strip() else []
-        sides = groups(request.messages)
+        sides = group_messages(request.messages)
         ids: Mapping[str, str] = {}
         for position, side in enumerate(sides):
             if isinstance(side[0], Assistant):

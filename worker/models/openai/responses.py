@@ -15,7 +15,7 @@ from worker.core.conversation.messages import (
     ToolResult,
     ToolSpec,
     User,
-    groups,
+    group_messages,
 )
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
@@ -85,7 +85,7 @@ class OpenAIResponses:
 
     def _input(self, request: Request, bare: bool) -> Iterator[bytes]:
         ids: Mapping[str, str] = {}
-        for side in groups(request.messages):
+        for side in group_messages(request.messages):
             if isinstance(side[0], Assistant):
                 for sent in (self._answer(each, bare) for each in side):
                     ids = sent.ids

@@ -76,7 +76,7 @@ def usage(found: Any, question: str, answer: str) -> Usage:
     read = _count(found, f"{question}_tokens_details", "cached_tokens")
     written = _count(found, f"{question}_tokens_details", "cache_write_tokens")
     return Usage(
-        uncached=max(0, _count(found, f"{question}_tokens") - read - written),
+        uncached_input=max(0, _count(found, f"{question}_tokens") - read - written),
         cache_read=read,
         cache_write=written,
         output=_count(found, f"{answer}_tokens"),

@@ -157,6 +157,6 @@ class Log:
         if green:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
             yield Beside(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
-        if (passed := self.last_pass()) and passed.installed:
-            lines = assume_redacted("\n".join(passed.installed).encode())
+        if (passed := self.last_pass()) and passed.package_changes:
+            lines = assume_redacted("\n".join(passed.package_changes).encode())
             yield Beside(INSTALLED, lambda: iter([lines]), "what was installed differently then")

@@ -1,6 +1,11 @@
 """What the diff of a merge request has to do with a failure, as a fact."""
 
-from worker.core.failure.changed_files import Changed, added_lines, definitions, touches
+from worker.core.failure.changed_files import (
+    FileChange,
+    find_added_lines,
+    find_definitions,
+    find_touches,
+)
 from worker.core.failure.facts import Change, Unknown
 from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs
 from worker.sources.api import wire
@@ -18,7 +23,7 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    touched = touches(error_text, [_changed(each) for each in files], project)
+    touched = find_touches(error_text, [_changed(each) for each in files], project)
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
@@ -26,16 +31,16 @@ def read_change(
             each.new_path for each in files if changes_dependency(each.new_path, each.diff)
         ),
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
-        touches=tuple(each for each in touched if each.sure or each.tested),
+        touches=tuple(each for each in touched if each.is_certain or each.names_tests),
         whole=whole,
     )
 
 
-def _changed(file: wire.DiffFile) -> Changed:
-    return Changed(
+def _changed(file: wire.DiffFile) -> FileChange:
+    return FileChange(
         file.new_path,
         file.old_path,
-        definitions(file.diff),
-        added_lines(file.diff),
+        find_definitions(file.diff),
+        find_added_lines(file.diff),
         file.new_file,
     )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from worker.core.failure.changed_files import MAX_TEXT
 from worker.core.failure.facts import Facts, Run, Target, Unknown
-from worker.core.failure.jobs import Failing, Group
+from worker.core.failure.jobs import FailingJob, Group
 from worker.core.logs.error_lines import error_lines
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
@@ -78,7 +78,7 @@ class Collection:
             for made in found
             if isinstance(made.target, Target)
             for run in made.target.runs
-            if made.same(run) and run.sha != near.base
+            if made.has_same_error(run) and run.sha != near.base
         )
         return next(failed, "")
 
@@ -206,7 +206,7 @@ class Collection:
     def _name(self, group: Group) -> str:
         return self._name_of(group.jobs[0])
 
-    def _name_of(self, job: Failing) -> str:
+    def _name_of(self, job: FailingJob) -> str:
         """The job's name as GitLab has it: a survey's is cleaned."""
         return self._listed[job.job_id].name if job.job_id in self._listed else job.name
 
@@ -236,13 +236,13 @@ class Collection:
         first, recovered = group.jobs[0], []
         for failed, passed in self._recovered(near.own):
             run = self._run(failed, near.own, made.run)
-            if made.same(run):
+            if made.has_same_error(run):
                 named = replace(run, place=failed.name)
                 recovered.append((named, self._run(passed, near.own, made.run)))
         made = replace(
             made,
             siblings=tuple(self._siblings(made, near.own)),
-            recovered=tuple(recovered),
+            recoveries=tuple(recovered),
             errors=len(self._errors.get(first.job_id, ())),
         )
         if not first.read or first.job_id not in self._listed:
@@ -274,11 +274,11 @@ class Collection:
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
-            aside=() if isinstance(aside, Unknown) else aside,
+            runs_of_other_sources=() if isinstance(aside, Unknown) else aside,
             earlier=self._runs(made, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
-            else tuple(each for each in elsewhere if made.same(each)),
+            else tuple(each for each in elsewhere if made.has_same_error(each)),
             target=self._target(made, near),
         )
 
@@ -291,12 +291,12 @@ class Collection:
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
         found = Target(near.branch, runs, len(target), near.base, moved, gap, len(unread))
-        newest = found.at_newest_commit
+        newest = found.runs_at_newest_commit
         first = min((each.pipeline_id for each in newest), default=0)
         recent = {each.id for each in target[: near.recent]}
         hidden = any(each.id > first or each.sha == newest[0].sha for each in unread if newest)
         seen = not newest or any(each.pipeline_id in recent for each in newest)
-        return replace(found, hidden=hidden or not seen)
+        return replace(found, may_hide_newer_runs=hidden or not seen)
 
     def _read_of(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
         """The jobs of pipelines among which a job of this name is."""
@@ -332,12 +332,12 @@ class Collection:
             reason=(job.failure_reason or "") if job.status == "failed" else "",
             error=self._error(job.id, ours),
             url=job.web_url,
-            at=job.started_at or pipeline.created_at or "",
+            started_at=job.started_at or pipeline.created_at or "",
             place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
             source=pipeline.source,
-            started=job.started_at is not None,
-            shared=len(wanted & found) if lacked else 0,
-            lacked=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
+            has_started=job.started_at is not None,
+            shared_errors=len(wanted & found) if lacked else 0,
+            missing_errors=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
         )
 
     def _error(self, job_id: int, ours: Run) -> str:
@@ -356,7 +356,7 @@ class Collection:
         return error_lines(f"{group.text}\n{log.preview(MAX_TEXT) if log else first.excerpt}")
 
 
-def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
+def _failing(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
     """A failing job as a run; of one that its pipeline does not list, less is known."""
     return Run(
         job_id=job.job_id,
@@ -366,9 +366,9 @@ def _failing(job: Failing, error: str, listed: wire.Job | None, pipeline: wire.P
         reason=job.reason,
         error=error,
         url=job.url,
-        at=(listed.started_at if listed else "") or pipeline.created_at or "",
+        started_at=(listed.started_at if listed else "") or pipeline.created_at or "",
         source=pipeline.source,
-        started=listed is None or listed.started_at is not None,
+        has_started=listed is None or listed.started_at is not None,
     )
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from worker.core.failure.fact_sentences import recorded
+from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Run, Unknown
 from worker.core.failure.jobs import Group
-from worker.core.failure.verdict import Ruling, ruled
+from worker.core.failure.verdict import Ruling, make_ruling
 from worker.sources.merge_request.diff import changed_files
 from worker.sources.session_reader import Reader
 from worker.sources.survey.compared_pipelines import known
@@ -51,8 +51,8 @@ def with_facts(
 
 
 def _ruling(made: Facts) -> Ruling:
-    ruling = ruled(made)
-    return replace(ruling, record=tuple(recorded(made, ruling.hard)))
+    ruling = make_ruling(made)
+    return replace(ruling, record=tuple(describe_facts(made, ruling.hard)))
 
 
 def facts(

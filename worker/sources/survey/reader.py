@@ -11,7 +11,16 @@ from typing import Any
 
 from worker.core.failure import rules
 from worker.core.failure.facts import NOT_ASKED, Unknown
-from worker.core.failure.jobs import EXCERPT, TOLD, Failing, Group, Ruled, Survey, began, grouped
+from worker.core.failure.jobs import (
+    EXCERPT,
+    TOLD,
+    FailingJob,
+    Group,
+    RuleMatch,
+    Survey,
+    group_jobs,
+    has_script_begun,
+)
 from worker.core.failure.rules import Scene
 from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
@@ -48,7 +57,7 @@ _THREADS = 6
 class _Found:
     """What was found so far, and what is missing."""
 
-    jobs: list[Failing] = field(default_factory=list)
+    jobs: list[FailingJob] = field(default_factory=list)
     errors: str = ""
     diff: Diff = NOT_ASKED
     missing: list[str] = field(default_factory=list)
@@ -82,7 +91,7 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
     changed = _paths(found)
     scene = Scene(subject.project, subject.sha, changed)
-    groups = grouped(found.jobs, lambda job: rules.recognise(job, scene))
+    groups = group_jobs(found.jobs, lambda job: rules.recognise(job, scene))
     inside = any(not job.external for job in found.jobs)
     broken = None if inside else _broken(found, scene, reader)
     if broken:
@@ -98,17 +107,17 @@ def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
 
 def _doubted(group: Group) -> Group:
     """The group, whose rule is not certain of what GitLab's record speaks against."""
-    if not group.ruled or not group.ruling:
+    if not group.rule_match or not group.ruling:
         return group
-    against = any(verdict == group.ruled.verdict for verdict, _ in group.ruling.against)
-    return replace(group, ruled=replace(group.ruled, certain=False)) if against else group
+    against = any(verdict == group.rule_match.verdict for verdict, _ in group.ruling.contradictions)
+    return replace(group, rule_match=replace(group.rule_match, certain=False)) if against else group
 
 
 def _seen(groups: Sequence[Group]) -> bool:
     """Whether of each family a log was read, or needs not be: GitLab's own word is enough."""
     read = {job.family for group in groups for job in group.jobs if job.read}
     return all(
-        job.family in read or (group.ruled is not None and group.ruled.certain)
+        job.family in read or (group.rule_match is not None and group.rule_match.certain)
         for group in groups
         for job in group.jobs
     )
@@ -188,9 +197,9 @@ def _outside(
     found.jobs += [_external(status, reader) for status in failed]
 
 
-def _external(status: wire.Status, reader: Reader) -> Failing:
+def _external(status: wire.Status, reader: Reader) -> FailingJob:
     name, page = _clean(status.name, reader), _clean(status.target_url or "", reader)
-    return Failing(
+    return FailingJob(
         job_id=0,
         name=name,
         url=page if page.startswith(("https://", "http://")) else "",
@@ -216,21 +225,21 @@ def _family(name: str) -> str:
     return str(dimensions(name).get("group", name))
 
 
-def _failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> Failing:
-    return Failing(
+def _failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> FailingJob:
+    return FailingJob(
         job_id=job.id,
         name=_clean(job.name, reader),
         stage=_clean(job.stage, reader),
         reason=_clean(job.failure_reason or "", reader),
         url=job.web_url,
         family=_clean(_family(job.name), reader),
-        of=variants[_family(job.name)],
+        family_size=variants[_family(job.name)],
     )
 
 
-def _child(job: dict[str, Any], reader: Reader) -> Failing:
+def _child(job: dict[str, Any], reader: Reader) -> FailingJob:
     name = str(job["name"])
-    return Failing(
+    return FailingJob(
         job_id=int(job["id"]),
         name=_clean(name, reader),
         stage=_clean(str(job.get("stage", "")), reader),
@@ -240,18 +249,18 @@ def _child(job: dict[str, Any], reader: Reader) -> Failing:
     )
 
 
-def _bridge(told: dict[str, Any], reader: Reader) -> Failing:
+def _bridge(told: dict[str, Any], reader: Reader) -> FailingJob:
     """A trigger job that started nothing; it has no log."""
     name = _clean(str(told.get("started_by", "?")), reader)
     reason = _clean(str(told.get("failure_reason", "")), reader)
-    return Failing(0, name, "", reason, family=name, read=True)
+    return FailingJob(0, name, "", reason, family=name, read=True)
 
 
 def _clean(text: str, reader: Reader) -> str:
     return one_line(reader.redact.text(text), 1000)
 
 
-def _broken(found: _Found, scene: Scene, reader: Reader) -> Ruled | None:
+def _broken(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
     """What GitLab says of a configuration that it could not make jobs of, with the line if told."""
     if not found.errors:
         return None
@@ -259,9 +268,9 @@ def _broken(found: _Found, scene: Scene, reader: Reader) -> Ruled | None:
     try:
         blob = read_from(subject.pipeline_project_id, reader, DEFAULT_PATH, subject.sha)
     except SourceError:
-        return rules.broken(found.errors, scene)
+        return rules.explain_configuration_error(found.errors, scene)
     text = blob.head.decode("utf-8", "replace")
-    return rules.broken(found.errors, scene, DEFAULT_PATH, text)
+    return rules.explain_configuration_error(found.errors, scene, DEFAULT_PATH, text)
 
 
 def _within(diff: Future[Diff], deadline: float) -> Diff:
@@ -300,12 +309,12 @@ def _read(found: _Found, reader: Reader, pool: ThreadPoolExecutor, deadline: flo
         found.missing.append(f"only {len(chosen)} logs were read")
 
 
-def _of(done: dict[int, Failing | str], job: Failing) -> Failing:
+def _of(done: dict[int, FailingJob | str], job: FailingJob) -> FailingJob:
     found = done.get(job.job_id)
-    return found if isinstance(found, Failing) else job
+    return found if isinstance(found, FailingJob) else job
 
 
-def _chosen(jobs: Sequence[Failing]) -> list[Failing]:
+def _chosen(jobs: Sequence[FailingJob]) -> list[FailingJob]:
     """The first job of each family, then the second of each, and so on."""
     nth: dict[str, int] = {}
     ranked = []
@@ -315,7 +324,7 @@ def _chosen(jobs: Sequence[Failing]) -> list[Failing]:
     return [job for _, _, job in sorted(ranked, key=lambda each: each[:2])[:MOST_LOGS]]
 
 
-def _with_log(job: Failing, reader: Reader) -> Failing | str:
+def _with_log(job: FailingJob, reader: Reader) -> FailingJob | str:
     """The job with what its log shows, or why that cannot be had."""
     try:
         log = reader.logs.log(job.job_id)
@@ -328,9 +337,9 @@ def _with_log(job: Failing, reader: Reader) -> Failing | str:
     return replace(
         job,
         excerpt=log.preview(EXCERPT),
-        told=log.preview(TOLD),
+        error_text=log.preview(TOLD),
         green=log.green_job(),
         read=True,
-        began=began(lines, log.spool.holds),
+        began=has_script_begun(lines, log.spool.holds),
         end=tuple(enumerate(lines[first:], first + 1)),
     )

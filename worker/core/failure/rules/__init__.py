@@ -4,7 +4,7 @@ A rule that is wrong is worse than none: it must hold by GitLab's own word (`fai
 what only the runner can have written, or by a script's last words with no other trouble in sight.
 """
 
-from worker.core.failure.jobs import Failing, Ruled
+from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.failure.rules import (
     artifacts,
     disk,
@@ -15,10 +15,10 @@ from worker.core.failure.rules import (
     runner,
     time_limit,
 )
-from worker.core.failure.rules.base import Rule, Scene, applied
-from worker.core.failure.rules.configuration import broken
+from worker.core.failure.rules.base import Rule, Scene, apply_rule
+from worker.core.failure.rules.configuration import explain_configuration_error
 
-__all__ = ["RULES", "Scene", "broken", "recognise"]
+__all__ = ["RULES", "Scene", "explain_configuration_error", "recognise"]
 
 RULES: tuple[Rule, ...] = (
     *quota.RULES,
@@ -33,9 +33,9 @@ RULES: tuple[Rule, ...] = (
 """The narrower rules first: the last one holds for whatever else a runner could not do."""
 
 
-def recognise(job: Failing, scene: Scene) -> Ruled | None:
+def recognise(job: FailingJob, scene: Scene) -> RuleMatch | None:
     """What the first rule that holds says of a failing job."""
     for rule in RULES:
-        if ruled := applied(rule, job, scene):
+        if ruled := apply_rule(rule, job, scene):
             return ruled
     return None

@@ -1,6 +1,6 @@
 """Artifacts of an earlier job that are gone."""
 
-from worker.core.failure.rules.base import Rule, configured
+from worker.core.failure.rules.base import Rule, may_change_configuration
 from worker.core.finding import Verdict
 
 RULES = (
@@ -16,6 +16,6 @@ RULES = (
             "soon, raise `artifacts:expire_in`."
         ),
         reasons=frozenset({"missing_dependency_failure"}),
-        doubtful=configured,
+        doubtful=may_change_configuration,
     ),
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from worker.core.failure.file_kinds import is_ci
-from worker.core.failure.jobs import Failing, Ruled
+from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.finding import Verdict
 
 LONGEST = 1000
@@ -17,16 +17,16 @@ SHOWN = 280
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a job failed. `changed` are the paths the merge request touches, None if unknown."""
+    """Where a job failed. `changed_paths` are those the merge request touches, None if unknown."""
 
     project: str = ""
     sha: str = ""
-    changed: tuple[str, ...] | None = ()
+    changed_paths: tuple[str, ...] | None = ()
 
     @property
-    def configured(self) -> bool:
+    def may_change_configuration(self) -> bool:
         """Whether the merge request may have changed what its jobs are: their configuration."""
-        return self.changed is None or any(map(_configures, self.changed))
+        return self.changed_paths is None or any(map(_configures, self.changed_paths))
 
 
 def _configures(path: str) -> bool:
@@ -39,10 +39,10 @@ class Rule:
 
     It holds for a job whose failure_reason is one of `reasons` and, if there are `lines`, one of
     whose last lines matches one of them: before the script began or after it ended, where only the
-    runner writes; with `script`, as the last trouble of the script itself. A rule with `lines` in
-    `spoken` quotes one of those if it can. `doubtful` says when a model must look all the same; a
-    rule whose verdict is unknown is a lead for one, never an answer. One that is `unstarted` holds
-    only for a job whose script never began.
+    runner writes; with `script`, as the last trouble of the script itself. A rule with
+    `quoted_lines` quotes one of those if it can. `doubtful` says when a model must look all the
+    same; a rule whose verdict is unknown is a lead for one, never an answer. One that is
+    `before_script_only` holds only for a job whose script never began.
     """
 
     name: str
@@ -51,31 +51,31 @@ class Rule:
     to_do: str
     reasons: frozenset[str]
     lines: tuple[re.Pattern[str], ...] = ()
-    spoken: tuple[re.Pattern[str], ...] = ()
+    quoted_lines: tuple[re.Pattern[str], ...] = ()
     script: bool = False
-    unstarted: bool = False
+    before_script_only: bool = False
     doubtful: Callable[[Scene, str], bool] = lambda scene, line: False
 
 
-def patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
+def compile_patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
     """Patterns of lines, for `re.search`; bounded, for lines are hostile."""
     return tuple(re.compile(text, re.IGNORECASE) for text in texts)
 
 
-def configured(scene: Scene, line: str) -> bool:
+def may_change_configuration(scene: Scene, line: str) -> bool:
     """A doubt: the merge request may have changed what its jobs are."""
-    return scene.configured
+    return scene.may_change_configuration
 
 
-def applied(rule: Rule, job: Failing, scene: Scene) -> Ruled | None:
+def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """What `rule` says of a job, or None if it does not hold."""
-    if job.reason not in rule.reasons or (rule.unstarted and job.read and job.began):
+    if job.reason not in rule.reasons or (rule.before_script_only and job.read and job.began):
         return None
     said = _said(rule, job) if rule.lines else _spoken(rule, job)
     if said is None:
         return None
     number, text = said
-    return Ruled(
+    return RuleMatch(
         rule=rule.name,
         verdict=rule.verdict.value,
         cause=rule.cause,
@@ -86,18 +86,18 @@ def applied(rule: Rule, job: Failing, scene: Scene) -> Ruled | None:
     )
 
 
-def _spoken(rule: Rule, job: Failing) -> tuple[int, str]:
+def _spoken(rule: Rule, job: FailingJob) -> tuple[int, str]:
     """The line that a rule of reasons alone can quote, or none."""
-    return _last(rule.spoken, _runners(job)) or (0, "")
+    return _last(rule.quoted_lines, _runners(job)) or (0, "")
 
 
-def _said(rule: Rule, job: Failing) -> tuple[int, str] | None:
+def _said(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
     if rule.script:
         return _last_trouble(rule, job)
     return _last(rule.lines, _runners(job))
 
 
-def _runners(job: Failing) -> Sequence[tuple[int, str]]:
+def _runners(job: FailingJob) -> Sequence[tuple[int, str]]:
     """The lines at the log's end that are the runner's own."""
     if not job.began:
         return job.end
@@ -144,7 +144,7 @@ _TROUBLE = re.compile(
 )
 
 
-def _last_trouble(rule: Rule, job: Failing) -> tuple[int, str] | None:
+def _last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
     """The line near the script's end that matches, if there is no other trouble in sight."""
     if not job.began:
         return None

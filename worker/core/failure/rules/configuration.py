@@ -2,7 +2,7 @@
 
 import re
 
-from worker.core.failure.jobs import Ruled
+from worker.core.failure.jobs import RuleMatch
 from worker.core.failure.rules.base import Scene
 from worker.core.finding import Verdict
 from worker.core.text.untrusted import one_line
@@ -11,7 +11,9 @@ MOST = 400
 """Characters of GitLab's words that are repeated."""
 
 
-def broken(errors: str, scene: Scene, file: str = "", text: str = "") -> Ruled | None:
+def explain_configuration_error(
+    errors: str, scene: Scene, file: str = "", text: str = ""
+) -> RuleMatch | None:
     """What `yaml_errors` of a pipeline without jobs says; nothing if there are none.
 
     `text` is the configuration `file`, in which the line is looked for. Where the change does not
@@ -21,10 +23,10 @@ def broken(errors: str, scene: Scene, file: str = "", text: str = "") -> Ruled |
     said = one_line(errors, MOST)
     if not said:
         return None
-    ours = scene.changed is not None and scene.configured
+    ours = scene.changed_paths is not None and scene.may_change_configuration
     line = find_line(said, text) if file else 0
     where = f" (`{file}`, line {line})" if line else ""
-    return Ruled(
+    return RuleMatch(
         rule="configuration",
         verdict=(Verdict.CHANGE if ours else Verdict.UNKNOWN).value,
         cause=f"GitLab could not make the pipeline's jobs, for its configuration is wrong: {said}"

@@ -1,10 +1,10 @@
 """No room left on a runner's disk."""
 
-from worker.core.failure.rules.base import Rule, patterns
+from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.failure.rules.quota import PREPARING
 from worker.core.finding import Verdict
 
-_FULL = patterns(
+_FULL = compile_patterns(
     r"(?:^|[:\s\])])no space left on device[.)'\"\]]{0,3}$",
     r"^(?:npm (?:ERR!|error) )(?:code ENOSPC|nospc\b)",
     r"\bENOSPC: no space left on device\b",
@@ -21,7 +21,7 @@ RULES = (
         cause=_CAUSE,
         to_do=_TO_DO,
         reasons=PREPARING,
-        lines=patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
+        lines=compile_patterns(r"\bno space left on device\b", r"\bdisk quota exceeded\b"),
     ),
     Rule(
         name="disk-full-in-script",

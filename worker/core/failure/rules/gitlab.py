@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from worker.core.failure.rules.base import Rule, configured
+from worker.core.failure.rules.base import Rule, may_change_configuration
 from worker.core.finding import Verdict
 
 _RETRY = "Retry the job. If it goes on, tell whoever keeps GitLab and its runners."
@@ -16,7 +16,7 @@ def _own_word(name: str, cause: str, to_do: str, *reasons: str) -> Rule:
         to_do=to_do,
         reasons=frozenset(reasons),
         # The tags that pick a runner stand in the configuration.
-        doubtful=configured,
+        doubtful=may_change_configuration,
     )
 
 
@@ -34,7 +34,7 @@ RULES = (
             "Retry the job. If it happens again, see whether the runners are online and have room.",
             "stuck_or_timeout_failure",
         ),
-        unstarted=True,
+        before_script_only=True,
     ),
     _own_word(
         "runner-not-provided",

@@ -1,6 +1,6 @@
 """An image that the runner could not get."""
 
-from worker.core.failure.rules.base import Rule, Scene, patterns
+from worker.core.failure.rules.base import Rule, Scene, compile_patterns
 from worker.core.failure.rules.quota import PREPARING
 from worker.core.finding import Verdict
 
@@ -10,7 +10,7 @@ def _own(scene: Scene, line: str) -> bool:
     project should have built it."""
     text = line.lower()
     ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
-    return scene.configured or bool(ours)
+    return scene.may_change_configuration or bool(ours)
 
 
 RULES = (
@@ -26,7 +26,7 @@ RULES = (
             "the registry, then retry."
         ),
         reasons=PREPARING,
-        lines=patterns(
+        lines=compile_patterns(
             r"^(?:ERROR|WARNING): (?:Job failed(?: \(system failure\))?: )?.{0,200}"
             r"(?:failed to pull image|image pull failed).{0,500}(?:manifest unknown|not found"
             r"|pull access denied|repository does not exist|unauthorized|denied)",

@@ -1,6 +1,6 @@
 """Compute minutes used up, a registry's rate limit."""
 
-from worker.core.failure.rules.base import Rule, patterns
+from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.finding import Verdict
 
 PREPARING = frozenset(
@@ -9,7 +9,7 @@ PREPARING = frozenset(
 """The reasons GitLab gives where the runner could not prepare a job; older runners say
 script_failure for an image."""
 
-_LIMITED = patterns(
+_LIMITED = compile_patterns(
     r"toomanyrequests\b",
     r"you have reached your (?:unauthenticated )?pull rate limit",
     r"pull\w* .{1,200}: 429 too many requests",

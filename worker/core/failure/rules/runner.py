@@ -1,6 +1,6 @@
 """Whatever else a runner could not do."""
 
-from worker.core.failure.rules.base import Rule, configured, patterns
+from worker.core.failure.rules.base import Rule, compile_patterns, may_change_configuration
 from worker.core.finding import Verdict
 
 RULES = (
@@ -10,11 +10,11 @@ RULES = (
         cause="The runner itself failed, not the job's script (GitLab: runner_system_failure).",
         to_do="Retry the job. If it goes on, give the line above to whoever keeps the runners.",
         reasons=frozenset({"runner_system_failure"}),
-        spoken=patterns(
+        quoted_lines=compile_patterns(
             r"^ERROR: Job failed \(system failure\): \S",
             r"^ERROR: (?:Preparation failed|Failed to|Job failed)",
         ),
         # A variable, a service or an image of the configuration can be too much for a runner.
-        doubtful=configured,
+        doubtful=may_change_configuration,
     ),
 )

@@ -1,6 +1,6 @@
 """A job that ran longer than it may."""
 
-from worker.core.failure.rules.base import Rule, patterns
+from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.finding import Verdict
 
 RULES = (
@@ -16,7 +16,7 @@ RULES = (
             "last passed. Raise the job's `timeout` only if the work has grown."
         ),
         reasons=frozenset({"job_execution_timeout"}),
-        spoken=patterns(
+        quoted_lines=compile_patterns(
             r"^ERROR: Job failed: execution took longer than",
             r"^ERROR: Job failed \(system failure\)",
         ),

@@ -97,7 +97,7 @@ def measured(url: str, many: int) -> tuple[float, float]:
 @contextmanager
 def _model(url: str, many: int) -> Iterator[HttpModel]:
     name = "anthropic/claude-sonnet-5-5"
-    with closing(table.build(name, f"{url}/{many}", "none", clock=SystemClock())) as model:
+    with closing(table.build_model(name, f"{url}/{many}", "none", clock=SystemClock())) as model:
         yield model
 
 

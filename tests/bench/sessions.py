@@ -122,7 +122,7 @@ class Session:
 
     def run(self, limits: Limits = ENDLESS) -> Context:
         """The turn, to its end."""
-        model = table.build(MODEL, "", "key", clock=self.clock, transport=self.wire)
+        model = table.build_model(MODEL, "", "key", clock=self.clock, transport=self.wire)
         parts = Parts(model, self._tools, self.clock, lambda _: None, unwatched)
         self.context = run_loop(self.context, limits, parts)
         model.close()

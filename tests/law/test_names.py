@@ -17,7 +17,6 @@ Rule = Callable[[Module], Iterator[str]]
 BARE_NAMES: dict[str, int] = {
     "worker": 3,
     "worker/core": 55,
-    "worker/models": 12,
     "worker/queue": 1,
     "worker/sessions": 7,
     "worker/sources": 37,
@@ -26,7 +25,6 @@ BARE_NAMES: dict[str, int] = {
 CITATIONS: dict[str, int] = {
     "worker": 2,
     "worker/core": 15,
-    "worker/models": 41,
     "worker/sources": 15,
 }
 

@@ -44,7 +44,7 @@ def _openai() -> tuple[Codec, str]:
 def _openai_responses() -> tuple[Codec, str]:
     origin = "openai-responses/gpt-oss-120b"
     endpoint = endpoints.openai_responses("http://llm:8000/v1", "gpt-oss-120b")
-    return responses.plain(Target(origin, 16_000, endpoint.head)), origin
+    return responses.plain_codec(Target(origin, 16_000, endpoint.head)), origin
 
 
 def _openai_compatible() -> tuple[Codec, str]:

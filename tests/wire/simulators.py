@@ -30,7 +30,7 @@ class Simulator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A model and the simulator that plays it; `options` are those of `table.build`."""
+    """A model and the simulator that plays it; `options` are those of `table.build_model`."""
 
     spec: str
     start: Callable[[Script], Simulator]
@@ -40,7 +40,9 @@ class Wire:
         """The model over HTTP. On Vertex AI it needs Google's default credentials."""
         key = "sk-test-0123456789"
         clock = HandClock()
-        return table.build(self.spec, sim.url, key, clock=clock, max_attempts=1, **self.options)
+        return table.build_model(
+            self.spec, sim.url, key, clock=clock, max_attempts=1, **self.options
+        )
 
 
 _VERTEX = {"project": "my-project", "location": "eu"}

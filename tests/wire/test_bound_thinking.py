@@ -28,7 +28,9 @@ def test_a_session_whose_thinking_was_refused_once_goes_on_without_it() -> None:
     clock = SystemClock()
     with (
         AnthropicSim(Scripted(steps("a"), steps("b"))) as sim,
-        closing(table.build("anthropic/claude-sonnet-5-5", sim.url, "any", clock=clock)) as model,
+        closing(
+            table.build_model("anthropic/claude-sonnet-5-5", sim.url, "any", clock=clock)
+        ) as model,
     ):
         parts = Parts(model, EchoToolbox(), clock, lambda _: None, lambda _: None)
 

@@ -28,7 +28,7 @@ from worker.core.conversation.prompts import write_continuation
 from worker.core.conversation.repair import close_calls
 from worker.core.ports import Reply, Request
 from worker.demo.script import Asked, Call, Say, Scripted, Step, Think
-from worker.models.codec.json_slices import elements, members
+from worker.models.codec.json_slices import parse_elements, parse_members
 from worker.models.http.client import HttpModel
 
 pytestmark = pytest.mark.slow
@@ -181,9 +181,9 @@ def verbatim(message: Assistant) -> str:
     """The part of an answer's wire form that goes back byte for byte."""
     content = message.wire.content if message.wire else ""
     if content.startswith("{"):
-        parts = members(content)
+        parts = parse_members(content)
         return (parts.get("tool_calls") or parts["content"]).text
-    items = elements(content)
+    items = parse_elements(content)
     return content[items[0].end - len(items[0].text) : items[-1].end]
 
 

@@ -167,8 +167,8 @@ def _list_candidates(settings: Settings) -> list[Candidate]:
     return [
         Candidate(
             name=model.name,
-            is_listed=known.has(model.name),
-            has_price=bool(known.info(model.name).rates),
+            is_listed=known.is_known(model.name),
+            has_price=bool(known.get_info(model.name).rates),
             open=partial(closing, model),
         )
         for model in wiring.build_models(settings)

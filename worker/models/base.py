@@ -16,13 +16,13 @@ from worker.core.ports import Request, StopReason
 from worker.models.catalogue.built_in import ModelInfo
 
 MAX_TOKENS = 21_000
-"""The longest answer asked for without streaming: above it an idle connection is cut before the
-answer comes (wire-models 1.4)."""
+"""The longest answer that is requested, in tokens. Without streaming, an idle connection is cut
+before a longer answer arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one server's Chat Completions differ from another's (wire-models 4.2).
+    """How one server's Chat Completions differ from another's.
 
     `limit` names the field that caps the answer. `reasoning` names the field in which an answer's
     reasoning goes back with it; "" where the server refuses that. `call_id` is the pattern of the
@@ -46,7 +46,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a codec must know of the model it writes for.
+    """What a codec must know of its model.
 
     `origin` is the model's full name: verbatim wire parts go back to it and to no other.
     """
@@ -74,11 +74,11 @@ class Fragment:
 class Decoded:
     """An answer in canonical form. `wire` is the JSON text of its content, to be sent back.
 
-    `dropped` counts calls that were cut off; `thought` says that `wire` holds signed thinking.
-    `tries` is how many more times the same request is worth sending after an answer that came out
-    broken. With `bound` the model stumbled over a verbatim part: a bare request may be answered.
-    `more` are the top-level fields with which the same request gives the rest of an answer whose
-    generation was interrupted; `wire` is then a JSON array.
+    `cut_off_calls` counts the calls that were left out; `thought` says that `wire` holds signed
+    thinking. `max_retries` is how often the same request may be sent again after a broken answer.
+    `needs_bare_request`: the model refused a verbatim part, a bare request may be answered.
+    `continuation_fields` are the top-level fields with which the same request gives the rest of an
+    interrupted answer; `wire` is then a JSON array.
     """
 
     text: str
@@ -87,15 +87,15 @@ class Decoded:
     stop: StopReason
     usage: Usage
     detail: str = ""
-    dropped: int = 0
+    cut_off_calls: int = 0
     thought: bool = False
-    tries: int = 0
-    bound: bool = False
-    more: Mapping[str, Any] = field(default_factory=dict)
+    max_retries: int = 0
+    needs_bare_request: bool = False
+    continuation_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Cause(Enum):
-    """Why a provider refused, as far as it changes what to do."""
+    """Why a provider refused a request, as far as it matters for what to do next."""
 
     BAD_KEY = auto()
     BILLING = auto()
@@ -105,12 +105,12 @@ class Cause(Enum):
     OVERFLOW = auto()
     SPEND_LIMIT = auto()
     QUOTA = auto()
-    """A quota that comes back too late to wait for, like one of a day."""
+    """A quota that is renewed too late to wait for, such as a daily one."""
     RATE_LIMIT = auto()
     OVERLOADED = auto()
     INVALID = auto()
     BOUND = auto()
-    """A verbatim part was made under another prefix, model or account: send the request bare."""
+    """A verbatim part belongs to another prefix, model or account: send the request bare."""
 
 
 CAUSES: Mapping[int, Cause] = {
@@ -121,7 +121,7 @@ CAUSES: Mapping[int, Cause] = {
     413: Cause.TOO_LARGE,
     429: Cause.RATE_LIMIT,
 }
-"""What a status says by itself, with every provider."""
+"""What a status means with every provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +141,15 @@ class Codec(Protocol):
     """One body format, bound to one model. Every method is pure."""
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """The body of `request`. `bare` rebuilds every message from its canonical form."""
+        """Returns the body of `request`; `bare` rebuilds every message from its canonical form."""
         ...
 
     def decode(self, body: bytes) -> Decoded:
-        """The answer in a 200 body. Raises ValueError if the body is not an answer."""
+        """Decodes the body of a 200 answer. Raises ValueError if it is not an answer."""
         ...
 
     def classify(self, status: int, body: bytes) -> Failure:
-        """What a body with another status means; the body may be anything."""
+        """Returns what an answer with another status means; its body may be anything."""
         ...
 
 

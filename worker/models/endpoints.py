@@ -8,11 +8,11 @@ from worker.errors import ConfigError
 from worker.models.base import Dialect, Endpoint
 
 ANTHROPIC_VERSION = "2023-06-01"
-"""Accepted by the API and by the gateways in front of it. What we send is the same under
-2026-10-21, which only takes away fields that are never sent (wire-models 1.1)."""
+"""Accepted by the API and by gateways. Version 2026-10-21 would change nothing here: it only
+removes fields that are never sent."""
 
 ANTHROPIC_VERTEX_VERSION = "2026-10-21"
-"""What Anthropic's own client sends in the body on Vertex AI (wire-models 2)."""
+"""The version that Anthropic's own client sends in the body on Vertex AI."""
 
 _VERSION = re.compile(r"v\d+(?:(?:alpha|beta)\d*)?")
 _PLACE = re.compile(r"[a-z0-9](?:[a-z0-9.:-]{0,98}[a-z0-9])?")
@@ -20,7 +20,7 @@ _MULTI_REGIONS = frozenset({"us", "eu"})
 
 
 def anthropic(base_url: str, model: str) -> Endpoint:
-    """The Messages API, direct. A base URL that ends in /v1 is taken as well."""
+    """The Messages API, direct. The base URL may end in /v1."""
     root = base_url.rstrip("/").removesuffix("/v1")
     return Endpoint(
         url=f"{root}/v1/messages",
@@ -30,7 +30,7 @@ def anthropic(base_url: str, model: str) -> Endpoint:
 
 
 def openai_responses(base_url: str, model: str) -> Endpoint:
-    """The Responses API under a base URL that ends in its version, as /v1 (wire-models 4.3)."""
+    """The Responses API under a base URL that ends in its version, such as /v1."""
     return Endpoint(url=f"{base_url.rstrip('/')}/responses", head={"model": model})
 
 
@@ -47,11 +47,11 @@ def openai_chat(base_url: str, model: str) -> Endpoint:
 def gemini(base_url: str, model: str) -> Endpoint:
     """The Gemini API with an API key. v1beta, unless the base URL ends in another version."""
     name = quote(model, safe="")
-    return Endpoint(url=f"{_versioned(base_url, 'v1beta')}/models/{name}:generateContent")
+    return Endpoint(url=f"{_add_version(base_url, 'v1beta')}/models/{name}:generateContent")
 
 
 def vertex(version: str) -> Callable[[str, str, str], str]:
-    """Vertex AI under `version`: a row's `locate` (wire-models 2)."""
+    """Returns the `locate` of a row: the base URL of Vertex AI in API version `version`."""
 
     def locate(base_url: str, project: str, location: str) -> str:
         location = location or "global"
@@ -59,7 +59,7 @@ def vertex(version: str) -> Callable[[str, str, str], str]:
             if not _PLACE.fullmatch(value):
                 told = f"found {value!r}" if value else "it is not set"
                 raise ConfigError(f"{name} ($GOOGLE_CLOUD_{name.upper()}): {told}")
-        root = _versioned(base_url or _vertex_host(location), version)
+        root = _add_version(base_url or _get_vertex_host(location), version)
         return f"{root}/projects/{project}/locations/{location}"
 
     return locate
@@ -80,12 +80,12 @@ def anthropic_vertex(base_url: str, model: str) -> Endpoint:
     )
 
 
-def _versioned(base_url: str, version: str) -> str:
+def _add_version(base_url: str, version: str) -> str:
     root = base_url.rstrip("/")
     return root if _VERSION.fullmatch(root.rpartition("/")[2]) else f"{root}/{version}"
 
 
-def _vertex_host(location: str) -> str:
+def _get_vertex_host(location: str) -> str:
     if location == "global":
         return "https://aiplatform.googleapis.com"
     if location in _MULTI_REGIONS:

@@ -1,4 +1,4 @@
-"""Several models in order: when one gives no answer, the session goes on under the next."""
+"""Several models in order: when one gives no answer, the session continues with the next."""
 
 import logging
 from collections.abc import Sequence
@@ -13,10 +13,11 @@ _NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was 
 
 
 class FallbackModel:
-    """A `core.ports.Model` for one run. Not safe to share: it remembers who did not answer.
+    """A `core.ports.Model` for one run. Not safe to share: it remembers which models did not
+    answer.
 
-    A refused or blocked answer is none. `models` must not be empty. The history is canonical, so
-    that the next model takes it over as it stands; only the prompt cache starts anew.
+    A refused or blocked answer counts as none. `models` must not be empty. The history is
+    canonical, so the next model takes it over unchanged; only the prompt cache is lost.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -44,7 +45,7 @@ class FallbackModel:
         return self._models[self._at].keeps_cache_without_tools
 
     def reply(self, request: Request) -> Reply:
-        """The first answer there is, and what all of them cost; else the last model's refusal.
+        """Returns the first answer, with the cost of all attempts; else the last model's refusal.
 
         Raises the last model's error, naming what the others said.
         """
@@ -57,21 +58,21 @@ class FallbackModel:
             except ModelError as error:
                 failures.append(str(error))
                 if last:
-                    raise _all(failures, error) from error
+                    raise _join_failures(failures, error) from error
             else:
                 cost = None if cost is None or reply.cost_usd is None else cost + reply.cost_usd
                 if last or reply.stop not in _NO_ANSWER:
                     return replace(reply, cost_usd=cost)
-                failures.append(_refusal(self.name, reply))
+                failures.append(_describe_refusal(self.name, reply))
             self._at += 1
             _log.warning("%s; going on with %s", failures[-1], self.name)
 
 
-def _refusal(name: str, reply: Reply) -> str:
+def _describe_refusal(name: str, reply: Reply) -> str:
     return f"{name} {_NO_ANSWER[reply.stop]}" + (f": {reply.detail}" if reply.detail else "")
 
 
-def _all(failures: list[str], last: ModelError) -> ModelError:
+def _join_failures(failures: list[str], last: ModelError) -> ModelError:
     if len(failures) == 1:
         return last
     return ModelError(

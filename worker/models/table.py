@@ -1,4 +1,4 @@
-"""Every provider, one row each. A new one is a row here, and a codec if its wire is new."""
+"""The table of providers. A new provider is a row here, and a codec if its API is new."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,13 @@ from worker.models.base import Cause, Dialect, Provider
 from worker.models.catalogue.built_in import BUILT_IN, Catalogue
 from worker.models.gemini import generate_content
 from worker.models.http import auth
-from worker.models.http.client import MAX_ATTEMPTS, READ_TIMEOUT, HttpModel, Told, untold
+from worker.models.http.client import (
+    MAX_ATTEMPTS,
+    READ_TIMEOUT,
+    HttpModel,
+    OnFailure,
+    ignore_failure,
+)
 from worker.models.openai import chat_completions, responses
 
 _VERTEX_ADVICE = {
@@ -79,7 +85,7 @@ PROVIDERS: dict[str, Provider] = {
         url_env="OPENAI_BASE_URL",
     ),
     "openai-responses": Provider(
-        codec=responses.plain,
+        codec=responses.plain_codec,
         endpoint=endpoints.openai_responses,
         auth=auth.bearer,
         base_url="",
@@ -99,7 +105,7 @@ PROVIDERS: dict[str, Provider] = {
 }
 
 
-def build(
+def build_model(
     spec: str,
     base_url: str,
     key: str,
@@ -113,13 +119,13 @@ def build(
     jitter: Callable[[], float] = random.random,
     dialect: Dialect | None = None,
     catalogue: Catalogue = BUILT_IN,
-    told: Told = untold,
+    on_failure: OnFailure = ignore_failure,
 ) -> HttpModel:
-    """The model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
+    """Builds the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
     `project` and `location` are Google Cloud's, for the rows of Vertex AI; "" is "global" there.
-    `dialect` replaces what is assumed of a server of "openai-compatible"; `told` hears of each
-    failed attempt. Raises ConfigError for a spec, URL or key that cannot work.
+    `dialect` replaces what is assumed of a server of "openai-compatible"; `on_failure` is called at
+    each failed attempt. Raises ConfigError for a spec, URL or key that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
@@ -132,7 +138,7 @@ def build(
     return HttpModel(
         spec,
         provider,
-        _root(who, base_url, project, location),
+        _get_base_url(who, base_url, project, location),
         key,
         clock=clock,
         transport=transport,
@@ -140,13 +146,13 @@ def build(
         max_attempts=max_attempts,
         jitter=jitter,
         dialect=dialect,
-        known=catalogue,
-        told=told,
+        catalogue=catalogue,
+        on_failure=on_failure,
     )
 
 
-def _root(who: str, base_url: str, project: str, location: str) -> str:
-    """Where the provider is. Raises ConfigError."""
+def _get_base_url(who: str, base_url: str, project: str, location: str) -> str:
+    """Returns the provider's base URL. Raises ConfigError."""
     provider = PROVIDERS[who]
     if provider.locate is None:
         return base_url or provider.base_url

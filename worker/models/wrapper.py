@@ -1,4 +1,4 @@
-"""A model around another one: all that a wrapper leaves as it is."""
+"""The base class of models that wrap another one."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from worker.core.ports import Model, Reply, Request
 
 
 class ModelWrapper:
-    """A `core.ports.Model` that is `model`, but for what a subclass changes."""
+    """A `core.ports.Model` that passes everything on to `model`; subclasses change parts of it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -2,24 +2,24 @@
 
 from worker.models.base import Dialect
 from worker.models.catalogue.built_in import Catalogue
-from worker.models.catalogue.operator_entries import extended
+from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.http import breaker
-from worker.models.http.client import HttpModel, Told, untold
-from worker.models.table import build
+from worker.models.http.client import HttpModel, OnFailure, ignore_failure
+from worker.models.table import build_model
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
 
 
-def build_models(settings: Settings, told: Told = untold) -> list[HttpModel]:
+def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[HttpModel]:
     """Build the configured model and its fallbacks, in order. Raises ConfigError."""
     chosen = settings.models
     return [_build_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
 
 
-def _build_model(name: str, settings: Settings, told: Told) -> HttpModel:
+def _build_model(name: str, settings: Settings, told: OnFailure) -> HttpModel:
     provider = settings.models.get_provider(name.partition("/")[0])
-    return build(
+    return build_model(
         name,
         provider.base_url,
         provider.key,
@@ -28,7 +28,7 @@ def _build_model(name: str, settings: Settings, told: Told) -> HttpModel:
         location=provider.location,
         dialect=_make_dialect(provider),
         catalogue=build_catalogue(settings),
-        told=told,
+        on_failure=told,
     )
 
 
@@ -39,15 +39,17 @@ def build_guarded_models(
 
     Raises ConfigError.
     """
-    asked = build_models(settings, watched.count_attempt if watched else untold)
-    heard = watched.set_circuit if watched else breaker.unheard
-    return breaker.guarded(asked, SystemClock(), heard)
+    asked = build_models(settings, watched.count_attempt if watched else ignore_failure)
+    heard = watched.set_circuit if watched else breaker.ignore_change
+    return breaker.guard_models(asked, SystemClock(), heard)
 
 
 def build_catalogue(settings: Settings) -> Catalogue:
     """Build the catalogue of models, including the operator's entries. Raises ConfigError."""
     entries = settings.models.catalogue.items()
-    return extended({model: entry.model_dump(exclude_unset=True) for model, entry in entries})
+    return extend_catalogue(
+        {model: entry.model_dump(exclude_unset=True) for model, entry in entries}
+    )
 
 
 def _make_dialect(provider: ProviderSettings) -> Dialect | None:

@@ -45,7 +45,7 @@ class GeminiSim(ModelApi):
         with GeminiSim(Scripted([Call([("look", {})]), Say("found it")])) as sim:
             model = table.build("gemini/gemini-4-argon", sim.url, "any", clock=clock)
 
-    `key` is the only key or access token taken, "" takes any, but none that is in `revoked`;
+    `key` is the only key or access token taken, "" takes any, but none that is in `revoked_keys`;
     `think` is in seconds; `window` in tokens.
     """
 
@@ -59,7 +59,7 @@ class GeminiSim(ModelApi):
         cache: ImplicitCache | None = None,
     ) -> None:
         super().__init__(self._endpoint, _error, think)
-        self.revoked: set[str] = set()
+        self.revoked_keys: set[str] = set()
         self._script = script
         self._key = key
         self._window = window
@@ -120,7 +120,7 @@ class GeminiSim(ModelApi):
         if place.route:
             scheme, _, given = given.partition(" ")
             given = given if scheme == "Bearer" else ""
-        fits = given and given not in self.revoked and self._key in {"", given}
+        fits = given and given not in self.revoked_keys and self._key in {"", given}
         if place.route and not fits:
             raise Refused(401, "Request had invalid authentication credentials.")
         if not given:

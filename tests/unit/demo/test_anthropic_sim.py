@@ -44,7 +44,7 @@ def start() -> Iterator[Started]:
     def _start(*turns: Sequence[Step], **options: Any) -> tuple[AnthropicSim, HttpModel]:
         sim = AnthropicSim(Scripted(*turns), **options)
         sim.__enter__()
-        model = table.build("anthropic/claude-sonnet-5-5", sim.url, KEY, clock=HandClock())
+        model = table.build_model("anthropic/claude-sonnet-5-5", sim.url, KEY, clock=HandClock())
         opened.append((sim, model))
         return sim, model
 

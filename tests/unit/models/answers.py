@@ -75,7 +75,7 @@ def model(*steps: Step, clock: HandClock | None = None, **options: Any) -> tuple
     """A model with jitter 0 whose provider answers `steps`."""
     transport = Listed(steps)
     spec = options.pop("spec", "anthropic/claude-sonnet-5-5")
-    made = table.build(
+    made = table.build_model(
         spec,
         options.pop("base_url", ""),
         options.pop("key", KEY),

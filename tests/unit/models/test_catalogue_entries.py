@@ -10,7 +10,7 @@ import yaml
 from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN, ModelInfo
-from worker.models.catalogue.operator_entries import extended
+from worker.models.catalogue.operator_entries import extend_catalogue
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)
@@ -23,7 +23,7 @@ def loaded(text: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def test_a_model_is_added_with_its_sizes_prices_and_effort() -> None:
-    known = extended(
+    known = extend_catalogue(
         loaded("""
 qwen3:
   window: 131072
@@ -38,52 +38,57 @@ qwen3:
   binds_thinking: true
 """)
     )
-    info = known.info("qwen3")
+    info = known.get_info("qwen3")
 
     assert (info.window, info.max_output, info.min_cached) == (131_072, 32_768, 16)
     assert (info.effort, info.binds_thinking, info.rates[0].write_1h) == ("low", True, 0.7)
     usage = Usage(uncached_input=MILLION, cache_read=MILLION, cache_write=MILLION, output=MILLION)
-    assert known.price("qwen3", usage, DAY) == pytest.approx(0.5 + 0.05 + 0.6 + 1.5)
+    assert known.compute_price("qwen3", usage, DAY) == pytest.approx(0.5 + 0.05 + 0.6 + 1.5)
 
 
 def test_fields_not_stated_stay_those_of_the_listed_model() -> None:
-    known = extended({"claude-sonnet-5-5": {"window": 600_000, "effort": "max"}})
-    before, after = BUILT_IN.info("claude-sonnet-5-5"), known.info("claude-sonnet-5-5")
+    known = extend_catalogue({"claude-sonnet-5-5": {"window": 600_000, "effort": "max"}})
+    before, after = BUILT_IN.get_info("claude-sonnet-5-5"), known.get_info("claude-sonnet-5-5")
 
     assert (after.window, after.effort) == (600_000, "max")
     assert (after.rates, after.max_output) == (before.rates, before.max_output)
-    assert BUILT_IN.info("claude-sonnet-5-5") is before
+    assert BUILT_IN.get_info("claude-sonnet-5-5") is before
 
 
 def test_with_a_small_window_alone_an_answer_gets_a_quarter_of_it() -> None:
-    known = extended({"small": {"window": 8192}, "large": {"window": 1_000_000}})
+    known = extend_catalogue({"small": {"window": 8192}, "large": {"window": 1_000_000}})
 
-    assert known.info("small").max_output == 2048
-    assert known.info("large").max_output == ModelInfo().max_output
+    assert known.get_info("small").max_output == 2048
+    assert known.get_info("large").max_output == ModelInfo().max_output
 
 
 def test_stated_prices_replace_all_tiers_of_a_listed_model() -> None:
-    known = extended({"claude-haiku-5-5": {"input": 1, "output": 2}})
+    known = extend_catalogue({"claude-haiku-5-5": {"input": 1, "output": 2}})
 
-    assert known.price("claude-haiku-5-5", Usage(uncached_input=MILLION), DAY) == pytest.approx(1)
+    assert known.compute_price(
+        "claude-haiku-5-5", Usage(uncached_input=MILLION), DAY
+    ) == pytest.approx(1)
 
 
 def test_an_unpriced_model_stays_unpriced_and_a_price_of_zero_is_one() -> None:
-    known = extended({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
+    known = extend_catalogue({"free": {"input": 0, "output": 0}, "unknown": {"window": 64_000}})
 
-    assert known.price("free", Usage(uncached_input=MILLION, cache_read=5, output=7), DAY) == 0.0
-    assert known.price("unknown", Usage(uncached_input=1), DAY) is None
+    assert (
+        known.compute_price("free", Usage(uncached_input=MILLION, cache_read=5, output=7), DAY)
+        == 0.0
+    )
+    assert known.compute_price("unknown", Usage(uncached_input=1), DAY) is None
 
 
 def test_a_cached_token_costs_no_less_than_stated() -> None:
-    known = extended({"m": {"input": 2, "output": 4}})
+    known = extend_catalogue({"m": {"input": 2, "output": 4}})
     usage = Usage(cache_read=MILLION, cache_write=MILLION)
 
-    assert known.price("m", usage, DAY) == pytest.approx(4)
+    assert known.compute_price("m", usage, DAY) == pytest.approx(4)
 
 
 def test_tiers_hold_above_their_tokens_and_from_their_day_on() -> None:
-    known = extended(
+    known = extend_catalogue(
         loaded("""
 m:
   input: 1
@@ -96,7 +101,7 @@ m:
     )
 
     def price(tokens: int, day: date) -> float | None:
-        found = known.price("m", Usage(uncached_input=tokens), day)
+        found = known.compute_price("m", Usage(uncached_input=tokens), day)
         return None if found is None else round(found / tokens * MILLION, 6)
 
     assert [price(1000, DAY), price(1001, DAY)] == [1, 2]
@@ -104,14 +109,16 @@ m:
 
 
 def test_a_model_may_be_listed_under_its_provider() -> None:
-    known = extended(
+    known = extend_catalogue(
         {"openai-compatible/org/qwen3": {"window": 50_000}, "qwen3": {"window": 60_000}}
     )
 
-    assert known.info("openai-compatible/org/qwen3").window == 50_000
-    assert known.info("openai-compatible/qwen3").window == 60_000
-    assert known.info("anthropic/claude-haiku-4-5@20251001") is BUILT_IN.info("claude-haiku-4-5")
-    assert known.info("openai-compatible/unheard-of") == ModelInfo()
+    assert known.get_info("openai-compatible/org/qwen3").window == 50_000
+    assert known.get_info("openai-compatible/qwen3").window == 60_000
+    assert known.get_info("anthropic/claude-haiku-4-5@20251001") is BUILT_IN.get_info(
+        "claude-haiku-4-5"
+    )
+    assert known.get_info("openai-compatible/unheard-of") == ModelInfo()
 
 
 @pytest.mark.parametrize(
@@ -144,4 +151,4 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
 )
 def test_a_wrong_field_is_named(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        extended({"m": fields})
+        extend_catalogue({"m": fields})

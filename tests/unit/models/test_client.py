@@ -15,7 +15,7 @@ from tests.unit.models.answers import ASK, KEY, Step, error, fails, good, messag
 from worker.core.conversation.messages import Assistant, User, WireForm
 from worker.errors import ConfigError, ContextOverflow, ModelError
 from worker.models.http import client
-from worker.models.table import PROVIDERS, build
+from worker.models.table import PROVIDERS, build_model
 
 OVERLOADED = error("overloaded_error", "Overloaded")
 SPENT = error("rate_limit_error", "monthly limit", "enforced_spend_limit_reached")
@@ -127,7 +127,7 @@ def test_the_waits_grow_to_a_cap_and_the_last_error_is_transient() -> None:
 
 def test_jitter_shortens_a_wait_by_a_quarter_at_most() -> None:
     clock = HandClock()
-    asked = build(
+    asked = build_model(
         "anthropic/claude-sonnet-5-5",
         "",
         KEY,

@@ -40,12 +40,12 @@ def test_each_finish_reason_is_mapped_and_only_whole_answers_are_kept(
 ) -> None:
     found = decode(answer(text("so"), call(), reason=reason))
 
-    assert (found.stop, found.tries) == (stop, tries)
+    assert (found.stop, found.max_retries) == (stop, tries)
     assert found.text == ("so" if kept else "")
     assert found.calls == ((CALL,) if kept == "all" else ())
-    assert found.dropped == (0 if kept == "all" else 1)
+    assert found.cut_off_calls == (0 if kept == "all" else 1)
     assert ("functionCall" in found.wire) is (kept == "all")
-    assert found.bound is (reason == "MISSING_THOUGHT_SIGNATURE")
+    assert found.needs_bare_request is (reason == "MISSING_THOUGHT_SIGNATURE")
     assert bool(found.detail) is (reason != "STOP")
 
 
@@ -141,7 +141,7 @@ def test_an_interrupted_answer_says_how_to_go_on() -> None:
     found = decode(answer(text("so f"), reason="CONTINUATION", continuationToken="dG9r"))
 
     assert (found.stop, found.text) == (StopReason.PAUSED, "so f")
-    assert found.more == {"continuationToken": "dG9r"}
+    assert found.continuation_fields == {"continuationToken": "dG9r"}
 
 
 def test_half_surrogates_do_not_reach_the_session() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.models.gemini_bodies import delay, error, quota
 from worker.models.base import Cause
-from worker.models.google.errors import classify, is_googles
+from worker.models.google.errors import classify, is_google_error
 
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 INVALID_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
@@ -109,4 +109,4 @@ def test_the_wait_is_the_one_of_the_body(
 def test_google_s_own_errors_are_told_from_those_of_a_model_behind_it(
     body: bytes, googles: bool
 ) -> None:
-    assert is_googles(body) is googles
+    assert is_google_error(body) is googles

@@ -6,7 +6,7 @@ from random import Random
 from tests.contexts import answered, called
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User, group_messages
 from worker.models.base import Fragment
-from worker.models.codec.growing import SESSIONS, Growing, Latest
+from worker.models.codec.growing import SESSIONS, FragmentCache, LastResult
 
 
 class Encoder:
@@ -26,7 +26,7 @@ def fresh(messages: Sequence[Message]) -> tuple[Fragment, ...]:
 
 def test_a_conversation_that_grows_shrinks_or_changes_is_encoded_as_if_for_the_first_time() -> None:
     rng = Random(7)
-    growing = Growing(Encoder())
+    growing = FragmentCache(Encoder())
     messages: list[Message] = [User("event")]
     for step in range(300):
         if rng.random() < 0.1:
@@ -35,45 +35,45 @@ def test_a_conversation_that_grows_shrinks_or_changes_is_encoded_as_if_for_the_f
             (User(f"u{step}"), Assistant(f"a{step}"), ToolResult("x", "look", str(step)))
         )
         messages += [made] * rng.randint(0, 2)
-        assert growing.fragments(messages) == fresh(messages)
+        assert growing.encode_groups(messages) == fresh(messages)
 
 
 def test_only_the_last_group_and_what_is_new_are_encoded_again() -> None:
     encoder = Encoder()
-    growing = Growing(encoder)
+    growing = FragmentCache(encoder)
     messages = [User("event"), *answered("a"), *answered("b")]
-    growing.fragments(messages)
+    growing.encode_groups(messages)
     encoder.encoded.clear()
-    growing.fragments([*messages, User("reply"), *called("c")])
+    growing.encode_groups([*messages, User("reply"), *called("c")])
     assert encoder.encoded == [2, 1]
 
 
 def test_sessions_that_take_turns_do_not_displace_each_other() -> None:
     encoder = Encoder()
-    growing = Growing(encoder)
+    growing = FragmentCache(encoder)
     sessions = [[User(f"event {number}"), *answered("a")] for number in range(SESSIONS)]
     for messages in sessions:
-        growing.fragments(messages)
+        growing.encode_groups(messages)
     encoder.encoded.clear()
     for messages in sessions:
-        growing.fragments([*messages, *called("b")])
+        growing.encode_groups([*messages, *called("b")])
     assert encoder.encoded == [1, 1] * SESSIONS
 
 
 def test_no_more_than_a_few_sessions_are_remembered() -> None:
     encoder = Encoder()
-    growing = Growing(encoder)
+    growing = FragmentCache(encoder)
     first = [User("first"), *answered("a")]
-    growing.fragments(first)
+    growing.encode_groups(first)
     for number in range(SESSIONS):
-        growing.fragments([User(f"event {number}")])
+        growing.encode_groups([User(f"event {number}")])
     encoder.encoded.clear()
-    growing.fragments(first)
+    growing.encode_groups(first)
     assert len(encoder.encoded) == 3
 
 
 def test_nothing_is_nothing() -> None:
-    assert Growing(Encoder()).fragments([]) == ()
+    assert FragmentCache(Encoder()).encode_groups([]) == ()
 
 
 def test_what_stands_before_a_conversation_is_made_anew_only_when_it_has_changed() -> None:
@@ -83,7 +83,7 @@ def test_what_stands_before_a_conversation_is_made_anew_only_when_it_has_changed
         made.append((system, dict(tools)))
         return f"{system} {tools}"
 
-    latest = Latest(make)
+    latest = LastResult(make)
     for system, tools in (("a", {"x": 1}), ("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 2})):
         assert latest(system, tools) == f"{system} {tools}"
     assert made == [("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 2})]

@@ -8,7 +8,7 @@ import pytest
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.http.continuation import extended, joined
+from worker.models.http.continuation import add_fields, join_answers
 
 A, B = ToolCall("a", "look", "{}"), ToolCall("b", "look", "{}")
 
@@ -18,49 +18,51 @@ def part(text: str, stop: StopReason, *calls: ToolCall, **fields: Any) -> Decode
     return Decoded(text, calls, fields.pop("wire", f'[ "{text}" ]'), stop, usage, **fields)
 
 
-FIRST = part("one ", StopReason.PAUSED, A, more={"token": "x"}, thought=True)
+FIRST = part("one ", StopReason.PAUSED, A, continuation_fields={"token": "x"}, thought=True)
 
 
 def test_the_parts_are_one_answer_that_ends_as_the_last() -> None:
-    found = joined(FIRST, part("two", StopReason.END))
+    found = join_answers(FIRST, part("two", StopReason.END))
 
     assert found.text == "one two"
     assert json.loads(found.wire) == ["one ", "two"]
-    assert (found.calls, found.stop, found.more) == ((A,), StopReason.TOOL_CALLS, {})
+    assert (found.calls, found.stop, found.continuation_fields) == ((A,), StopReason.TOOL_CALLS, {})
     assert found.usage == Usage(uncached_input=100, cache_read=10, output=10, reasoning=4)
     assert found.thought
 
 
 def test_a_third_part_is_put_to_the_first_two() -> None:
-    half = joined(FIRST, part("two ", StopReason.PAUSED, more={"token": "y"}))
-    found = joined(half, part("three", StopReason.TOOL_CALLS, B))
+    half = join_answers(FIRST, part("two ", StopReason.PAUSED, continuation_fields={"token": "y"}))
+    found = join_answers(half, part("three", StopReason.TOOL_CALLS, B))
 
-    assert half.more == {"token": "y"}
+    assert half.continuation_fields == {"token": "y"}
     assert (found.text, found.calls) == ("one two three", (A, B))
     assert found.usage.output == 15
 
 
 def test_calls_of_an_answer_that_was_cut_in_the_end_are_not_run() -> None:
-    found = joined(FIRST, part("two", StopReason.TRUNCATED, dropped=1))
+    found = join_answers(FIRST, part("two", StopReason.TRUNCATED, cut_off_calls=1))
 
-    assert (found.text, found.calls, found.dropped) == ("one two", (), 2)
+    assert (found.text, found.calls, found.cut_off_calls) == ("one two", (), 2)
     assert not found.thought
 
 
 @pytest.mark.parametrize("stop", [StopReason.MALFORMED, StopReason.BLOCKED, StopReason.REFUSED])
 def test_nothing_is_kept_of_an_answer_that_broke_in_the_end(stop: StopReason) -> None:
-    found = joined(FIRST, part("", stop, wire="[]"))
+    found = join_answers(FIRST, part("", stop, wire="[]"))
 
-    assert (found.text, found.calls, found.wire, found.dropped) == ("", (), "[]", 1)
+    assert (found.text, found.calls, found.wire, found.cut_off_calls) == ("", (), "[]", 1)
     assert found.usage.output == 10
 
 
 @pytest.mark.parametrize(("first", "rest"), [("[]", "[1]"), ("[1]", " [ ] "), ("[ ]", "[]")])
 def test_empty_parts_leave_no_comma(first: str, rest: str) -> None:
-    found = joined(part("", StopReason.PAUSED, wire=first), part("", StopReason.END, wire=rest))
+    found = join_answers(
+        part("", StopReason.PAUSED, wire=first), part("", StopReason.END, wire=rest)
+    )
 
     assert json.loads(found.wire) == [*json.loads(first), *json.loads(rest)]
 
 
 def test_fields_are_put_at_the_end_of_a_body() -> None:
-    assert extended(b'{"a":1}', {"t": "é", "n": None}) == '{"a":1,"t":"é","n":null}'.encode()
+    assert add_fields(b'{"a":1}', {"t": "é", "n": None}) == '{"a":1,"t":"é","n":null}'.encode()

@@ -38,9 +38,9 @@ def test_each_finish_reason_is_mapped_and_only_whole_calls_are_returned(
 
     assert found.stop is stop
     assert found.calls == ((OURS,) if runs else ())
-    assert found.dropped == (0 if runs else 1)
+    assert found.cut_off_calls == (0 if runs else 1)
     assert ("tool_calls" in found.wire) is runs
-    assert found.tries == (stop is StopReason.MALFORMED)
+    assert found.max_retries == (stop is StopReason.MALFORMED)
 
 
 @pytest.mark.parametrize("calls", [{}, {"tool_calls": None}, {"tool_calls": []}])
@@ -56,7 +56,7 @@ def test_a_server_that_never_says_why_it_stopped_is_believed(choice: dict[str, A
     body = {"choices": [{"message": {"content": "done"}} | choice]}
     found = decode(json.dumps(body).encode())
 
-    assert (found.stop, found.text, found.tries) == (StopReason.END, "done", 0)
+    assert (found.stop, found.text, found.max_retries) == (StopReason.END, "done", 0)
 
 
 def test_a_refusal_is_told_and_what_came_with_it_is_dropped() -> None:

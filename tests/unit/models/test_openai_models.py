@@ -22,7 +22,7 @@ from worker.core.ports import Request, StopReason
 from worker.errors import ConfigError, ContextOverflow, ModelError
 from worker.models import table
 from worker.models.base import Dialect
-from worker.models.catalogue.operator_entries import extended
+from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.http.client import HttpModel
 
 KEY = "sk-very-secret-0123456789"
@@ -37,7 +37,7 @@ def model(
 ) -> tuple[HttpModel, Listed]:
     transport = Listed(steps or [RESPONSE if spec.startswith("openai/") else CHAT])
     clock = HandClock()
-    made = table.build(
+    made = table.build_model(
         spec, url, key, clock=clock, transport=transport, jitter=lambda: 0.0, **options
     )
     return made, transport
@@ -106,7 +106,7 @@ def test_openai_s_own_needs_a_key() -> None:
         (
             "qwen3",
             LOCAL,
-            {"catalogue": extended({"qwen3": {"window": 8000, "effort": "low"}})},
+            {"catalogue": extend_catalogue({"qwen3": {"window": 8000, "effort": "low"}})},
             {"max_tokens": 2000, "reasoning_effort": "low"},
         ),
     ],
@@ -129,7 +129,7 @@ def test_without_tools_nothing_is_said_about_effort() -> None:
 
 
 def test_a_chosen_effort_is_asked_of_responses_too() -> None:
-    known = extended({"openai/gpt-6.2-sol": {"effort": "high"}})
+    known = extend_catalogue({"openai/gpt-6.2-sol": {"effort": "high"}})
     made, transport = model("openai/gpt-6.2-sol", catalogue=known)
     made.reply(ASK)
 
@@ -151,7 +151,7 @@ def test_a_chosen_effort_is_asked_of_responses_too() -> None:
 def test_a_chosen_effort_is_asked_of_every_wire_that_has_it(
     spec: str, field: str, value: Any
 ) -> None:
-    known = extended({spec.partition("/")[2]: {"effort": "low"}})
+    known = extend_catalogue({spec.partition("/")[2]: {"effort": "low"}})
     made, transport = model(spec, fails(400), catalogue=known)
     with pytest.raises(ModelError):
         made.reply(ASK)
@@ -160,7 +160,9 @@ def test_a_chosen_effort_is_asked_of_every_wire_that_has_it(
 
 
 def test_an_operator_s_window_and_price_are_used() -> None:
-    known = extended({"qwen3": {"window": 40_000, "max_output": 8000, "input": 1, "output": 2}})
+    known = extend_catalogue(
+        {"qwen3": {"window": 40_000, "max_output": 8000, "input": 1, "output": 2}}
+    )
     usage = {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000}
     answer = fails(200, completion(content="done", usage=usage))
     made, _ = model("openai-compatible/qwen3", answer, url=LOCAL, catalogue=known)

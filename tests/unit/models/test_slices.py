@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from worker.models.codec.json_slices import clean, dumps, elements, loads, members
+from worker.models.codec.json_slices import (
+    dump_json,
+    parse_elements,
+    parse_json,
+    parse_members,
+    repair_surrogates,
+)
 
 TEXTS = [
     '{"a":1}',
@@ -18,7 +24,7 @@ ARRAYS = ["[]", " [ ] ", '[1,"a,b",{"c":[2]} , [3] ,null]', '[{"a":1},\n{"b":"]"
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_members_are_those_of_json_with_their_own_text(text: str) -> None:
-    found = members(text)
+    found = parse_members(text)
 
     assert {name: part.value for name, part in found.items()} == json.loads(text)
     for part in found.values():
@@ -28,7 +34,7 @@ def test_the_members_are_those_of_json_with_their_own_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ARRAYS)
 def test_the_elements_are_those_of_json_with_their_own_text(text: str) -> None:
-    found = elements(text)
+    found = parse_elements(text)
 
     assert [part.value for part in found] == json.loads(text)
     assert all(text[part.end - len(part.text) : part.end] == part.text for part in found)
@@ -36,7 +42,7 @@ def test_the_elements_are_those_of_json_with_their_own_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1,]", '{"a" 1}', "[NaN]", "[Infinity]", "[1] 2", "1"])
 def test_what_is_no_json_of_the_kind_is_refused(text: str) -> None:
-    for read in (members, elements):
+    for read in (parse_members, parse_elements):
         with pytest.raises(ValueError):
             read(text)
 
@@ -44,7 +50,7 @@ def test_what_is_no_json_of_the_kind_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
 def test_deep_nesting_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
-        loads(text)
+        parse_json(text)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +58,11 @@ def test_deep_nesting_is_a_value_error(text: str) -> None:
     [("plain é", "plain é"), ("a\ud800b", "a\ufffdb"), ("\ud83d\udc0d", "\U0001f40d")],
 )
 def test_half_surrogates_become_the_replacement_character(text: str, cleaned: str) -> None:
-    assert clean(text) == cleaned
-    assert json.loads(dumps({"x": text})) == {"x": cleaned}
+    assert repair_surrogates(text) == cleaned
+    assert json.loads(dump_json({"x": text})) == {"x": cleaned}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_numbers_json_cannot_say_are_refused(value: Any) -> None:
     with pytest.raises(ValueError):
-        dumps(value)
+        dump_json(value)

@@ -38,7 +38,7 @@ def tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenSer
 
 
 def vertex(spec: str, url: str, clock: HandClock | None = None) -> HttpModel:
-    return table.build(
+    return table.build_model(
         spec,
         url,
         "",
@@ -82,7 +82,7 @@ def test_a_token_is_used_until_shortly_before_its_end(tokens: TokenServer) -> No
         assert tokens.asked == 1
 
         tokens.lifetime = 60
-        sim.revoked.add("ya29.test-1")
+        sim.revoked_keys.add("ya29.test-1")
         for _ in range(3):
             made.reply(ASK)
         made.close()
@@ -94,11 +94,11 @@ def test_a_token_is_used_until_shortly_before_its_end(tokens: TokenServer) -> No
 @pytest.mark.parametrize("spec", SIMS)
 def test_a_refused_token_is_renewed_once(spec: str, tokens: TokenServer) -> None:
     with SIMS[spec](script()) as sim:
-        sim.revoked.add("ya29.test-1")
+        sim.revoked_keys.add("ya29.test-1")
         assert ask(spec, sim).text == "done"
         assert tokens.asked == 2
 
-        sim.revoked |= {"ya29.test-3", "ya29.test-4"}
+        sim.revoked_keys |= {"ya29.test-3", "ya29.test-4"}
         with pytest.raises(ModelError, match=r"Google's credentials were refused \(401\)") as told:
             ask(spec, sim)
 
@@ -122,7 +122,7 @@ def test_after_a_refused_exchange_the_next_request_tries_anew(tokens: TokenServe
     with GeminiSim(script()) as sim:
         made = vertex(GEMINI, sim.url)
         made.reply(ASK)
-        sim.revoked.add("ya29.test-1")
+        sim.revoked_keys.add("ya29.test-1")
         tokens.faults = [401]
         with pytest.raises(ModelError, match=r"no access token: .*unauthorized_client"):
             made.reply(ASK)

@@ -42,7 +42,7 @@ def start() -> Iterator[Started]:
         name = options.pop("model", "gemini/gemini-4-argon")
         sim = GeminiSim(Scripted(*turns), **options)
         sim.__enter__()
-        model = table.build(name, sim.url, KEY, clock=HandClock())
+        model = table.build_model(name, sim.url, KEY, clock=HandClock())
         opened.append((sim, model))
         return sim, model
 

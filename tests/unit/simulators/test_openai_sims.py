@@ -53,7 +53,7 @@ def start(kind: str) -> Iterator[Started]:
         make, spec = KINDS[kind]
         sim = make(Scripted(*turns), **options)
         sim.__enter__()
-        model = table.build(spec, sim.url, KEY, clock=HandClock(), jitter=lambda: 0.0)
+        model = table.build_model(spec, sim.url, KEY, clock=HandClock(), jitter=lambda: 0.0)
         opened.append((sim, model))
         return sim, model
 
@@ -155,7 +155,7 @@ def test_what_the_api_does_not_know_is_an_error_body_and_recorded(
 
 def test_reasoning_of_another_model_is_withheld_and_said_to_be() -> None:
     with ResponsesSim(Scripted([Think(Call([("look", {})])), Say("done")])) as sim:
-        one = table.build("openai/gpt-6-sol", sim.url, KEY, clock=HandClock())
+        one = table.build_model("openai/gpt-6-sol", sim.url, KEY, clock=HandClock())
         session = Conversation(one)
         session.ask()
         one.close()
@@ -163,7 +163,7 @@ def test_reasoning_of_another_model_is_withheld_and_said_to_be() -> None:
         answer = session.messages[1]
         assert isinstance(answer, Assistant)
         assert answer.wire is not None
-        two = table.build("openai/gpt-6.2-sol", sim.url, KEY, clock=HandClock())
+        two = table.build_model("openai/gpt-6.2-sol", sim.url, KEY, clock=HandClock())
         session.model = two
         session.messages[1] = replace(answer, wire=replace(answer.wire, origin=two.name))
         session.ask()

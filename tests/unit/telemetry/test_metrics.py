@@ -160,9 +160,9 @@ def test_the_providers_failures_are_counted_by_kind_with_the_retries(told: Telem
 def test_the_state_of_a_circuit_is_shown(told: Telemetry) -> None:
     breaker = Breaker("anthropic", HandClock(), told.set_circuit)
     for _ in range(FAILURES):
-        breaker.leave(failed=True)
+        breaker.report_end(failed=True)
     assert value(told.metrics, "sandpiper_provider_circuit", provider="anthropic") == 2
-    breaker.leave(failed=False)
+    breaker.report_end(failed=False)
     assert value(told.metrics, "sandpiper_provider_circuit", provider="anthropic") == 0
 
 

@@ -1,4 +1,8 @@
-"""What the Messages API answers: stop reasons, usage and errors (wire-models 1.7, 1.8)."""
+"""Decodes answers of Anthropic's Messages API: content, stop reasons, usage, errors.
+
+Stop reasons: https://platform.claude.com/docs/en/api/messages. Errors:
+https://platform.claude.com/docs/en/api/errors.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +11,14 @@ from typing import Any
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import StopReason
 from worker.models.base import CAUSES, Cause, Decoded, Failure
-from worker.models.codec.json_slices import Slice, clean, dumps, elements, loads, members
+from worker.models.codec.json_slices import (
+    Slice,
+    dump_json,
+    parse_elements,
+    parse_json,
+    parse_members,
+    repair_surrogates,
+)
 from worker.models.google import errors
 
 _STOPS = {
@@ -24,96 +35,101 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def decode(body: bytes) -> Decoded:
-    """The answer in a 200 body. Raises ValueError if the body is not a message."""
-    message = members(body.decode())
-    if _value(message, "type") != "message" or "content" not in message:
-        raise ValueError(f"not a message but {_value(message, 'type')!r}")
-    blocks = elements(message["content"].text)
-    if not all(isinstance(block.value, dict) and isinstance(_type(block), str) for block in blocks):
+    """Decodes the body of a 200 answer. Raises ValueError if it is not a message."""
+    message = parse_members(body.decode())
+    if _get_value(message, "type") != "message" or "content" not in message:
+        raise ValueError(f"not a message but {_get_value(message, 'type')!r}")
+    blocks = parse_elements(message["content"].text)
+    if not all(
+        isinstance(block.value, dict) and isinstance(_get_type(block), str) for block in blocks
+    ):
         raise ValueError("a content block is not an object with a type")
-    stop, detail = _stop(message)
-    kept = _kept(blocks, stop)
-    calls = [block for block in kept if _type(block) == "tool_use"]
+    stop, detail = _get_stop_reason(message)
+    kept = _select_blocks(blocks, stop)
+    calls = [block for block in kept if _get_type(block) == "tool_use"]
     return Decoded(
-        text="\n\n".join(_texts(kept)),
-        calls=tuple(_call(block.value) for block in calls),
-        wire=message["content"].text if len(kept) == len(blocks) else _array(kept),
+        text="\n\n".join(_get_texts(kept)),
+        calls=tuple(_parse_call(block.value) for block in calls),
+        wire=message["content"].text if len(kept) == len(blocks) else _join_array(kept),
         stop=stop,
-        usage=usage(_value(message, "usage")),
+        usage=parse_usage(_get_value(message, "usage")),
         detail=detail,
-        dropped=sum(_type(block) == "tool_use" for block in blocks) - len(calls),
-        thought=any(_type(block) in _THINKING for block in kept),
+        cut_off_calls=sum(_get_type(block) == "tool_use" for block in blocks) - len(calls),
+        thought=any(_get_type(block) in _THINKING for block in kept),
     )
 
 
-def _value(message: Mapping[str, Slice], name: str) -> Any:
+def _get_value(message: Mapping[str, Slice], name: str) -> Any:
     return message[name].value if name in message else None
 
 
-def _type(block: Slice) -> Any:
+def _get_type(block: Slice) -> Any:
     return block.value.get("type")
 
 
-def _stop(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
-    reason = _value(message, "stop_reason")
+def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
+    reason = _get_value(message, "stop_reason")
     if not isinstance(reason, str) or reason not in _STOPS:
         return StopReason.MALFORMED, f"unknown stop reason {str(reason)[:60]!r}"
-    details = _value(message, "stop_details")
+    details = _get_value(message, "stop_details")
     if reason == "refusal" and isinstance(details, dict):
         told = (details.get("category"), details.get("explanation"))
         return StopReason.REFUSED, ": ".join(str(part)[:500] for part in told if part)
     return _STOPS[reason], ""
 
 
-def _kept(blocks: Sequence[Slice], stop: StopReason) -> list[Slice]:
-    """The blocks that may be shown, run and sent back.
+def _select_blocks(blocks: Sequence[Slice], stop: StopReason) -> list[Slice]:
+    """Returns the blocks that may be shown, run and sent back.
 
-    A refused answer is dropped whole. A call that was cut off is never run, and an answer may not
-    end in thinking once its calls are gone.
+    A refused answer is dropped whole. A call that was cut off is never run, and without its calls
+    an answer may not end in thinking.
     """
     if stop is StopReason.REFUSED:
         return []
     kept = list(blocks)
     if stop not in _RUNNABLE:
-        kept = [block for block in kept if _type(block) != "tool_use"]
-        while kept and _type(kept[-1]) in _THINKING:
+        kept = [block for block in kept if _get_type(block) != "tool_use"]
+        while kept and _get_type(kept[-1]) in _THINKING:
             kept.pop()
     return kept
 
 
-def _array(blocks: Sequence[Slice]) -> str:
+def _join_array(blocks: Sequence[Slice]) -> str:
     return f"[{','.join(block.text for block in blocks)}]"
 
 
-def _texts(blocks: Sequence[Slice]) -> list[str]:
-    found = [block.value.get("text") for block in blocks if _type(block) == "text"]
+def _get_texts(blocks: Sequence[Slice]) -> list[str]:
+    found = [block.value.get("text") for block in blocks if _get_type(block) == "text"]
     if not all(isinstance(text, str) for text in found):
         raise ValueError("a text block has no text")
-    return [clean(text) for text in found if text]
+    return [repair_surrogates(text) for text in found if text]
 
 
-def _call(block: Mapping[str, Any]) -> ToolCall:
+def _parse_call(block: Mapping[str, Any]) -> ToolCall:
     call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
     if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, dict)):
         raise ValueError("a tool_use block lacks its id, name or input")
-    return ToolCall(clean(call_id), clean(name), dumps(arguments).decode())
+    return ToolCall(
+        repair_surrogates(call_id), repair_surrogates(name), dump_json(arguments).decode()
+    )
 
 
-def usage(found: Any) -> Usage:
-    """Tokens as billed; `input_tokens` excludes what was read from or written to the cache."""
+def parse_usage(found: Any) -> Usage:
+    """Returns the tokens as billed; `input_tokens` excludes those read from or written to the
+    cache."""
     if not isinstance(found, dict):
         return Usage()
     details = found.get("output_tokens_details")
     return Usage(
-        uncached_input=_count(found, "input_tokens"),
-        cache_read=_count(found, "cache_read_input_tokens"),
-        cache_write=_count(found, "cache_creation_input_tokens"),
-        output=_count(found, "output_tokens"),
-        reasoning=_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        uncached_input=_get_count(found, "input_tokens"),
+        cache_read=_get_count(found, "cache_read_input_tokens"),
+        cache_write=_get_count(found, "cache_creation_input_tokens"),
+        output=_get_count(found, "output_tokens"),
+        reasoning=_get_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
     )
 
 
-def _count(found: Mapping[str, Any], name: str) -> int:
+def _get_count(found: Mapping[str, Any], name: str) -> int:
     value = found.get(name)
     return max(0, value) if isinstance(value, int) else 0
 
@@ -130,10 +146,10 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """By status, then by error code; wording decides only where nothing else does."""
-    if errors.is_googles(body):  # Vertex AI answers for itself (wire-models 2)
+    """Classifies by status, then by error code; by wording only where nothing else tells."""
+    if errors.is_google_error(body):  # Vertex AI's own errors have Google's form
         return errors.classify(status, body)
-    reason, code = _error(body)
+    reason, code = _parse_error(body)
     if code in _SPEND_LIMITS:
         return Failure(Cause.SPEND_LIMIT, reason)
     if status == 400 and _OVERFLOW.search(reason):
@@ -145,11 +161,11 @@ def classify(status: int, body: bytes) -> Failure:
     return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
 
 
-def _error(body: bytes) -> tuple[str, str]:
-    """Message and code of an error body; gateways in between answer in any form."""
+def _parse_error(body: bytes) -> tuple[str, str]:
+    """Returns message and code of an error body; gateways in between answer in any form."""
     text = body.decode("utf-8", "replace")
     try:
-        found = loads(text)
+        found = parse_json(text)
     except ValueError:
         return text, ""
     error = found.get("error") if isinstance(found, dict) else None

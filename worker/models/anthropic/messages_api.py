@@ -1,4 +1,4 @@
-"""The wire of Anthropic's Messages API (wire-models 1), as a pure codec.
+"""Anthropic's Messages API as a pure codec: https://platform.claude.com/docs/en/api/messages.
 
 A group of the conversation is one message of the body, so roles alternate. Each canonical message
 is encoded once; a request joins bytes and splices the cache marks in.
@@ -20,8 +20,8 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
-from worker.models.codec.growing import Growing, Latest
-from worker.models.codec.json_slices import Slice, dumps, elements, loads
+from worker.models.codec.growing import FragmentCache, LastResult
+from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MAX_MARKS = 4
@@ -34,25 +34,25 @@ _END = b"]}"
 
 
 class AnthropicMessages:
-    """The codec of one model. `encode` remembers what it encoded; its results don't depend on it.
+    """The codec of one model. `encode` caches what it encoded; the cache never changes a result.
 
     Everything is safe to use from several threads.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._sides = Growing(self._side)
-        self._head = Latest(self._encode_head)
+        self._sides = FragmentCache(self._encode_side)
+        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """The body: head, tools, system, messages, in the order of the cached prefix."""
+        """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
-        # The mark at the end of the system text serves other sessions: a slot that is left over.
+        # A mark at the end of the system text serves other sessions; it gets only a spare slot.
         head = self._head(request.system, tuple(request.tools))[len(marks) < _MAX_MARKS]
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
-        # One join of everything: the body is large, and each copy of it counts.
-        messages = self._messages(request, marks, bare)
+        # All is joined at once: the body is large, and every copy takes time.
+        messages = self._encode_messages(request, marks, bare)
         messages[0] = head + b',"messages":[' + messages[0]
         messages[-1] += tail
         return b",".join(messages)
@@ -66,66 +66,70 @@ class AnthropicMessages:
         return answers.classify(status, body)
 
     def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
-        """Everything before the messages, without and with a mark at its end."""
+        """Returns everything before the messages, without and with a cache mark at its end."""
         fields: dict[str, Any] = {**self._target.head, "max_tokens": self._target.max_tokens}
         if self._target.info.effort:
             fields["output_config"] = {"effort": self._target.info.effort}
         if tools:
-            fields["tools"] = [_tool(spec) for spec in tools]
-        opening = dumps(fields)[:-1]
+            fields["tools"] = [_encode_tool(spec) for spec in tools]
+        opening = dump_json(fields)[:-1]
         if not system:
             return opening, opening
-        opening += b',"system":[' + dumps({"type": "text", "text": system})[:-1]
+        opening += b',"system":[' + dump_json({"type": "text", "text": system})[:-1]
         return opening + b"}]", opening + _MARK + b"}]"
 
-    def _messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
+    def _encode_messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
         if bare:
             sides: Sequence[Fragment] = [
-                self._side(side, True) for side in group_messages(request.messages)
+                self._encode_side(side, True) for side in group_messages(request.messages)
             ]
         else:
-            sides = self._sides.fragments(request.messages)
+            sides = self._sides.encode_groups(request.messages)
         found = [side.json for side in sides]
         for position in marks:
             if position < len(sides):
-                found[position] = _marked(sides[position])
+                found[position] = _mark_message(sides[position])
         if request.notice.strip():
             ours = not isinstance(request.messages[-1], Assistant)
             before = [found.pop()[len(_USER) : -len(_END)]] if ours else []
-            found.append(_message(_USER, [*before, _text(request.notice)]))
+            found.append(_encode_blocks(_USER, [*before, _encode_text(request.notice)]))
         return found
 
-    def _side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
-        """A whole message of the body."""
+    def _encode_side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
+        """Returns one side of the conversation as one message of the body."""
         opening = _MODEL if isinstance(side[0], Assistant) else _USER
-        fragments = [self._encode_message(message, bare) for message in _ordered(side)]
+        fragments = [self._encode_message(message, bare) for message in _put_results_first(side)]
         mark_at, end = None, len(opening)
         for fragment in fragments:
             if fragment.mark_at is not None:
                 mark_at = end + fragment.mark_at
             end += len(fragment.json) + 1
-        return Fragment(_message(opening, [fragment.json for fragment in fragments]), mark_at)
+        return Fragment(_encode_blocks(opening, [fragment.json for fragment in fragments]), mark_at)
 
     def _encode_message(self, message: Message, bare: bool) -> Fragment:
         if isinstance(message, Assistant):
-            verbatim = None if bare else self._verbatim(message)
-            return verbatim or _rebuilt(message)
+            verbatim = None if bare else self._encode_verbatim(message)
+            return verbatim or _rebuild_answer(message)
         if isinstance(message, ToolResult):
-            return _values([_result(message)])
-        return _values([_text(message.text)])
+            return _join_blocks([_encode_result(message)])
+        return _join_blocks([_encode_text(message.text)])
 
-    def _verbatim(self, message: Assistant) -> Fragment | None:
-        """The answer as this very model sent it, or None if it cannot be sent back so."""
+    def _encode_verbatim(self, message: Assistant) -> Fragment | None:
+        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
-            blocks = elements(message.wire.content)
-            return _sent_back(message.wire.content, blocks) if _fits(message, blocks) else None
+            blocks = parse_elements(message.wire.content)
+            return (
+                _copy_content(message.wire.content, blocks)
+                if _can_send_back(message, blocks)
+                else None
+            )
         except ValueError:
             return None
 
 
-def _fits(message: Assistant, blocks: Sequence[Slice]) -> bool:
+def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
     """Whether the blocks can be sent and name the calls for which results will be sent."""
     if not blocks or not all(isinstance(block.value, dict) for block in blocks):
         return False
@@ -133,15 +137,15 @@ def _fits(message: Assistant, blocks: Sequence[Slice]) -> bool:
     return ids == [call.id for call in message.calls] and all(_ID.fullmatch(id_) for id_ in ids)
 
 
-def _sent_back(content: str, blocks: Sequence[Slice]) -> Fragment | None:
-    """The content byte for byte. Raises ValueError for text that UTF-8 cannot say."""
+def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
+    """Returns the content byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
     kept = [block for block in blocks if not _is_empty_text(block.value)]
     if not kept:
         return None
     if len(kept) < len(blocks):
-        # An empty text block comes back in answers, and is refused in requests (wire-models 1.2).
+        # An empty text block comes back in answers, and is refused in requests.
         content = f"[{','.join(block.text for block in kept)}]"
-        kept = elements(content)
+        kept = parse_elements(content)
     start = kept[0].end - len(kept[0].text)
     able = [block for block in kept if block.value.get("type") not in _UNMARKABLE]
     mark_at = len(content[start : able[-1].end - 1].encode()) if able else None
@@ -152,38 +156,42 @@ def _is_empty_text(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "text" and not block.get("text")
 
 
-def _rebuilt(message: Assistant) -> Fragment:
-    blocks = [_text(message.text)] if message.text.strip() else []
+def _rebuild_answer(message: Assistant) -> Fragment:
+    blocks = [_encode_text(message.text)] if message.text.strip() else []
     for call in message.calls:
-        values = {"id": _id(call.id), "name": _name(call.name), "input": _input(call.arguments)}
-        blocks.append(dumps({"type": "tool_use", **values}))
-    return _values(blocks or [_text("")])
+        values = {
+            "id": _make_id(call.id),
+            "name": _make_name(call.name),
+            "input": _parse_arguments(call.arguments),
+        }
+        blocks.append(dump_json({"type": "tool_use", **values}))
+    return _join_blocks(blocks or [_encode_text("")])
 
 
-def _values(blocks: Sequence[bytes]) -> Fragment:
-    """The blocks joined; a mark goes before the closing brace of the last."""
+def _join_blocks(blocks: Sequence[bytes]) -> Fragment:
+    """Joins blocks; a mark would stand before the closing brace of the last one."""
     joined = b",".join(blocks)
     return Fragment(joined, len(joined) - 1)
 
 
-def _marked(side: Fragment) -> bytes:
-    """A message with a mark on its last block that can carry one."""
+def _mark_message(side: Fragment) -> bytes:
+    """Returns a message with a cache mark on the last block that may have one."""
     at = side.mark_at
     return side.json if at is None else side.json[:at] + _MARK + side.json[at:]
 
 
-def _ordered(side: Sequence[Message]) -> Sequence[Message]:
-    """Results before text: the API wants it so (wire-models 1.3)."""
+def _put_results_first(side: Sequence[Message]) -> Sequence[Message]:
+    """Puts tool results before text, as the API demands."""
     if isinstance(side[0], Assistant):
         return side
     return sorted(side, key=lambda message: isinstance(message, User))
 
 
-def _message(opening: bytes, blocks: Sequence[bytes]) -> bytes:
+def _encode_blocks(opening: bytes, blocks: Sequence[bytes]) -> bytes:
     return opening + b",".join(blocks) + _END
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
         "description": spec.description,
@@ -191,42 +199,43 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _text(text: str) -> bytes:
-    return dumps({"type": "text", "text": text if text.strip() else "(empty)"})
+def _encode_text(text: str) -> bytes:
+    return dump_json({"type": "text", "text": text if text.strip() else "(empty)"})
 
 
-def _result(result: ToolResult) -> bytes:
+def _encode_result(result: ToolResult) -> bytes:
     block: dict[str, Any] = {
         "type": "tool_result",
-        "tool_use_id": _id(result.call_id),
+        "tool_use_id": _make_id(result.call_id),
         "content": result.content if result.content.strip() else "(no output)",
     }
     if result.is_error:
         block["is_error"] = True
-    return dumps(block)
+    return dump_json(block)
 
 
-def _id(call_id: str) -> str:
-    """The id itself if the API takes it, else one made of it: the same in call and result."""
+def _make_id(call_id: str) -> str:
+    """Returns the id if the API accepts it, else one derived from it, the same in call and
+    result."""
     if _ID.fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{_FOREIGN.sub('_', call_id)[:40]}_{digest}"
 
 
-def _name(name: str) -> str:
+def _make_name(name: str) -> str:
     return _FOREIGN.sub("_", name)[:64] or "unknown"
 
 
-def _input(arguments: str) -> dict[str, Any]:
-    """The arguments as an object; what is none was answered with an error and becomes {}."""
+def _parse_arguments(arguments: str) -> dict[str, Any]:
+    """Returns the arguments as an object; {} for others, which were answered with an error."""
     try:
-        value = loads(arguments)
+        value = parse_json(arguments)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def codec(target: Target) -> Codec:
-    """The codec as the provider table wants it; here mypy checks it against the Protocol."""
+    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
     return AnthropicMessages(target)

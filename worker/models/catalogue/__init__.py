@@ -1,1 +1,1 @@
-"""What is known of models: windows, prices, what they take."""
+"""What is known of models: windows, prices, abilities."""

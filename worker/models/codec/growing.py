@@ -1,7 +1,7 @@
-"""Growing conversations on the wire: what was encoded once is not encoded again.
+"""A cache of encoded messages, so that a growing conversation is encoded only once.
 
-A request repeats its whole history, and encoding it anew each time would cost more than everything
-else the loop does (400 messages of 4 KB: 4 ms).
+Every request repeats its whole history; encoding it anew each time would take longer than all the
+rest of the loop (400 messages of 4 KB: 4 ms).
 """
 
 from collections import OrderedDict
@@ -21,10 +21,10 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
-class Latest(Generic[Given, Made]):
-    """`make`, which must be pure, but not called again while its arguments stay equal.
+class LastResult(Generic[Given, Made]):
+    """Calls `make`, which must be pure, only if its arguments have changed since the last call.
 
-    As `lru_cache` of one, for arguments that have no hash. Safe for threads.
+    Like `lru_cache(maxsize=1)`, for arguments that cannot be hashed. Safe for threads.
     """
 
     def __init__(self, make: Callable[Given, Made]) -> None:
@@ -32,7 +32,7 @@ class Latest(Generic[Given, Made]):
         self._known: tuple[object, Made] | None = None
 
     def __call__(self, *args: Given.args, **named: Given.kwargs) -> Made:
-        """What `make` makes of the arguments."""
+        """Returns the result of `make` for the arguments."""
         known = self._known
         if known is None or known[0] != (args, named):
             known = self._known = ((args, named), self._make(*args, **named))
@@ -48,7 +48,7 @@ class _Known:
     last: int = 0
 
 
-class Growing:
+class FragmentCache:
     """Encodes conversations with `encode`, which turns one group of messages into a fragment.
 
     It must be pure: what is remembered and what is made anew are the same. Safe for threads.
@@ -59,7 +59,7 @@ class Growing:
         self._known: OrderedDict[tuple[Message, ...], _Known] = OrderedDict()
         self._lock = Lock()
 
-    def fragments(self, messages: Sequence[Message]) -> tuple[Fragment, ...]:
+    def encode_groups(self, messages: Sequence[Message]) -> tuple[Fragment, ...]:
         """One for each of `groups(messages)`."""
         messages = tuple(messages)
         opening = messages[:1]

@@ -1,7 +1,7 @@
-"""JSON kept as it was written: values together with the very text they were parsed from.
+"""Parses JSON and keeps, with each value, the exact text that it was parsed from.
 
 Newer models sign their thinking together with everything before it, so an answer is sent back
-byte for byte (wire-models 1.6). Parsing and dumping again would change escapes, spaces and number
+byte for byte. Parsing and dumping again would change escapes, spaces and number
 forms; a slice of the original text cannot.
 """
 
@@ -20,15 +20,15 @@ class Slice(NamedTuple):
     end: int
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def loads(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Strict JSON. Raises ValueError, also for NaN and for nesting too deep to read."""
     try:
         return _DECODER.decode(text)
@@ -36,13 +36,13 @@ def loads(text: str) -> Any:
         raise ValueError("JSON nested too deep") from error
 
 
-def dumps(value: Any) -> bytes:
-    """Compact JSON in UTF-8. Half surrogate pairs, which UTF-8 cannot say, become U+FFFD."""
-    return clean(_ENCODER.encode(value)).encode()
+def dump_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, become U+FFFD."""
+    return repair_surrogates(_ENCODER.encode(value)).encode()
 
 
-def clean(text: str) -> str:
-    """`text` with whole surrogate pairs joined and half ones replaced by U+FFFD."""
+def repair_surrogates(text: str) -> str:
+    """Returns `text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -50,36 +50,36 @@ def clean(text: str) -> str:
     return text
 
 
-def members(text: str) -> dict[str, Slice]:
-    """The members of the JSON object `text`. Raises ValueError if it is not one."""
-    if not isinstance(loads(text), dict):
+def parse_members(text: str) -> dict[str, Slice]:
+    """Returns the members of the JSON object `text`. Raises ValueError if it is not one."""
+    if not isinstance(parse_json(text), dict):
         raise ValueError("a JSON object was expected")
     found: dict[str, Slice] = {}
-    at = _next(text, text.index("{") + 1)
+    at = _skip_blanks(text, text.index("{") + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)
-        found[key], at = _slice(text, _next(text, end))
+        found[key], at = _parse_slice(text, _skip_blanks(text, end))
     return found
 
 
-def elements(text: str) -> list[Slice]:
-    """The elements of the JSON array `text`. Raises ValueError if it is not one."""
-    if not isinstance(loads(text), list):
+def parse_elements(text: str) -> list[Slice]:
+    """Returns the elements of the JSON array `text`. Raises ValueError if it is not one."""
+    if not isinstance(parse_json(text), list):
         raise ValueError("a JSON array was expected")
     found: list[Slice] = []
-    at = _next(text, text.index("[") + 1)
+    at = _skip_blanks(text, text.index("[") + 1)
     while text[at] != "]":
-        element, at = _slice(text, at)
+        element, at = _parse_slice(text, at)
         found.append(element)
     return found
 
 
 # The text is known to be valid here, so separators can be skipped without a look.
-def _slice(text: str, start: int) -> tuple[Slice, int]:
+def _parse_slice(text: str, start: int) -> tuple[Slice, int]:
     value, end = _DECODER.raw_decode(text, start)
-    return Slice(value, text[start:end], end), _next(text, end)
+    return Slice(value, text[start:end], end), _skip_blanks(text, end)
 
 
-def _next(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     found = _FILLER.match(text, at)
     return found.end() if found else at

@@ -1,1 +1,1 @@
-"""The API `generateContent`."""
+"""Gemini's API `generateContent`."""

@@ -1,1 +1,1 @@
-"""What the two ways to a model at Google share: errors, and Vertex AI."""
+"""What the Gemini API and Vertex AI share: errors and access tokens."""

@@ -1,11 +1,11 @@
-"""Errors as Google's APIs and front ends word them (wire-models 3.7)."""
+"""Classifies the errors of Google's APIs and of the front ends before them."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from worker.models.base import CAUSES, Cause, Failure
-from worker.models.codec.json_slices import loads
+from worker.models.codec.json_slices import parse_json
 
 _OVERFLOW = re.compile(
     r"input token count.{0,40}(exceeds the maximum number of tokens|the model only supports)",
@@ -17,29 +17,29 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _TRANSIENT = frozenset({408, 429})
 
 
-def is_googles(body: bytes) -> bool:
+def is_google_error(body: bytes) -> bool:
     """Whether an error is one of Google's own, and not of a model behind its front end."""
-    return isinstance(_error(body).get("status"), str)
+    return isinstance(_parse_error(body).get("status"), str)
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """By the details first, then by status; wording decides only where nothing else does."""
-    error = _error(body)
+    """Classifies by the details, then by status; by wording only where nothing else tells."""
+    error = _parse_error(body)
     reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
-    details = list(_details(error))
+    details = list(_get_details(error))
     if status == 400:
-        return Failure(_refused(reason, str(error.get("status")), details), reason)
-    if status == 429 and any(map(_per_day, details)):
+        return Failure(_find_cause(reason, str(error.get("status")), details), reason)
+    if status == 429 and any(map(_is_daily_quota, details)):
         return Failure(Cause.QUOTA, reason)
     cause = Cause.OVERLOADED if status >= 500 else CAUSES.get(status, Cause.INVALID)
     transient = status >= 500 or status in _TRANSIENT
-    return Failure(cause, reason, transient=transient, retry_after=_delay(details))
+    return Failure(cause, reason, transient=transient, retry_after=_get_retry_delay(details))
 
 
-def _error(body: bytes) -> Mapping[str, Any]:
-    """The error object of a body, which may be a list of one; empty if there is none."""
+def _parse_error(body: bytes) -> Mapping[str, Any]:
+    """Returns the error object of a body, which may be a list of one; {} if there is none."""
     try:
-        found = loads(body.decode("utf-8", "replace"))
+        found = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
         return {}
     if isinstance(found, list) and len(found) == 1:
@@ -48,13 +48,13 @@ def _error(body: bytes) -> Mapping[str, Any]:
     return error if isinstance(error, dict) else {}
 
 
-def _details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _get_details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     found = error.get("details")
     return (part for part in (found if isinstance(found, list) else ()) if isinstance(part, dict))
 
 
-def _refused(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
-    """What a 400 is about. A bad key is one, too."""
+def _find_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
+    """Returns the cause of a 400, which Google also answers for a bad key."""
     if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
         return Cause.BAD_KEY
     if _OVERFLOW.search(reason):
@@ -64,15 +64,15 @@ def _refused(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
     return Cause.BILLING if kind == "FAILED_PRECONDITION" else Cause.INVALID
 
 
-def _per_day(detail: Mapping[str, Any]) -> bool:
+def _is_daily_quota(detail: Mapping[str, Any]) -> bool:
     violations = detail.get("violations")
     return isinstance(violations, list) and any(
         isinstance(each, dict) and "PerDay" in str(each.get("quotaId")) for each in violations
     )
 
 
-def _delay(details: list[Mapping[str, Any]]) -> float | None:
-    """RetryInfo's delay in seconds."""
+def _get_retry_delay(details: list[Mapping[str, Any]]) -> float | None:
+    """Returns the delay of RetryInfo in seconds."""
     for detail in details:
         if found := _DELAY.fullmatch(str(detail.get("retryDelay"))):
             return float(found[1])

@@ -1,4 +1,4 @@
-"""Google's access tokens by google-auth's default chain, for Vertex AI (wire-models 2, "Token").
+"""Access tokens for Vertex AI, from google-auth's default chain of credentials.
 
 The only module that imports google-auth, which itself reads the environment, gcloud's file or the
 metadata server.
@@ -16,7 +16,7 @@ from google.auth import exceptions, transport
 from google.auth.credentials import Credentials
 
 from worker.errors import ModelError
-from worker.models.http.refusals import one_line
+from worker.models.http.refusals import clean_text
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 TIMEOUT = 10.0
@@ -26,10 +26,10 @@ MAX_ANSWER = 1024 * 1024
 
 
 class GoogleAuth(httpx.Auth):
-    """A bearer token, renewed shortly before it ends, and once when it is refused.
+    """A bearer token, renewed shortly before it expires, and once when it is refused.
 
     Credentials are looked for at the first request. Safe to use from several threads; raises
-    ModelError where no token is to be had.
+    ModelError if there is no token.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,17 @@ class GoogleAuth(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the token; after a 401 try once more with a new one."""
-        token = self._token()
+        token = self._get_token()
         request.headers["authorization"] = f"Bearer {token}"
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            request.headers["authorization"] = f"Bearer {self._token(refused=token)}"
+            request.headers["authorization"] = f"Bearer {self._get_token(refused=token)}"
             yield request
 
-    def _token(self, refused: str = "") -> str:
-        """A token other than `refused`; who comes second takes what the first one fetched."""
-        with self._held(), _translated():
+    def _get_token(self, refused: str = "") -> str:
+        """Returns a token other than `refused`; of several threads only the first one fetches
+        it."""
+        with self._hold_lock(), _translate_errors():
             fetch = _Fetch()
             if self._credentials is None:
                 self._credentials, _ = google.auth.default(scopes=[SCOPE], request=fetch)
@@ -56,7 +57,7 @@ class GoogleAuth(httpx.Auth):
             return str(self._credentials.token)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=LOCK_TIMEOUT):
             raise ModelError("Google credentials: the token endpoint is silent", transient=True)
         try:
@@ -66,17 +67,17 @@ class GoogleAuth(httpx.Auth):
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """google-auth's errors as ours."""
+def _translate_errors() -> Iterator[None]:
+    """Raises google-auth's errors as ModelError."""
     try:
         yield
     except exceptions.DefaultCredentialsError as error:
         raise ModelError(
             "no usable Google credentials: run `gcloud auth application-default login`, or set "
-            f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {one_line(str(error))}"
+            f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {clean_text(str(error))}"
         ) from error
     except exceptions.GoogleAuthError as error:
-        told = f"Google credentials: no access token: {one_line(str(error))}"
+        told = f"Google credentials: no access token: {clean_text(str(error))}"
         raise ModelError(told, transient=error.retryable) from error
 
 
@@ -107,19 +108,19 @@ class _Fetch(transport.Request):
             with httpx.stream(
                 method, url, content=body, headers=headers, timeout=limit
             ) as response:
-                return _Answer(response.status_code, response.headers, _read(response))
+                return _Answer(response.status_code, response.headers, _read_body(response))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _unreachable(str(error)) from error
+            raise _make_error(str(error)) from error
 
 
-def _read(response: httpx.Response) -> bytes:
+def _read_body(response: httpx.Response) -> bytes:
     received = bytearray()
     for chunk in response.iter_bytes():
         received += chunk
         if len(received) > MAX_ANSWER:
-            raise _unreachable("the answer is larger than 1 MB")
+            raise _make_error("the answer is larger than 1 MB")
     return bytes(received)
 
 
-def _unreachable(why: str) -> exceptions.TransportError:
+def _make_error(why: str) -> exceptions.TransportError:
     return exceptions.TransportError(why, retryable=True)  # type: ignore[no-untyped-call]

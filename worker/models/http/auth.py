@@ -1,4 +1,4 @@
-"""How a request says who we are. A key goes into a header, never into a URL, a repr or a log."""
+"""Authentication of requests. A key goes into a header, never into a URL, a repr or a log."""
 
 from collections.abc import Generator
 
@@ -22,22 +22,22 @@ class KeyHeader(httpx.Auth):
 
 
 def x_api_key(key: str) -> httpx.Auth:
-    """Anthropic's own header (wire-models 1.1)."""
+    """Anthropic's own header for a key."""
     return KeyHeader("x-api-key", key)
 
 
 def bearer(key: str) -> httpx.Auth:
-    """What most servers take (wire-models 4.1); without a key nothing is sent."""
+    """The header that most servers expect; without a key, none is sent."""
     return KeyHeader("authorization", f"Bearer {key}") if key else httpx.Auth()
 
 
 def x_goog_api_key(key: str) -> httpx.Auth:
-    """Gemini's own header; a key in the URL would end in logs (wire-models 3.1)."""
+    """Gemini's own header; a key in the URL would end up in logs."""
     return KeyHeader("x-goog-api-key", key)
 
 
 def google(key: str) -> httpx.Auth:
-    """Tokens by google-auth's default chain; there is no key (wire-models 2)."""
+    """Tokens by google-auth's default chain; there is no key."""
     # Loading google-auth and its cryptography takes longer than everything else at start.
     from worker.models.google.vertex import GoogleAuth
 

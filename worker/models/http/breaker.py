@@ -1,8 +1,9 @@
-"""A circuit breaker for each provider: while one is down, nobody waits to find that out again.
+"""A circuit breaker for each provider: while one is down, requests fail at once.
 
-Closed, requests pass. After FAILURES in a row that were worth another try, each with all its
-retries used up and none WINDOW seconds after the one before, it is open: requests are refused at
-once. After PAUSE seconds one request is let through; its end closes the circuit or opens it again.
+While the circuit is closed, requests pass. It opens after FAILURES transient failures in a row,
+each after all its retries and at most WINDOW seconds after the one before: requests are then
+refused at once. After PAUSE seconds one request may pass; its result closes the circuit or opens it
+again.
 """
 
 import logging
@@ -23,62 +24,63 @@ PAUSE = 30.0
 
 
 class Circuit(StrEnum):
-    """What a breaker lets through: everything, one request, or nothing."""
+    """What a breaker lets pass: everything, one request, or nothing."""
 
     CLOSED = "closed"
     PROBING = "probing"
     OPEN = "open"
 
 
-Heard = Callable[[str, Circuit], None]
-"""Hears of each change: the provider and its circuit."""
+OnChange = Callable[[str, Circuit], None]
+"""Called at each change with the provider and its circuit."""
 
 
-def unheard(provider: str, circuit: Circuit) -> None:
-    """Nobody wants to know."""
+def ignore_change(provider: str, circuit: Circuit) -> None:
+    """Does nothing."""
 
 
 class Breaker:
-    """One provider's, for all threads of this process."""
+    """The breaker of one provider, for all threads of this process."""
 
-    def __init__(self, provider: str, clock: Clock, heard: Heard = unheard) -> None:
+    def __init__(self, provider: str, clock: Clock, on_change: OnChange = ignore_change) -> None:
         self.circuit = Circuit.CLOSED
-        self._provider, self._clock, self._heard = provider, clock, heard
+        self._provider, self._clock, self._on_change = provider, clock, on_change
         self._lock = threading.Lock()
         self._failures = 0
         self._failed_at = 0.0
 
-    def enter(self) -> float:
-        """Seconds until a request may be sent, 0.0 for now. Whoever may has to `leave`."""
+    def request_entry(self) -> float:
+        """Returns the seconds until a request may be sent; after 0.0, `report_end` must be
+        called."""
         with self._lock:
             if self.circuit is Circuit.CLOSED:
                 return 0.0
             left = self._failed_at + PAUSE - self._clock.monotonic()
             if self.circuit is Circuit.PROBING or left > 0:
                 return max(left, 1.0)
-            self._turn(Circuit.PROBING)
+            self._set_circuit(Circuit.PROBING)
             return 0.0
 
-    def leave(self, *, failed: bool) -> None:
-        """A request has ended; `failed` if it would be worth another try."""
+    def report_end(self, *, failed: bool) -> None:
+        """Records the end of a request; `failed` says that it failed for a transient reason."""
         with self._lock:
             if not failed:
                 self._failures = 0
-                self._turn(Circuit.CLOSED)
+                self._set_circuit(Circuit.CLOSED)
                 return
             now = self._clock.monotonic()
             recent = now - self._failed_at <= WINDOW
             self._failures = self._failures + 1 if recent else 1
             self._failed_at = now
             if self._failures >= FAILURES or self.circuit is not Circuit.CLOSED:
-                self._turn(Circuit.OPEN)
+                self._set_circuit(Circuit.OPEN)
 
-    def _turn(self, circuit: Circuit) -> None:
+    def _set_circuit(self, circuit: Circuit) -> None:
         if circuit is self.circuit:
             return
         self.circuit = circuit
         _log.warning("%s: circuit %s", self._provider, circuit)
-        self._heard(self._provider, circuit)
+        self._on_change(self._provider, circuit)
 
 
 class GuardedModel(ModelWrapper):
@@ -90,7 +92,7 @@ class GuardedModel(ModelWrapper):
 
     def reply(self, request: Request) -> Reply:
         """See Model. An open circuit is a transient ModelError of the kind CIRCUIT_OPEN."""
-        if wait := self._breaker.enter():
+        if wait := self._breaker.request_entry():
             raise ModelError(
                 f"{self.name}: the provider has not answered for a while and is not asked now",
                 transient=True,
@@ -105,14 +107,16 @@ class GuardedModel(ModelWrapper):
             failed = error.transient
             raise
         finally:
-            self._breaker.leave(failed=failed)
+            self._breaker.report_end(failed=failed)
         return reply
 
 
-def guarded(models: Sequence[Model], clock: Clock, heard: Heard = unheard) -> list[GuardedModel]:
-    """The models behind breakers, one for each of their providers."""
+def guard_models(
+    models: Sequence[Model], clock: Clock, on_change: OnChange = ignore_change
+) -> list[GuardedModel]:
+    """Puts the models behind breakers, one for each of their providers."""
     names = {model.name.partition("/")[0] for model in models}
-    breakers = {name: Breaker(name, clock, heard) for name in names}
+    breakers = {name: Breaker(name, clock, on_change) for name in names}
     return [GuardedModel(model, breakers[model.name.partition("/")[0]]) for model in models]
 
 

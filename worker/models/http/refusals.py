@@ -1,6 +1,6 @@
-"""What went wrong with a provider, for a human: who, what, the status, what to do.
+"""Error messages about a provider: which one, what happened, the status, what to do.
 
-No text here ever holds the key or a header we sent.
+No message ever holds the key or a header that we sent.
 """
 
 import re
@@ -30,8 +30,8 @@ _ADVICE = {
 }
 
 
-def one_line(text: str, key: str = "") -> str:
-    """Foreign text in one line, printable, cut, without `key` and without Google's tokens."""
+def clean_text(text: str, key: str = "") -> str:
+    """Returns foreign text on one line, printable, cut, without `key` and Google's tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
     if len(key) >= _SHORTEST_KEY:
         line = line.replace(key, "[key]")
@@ -40,11 +40,11 @@ def one_line(text: str, key: str = "") -> str:
 
 
 class BoundElsewhere(ModelError):
-    """A verbatim part of the history is refused here; a bare request may be taken."""
+    """The provider refused a verbatim part of the history; a bare request may be accepted."""
 
 
-class Spokesman:
-    """Words the errors of one model. `host` is shown, so it must not carry credentials."""
+class ErrorWriter:
+    """Makes the errors of one model. `host` is shown, so it must not hold credentials."""
 
     def __init__(self, name: str, provider: Provider, host: str, key: str) -> None:
         self._who, _, model = name.partition("/")
@@ -58,16 +58,16 @@ class Spokesman:
             "url_env": provider.url_env,
         }
 
-    def refused(
+    def make_refusal(
         self, status: int, headers: Mapping[str, str], failure: Failure, retry_after: float | None
     ) -> ModelError:
-        """The error of an answer that is not 200."""
+        """Returns the error for an answer other than 200."""
         what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
-        text = f"{self._who}: {what} ({self._reference(status, headers)})"
+        text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
         text += f": {advice}" if advice else ""
         # A refused key is often quoted in the answer, in part.
         if failure.reason and failure.cause is not Cause.BAD_KEY:
-            text += f"; the API says: {self.quoted(failure.reason)}"
+            text += f"; the API says: {self.quote_text(failure.reason)}"
         kind = failure.cause.name.lower()
         if failure.cause is Cause.OVERFLOW:
             return ContextOverflow(text, kind=kind)
@@ -75,15 +75,17 @@ class Spokesman:
             return BoundElsewhere(text, kind=kind)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)
 
-    def failed(self, what: str, *, transient: bool = True, kind: str = "failed") -> ModelError:
-        """The error of a request that got no usable answer."""
+    def make_failure(
+        self, what: str, *, transient: bool = True, kind: str = "failed"
+    ) -> ModelError:
+        """Returns the error for a request without a usable answer."""
         return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
 
-    def quoted(self, text: str) -> str:
-        """Foreign text in one line, printable, cut, and without the key."""
-        return one_line(text, self._key)
+    def quote_text(self, text: str) -> str:
+        """Returns foreign text on one line, printable, cut, and without the key."""
+        return clean_text(text, self._key)
 
     @staticmethod
-    def _reference(status: int, headers: Mapping[str, str]) -> str:
+    def _make_reference(status: int, headers: Mapping[str, str]) -> str:
         request_id = headers.get("request-id") or headers.get("x-request-id", "")
         return f"{status}, {request_id}" if _REQUEST_ID.fullmatch(request_id) else str(status)

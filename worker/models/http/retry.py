@@ -1,35 +1,36 @@
-"""When to try again, and how long to wait (wire-models 1.8, "SDK policy"). Pure."""
+"""When to retry, and how long to wait: the policy of the providers' own clients. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 PATIENCE = 120.0
-"""A provider that asks for a longer wait than this is down for us (wire-models 4.5)."""
+"""The longest wait in seconds; a provider that asks for a longer one counts as down."""
 
 
-def transient(headers: Mapping[str, str], classified: bool) -> bool:
-    """The server's own word on retrying, else what the codec made of the answer."""
+def is_transient(headers: Mapping[str, str], classified: bool) -> bool:
+    """Whether to retry: the server's header x-should-retry, else the codec's classification."""
     said = headers.get("x-should-retry", "").strip().lower()
     return said == "true" if said in {"true", "false"} else classified
 
 
-def asked(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds the server asks us to wait; `now` is in epoch seconds."""
-    milliseconds = _seconds(headers.get("retry-after-ms", ""))
+def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Returns the seconds that the server asks us to wait, or None; `now` is in epoch seconds."""
+    milliseconds = _parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after", "")
-    seconds = _seconds(value)
-    return seconds if seconds is not None else _until(value, now)
+    seconds = _parse_seconds(value)
+    return seconds if seconds is not None else _count_seconds_until(value, now)
 
 
-def backoff(attempt: int, jitter: float) -> float:
-    """The wait after failed attempt number `attempt` (from 1); `jitter` is in [0, 1)."""
+def compute_backoff(attempt: int, jitter: float) -> float:
+    """Returns the wait in seconds after failed attempt `attempt` (from 1); `jitter` is in [0,
+    1)."""
     return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
 
 
-def _seconds(value: str) -> float | None:
+def _parse_seconds(value: str) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
@@ -37,7 +38,7 @@ def _seconds(value: str) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _until(value: str, now: float) -> float | None:
+def _count_seconds_until(value: str, now: float) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError):

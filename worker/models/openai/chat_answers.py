@@ -1,4 +1,7 @@
-"""What Chat Completions answer, from OpenAI's own to the most careless server (wire-models 4.4)."""
+"""Decodes answers of Chat Completions, OpenAI's own and those of servers that keep loosely to it.
+
+See https://platform.openai.com/docs/api-reference/chat.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +9,11 @@ from typing import Any
 from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.codec.json_slices import Slice, clean, elements, members
-from worker.models.openai.shared import tool_call, usage, value
+from worker.models.codec.json_slices import Slice, parse_elements, parse_members, repair_surrogates
+from worker.models.openai.shared import get_value, parse_tool_call, parse_usage
 
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-"""Where servers put an answer's reasoning. All are kept; the dialect says which goes back."""
+"""The fields in which servers put reasoning. All are kept; the dialect names the one sent back."""
 
 _KEPT = ("content", "tool_calls", *REASONING)
 _STOPS = {
@@ -24,46 +27,46 @@ _UNUSABLE = frozenset({StopReason.REFUSED, StopReason.BLOCKED})
 
 
 def decode(body: bytes) -> Decoded:
-    """The answer in a 200 body. Raises ValueError if the body is not a completion."""
-    whole = members(body.decode())
-    choice = _choice(whole)
-    message = members(choice["message"].text) if "message" in choice else {}
+    """Decodes the body of a 200 answer. Raises ValueError if it is not a completion."""
+    whole = parse_members(body.decode())
+    choice = _get_choice(whole)
+    message = parse_members(choice["message"].text) if "message" in choice else {}
     if not message:
         raise ValueError("the choice has no message")
-    calls = _calls(message)
-    stop, detail = _stop(choice, message, runs=bool(calls))
+    calls = _parse_calls(message)
+    stop, detail = _get_stop_reason(choice, message, runs=bool(calls))
     if stop in _UNUSABLE:
         message = {}
     kept = calls if stop in _RUNNABLE else ()
     return Decoded(
-        text=_text(value(message, "content")),
+        text=_get_text(get_value(message, "content")),
         calls=kept,
-        wire=_wire(message, len(kept) == len(calls)),
+        wire=_keep_wire_form(message, len(kept) == len(calls)),
         stop=stop,
-        usage=usage(value(whole, "usage"), "prompt", "completion"),
+        usage=parse_usage(get_value(whole, "usage"), "prompt", "completion"),
         detail=detail,
-        dropped=len(calls) - len(kept),
-        tries=int(stop is StopReason.MALFORMED),
+        cut_off_calls=len(calls) - len(kept),
+        max_retries=int(stop is StopReason.MALFORMED),
     )
 
 
-def _choice(whole: Mapping[str, Slice]) -> dict[str, Slice]:
-    """The first choice. A gateway may say 200 to an error."""
+def _get_choice(whole: Mapping[str, Slice]) -> dict[str, Slice]:
+    """Returns the first choice. A gateway may answer an error with status 200."""
     if "choices" not in whole:
-        raise ValueError(f"not a completion but {str(value(whole, 'error'))[:200]!r}")
-    choices = elements(whole["choices"].text)
+        raise ValueError(f"not a completion but {str(get_value(whole, 'error'))[:200]!r}")
+    choices = parse_elements(whole["choices"].text)
     if not choices:
         raise ValueError("the completion has no choices")
-    return members(choices[0].text)
+    return parse_members(choices[0].text)
 
 
-def _stop(
+def _get_stop_reason(
     choice: Mapping[str, Slice], message: Mapping[str, Slice], *, runs: bool
 ) -> tuple[StopReason, str]:
-    refusal = value(message, "refusal")
+    refusal = get_value(message, "refusal")
     if isinstance(refusal, str) and refusal:
-        return StopReason.REFUSED, clean(refusal)
-    reason = value(choice, "finish_reason") or "stop"  # some servers never give one
+        return StopReason.REFUSED, repair_surrogates(refusal)
+    reason = get_value(choice, "finish_reason") or "stop"  # some servers never give one
     if not isinstance(reason, str) or reason not in _STOPS:
         return StopReason.MALFORMED, f"unknown finish reason {str(reason)[:60]!r}"
     stop = _STOPS[reason]
@@ -73,9 +76,9 @@ def _stop(
     return stop, "the provider's filter cut the answer" if stop is StopReason.BLOCKED else ""
 
 
-def _calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
+def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
     found: list[ToolCall] = []
-    calls = value(message, "tool_calls") or ()
+    calls = get_value(message, "tool_calls") or ()
     if not isinstance(calls, list | tuple):
         raise ValueError("tool_calls is not a list")
     for number, call in enumerate(calls):
@@ -84,24 +87,24 @@ def _calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
             raise ValueError("a tool call has no function")
         before = [earlier.id for earlier in found]
         parts = (call.get("id"), function.get("name"), function.get("arguments"))
-        found.append(tool_call(number, *parts, before))
+        found.append(parse_tool_call(number, *parts, before))
     return tuple(found)
 
 
-def _text(content: Any) -> str:
-    """Text, or the text parts of a list of parts."""
+def _get_text(content: Any) -> str:
+    """Returns the text, or the text parts of a list of parts."""
     if isinstance(content, str):
-        return clean(content)
+        return repair_surrogates(content)
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n\n".join(clean(text) for text in texts if isinstance(text, str) and text)
+    return "\n\n".join(repair_surrogates(text) for text in texts if isinstance(text, str) and text)
 
 
-def _wire(message: Mapping[str, Slice], whole: bool) -> str:
-    """What of the message goes back, as it was written; the calls only if they are to run."""
+def _keep_wire_form(message: Mapping[str, Slice], whole: bool) -> str:
+    """Returns the parts of the message to send back, verbatim; the calls only if they will run."""
     kept = [
         f'"{name}":{message[name].text}'
         for name in _KEPT
-        if value(message, name) and (whole or name != "tool_calls")
+        if get_value(message, name) and (whole or name != "tool_calls")
     ]
     return f"{{{','.join(kept)}}}"

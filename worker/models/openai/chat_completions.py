@@ -1,4 +1,6 @@
-"""The wire of OpenAI's Chat Completions, for the servers that speak it (wire-models 4).
+"""OpenAI's Chat Completions as a pure codec, for all servers that offer that API.
+
+See https://platform.openai.com/docs/api-reference/chat.
 
 Servers differ: an endpoint's `Dialect` says how. What no dialect says is written so that the
 strictest chat template takes it: one system text that comes first, texts of one side in one
@@ -20,25 +22,25 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
-from worker.models.codec.growing import Latest
-from worker.models.codec.json_slices import Slice, dumps, members
+from worker.models.codec.growing import LastResult
+from worker.models.codec.json_slices import Slice, dump_json, parse_members
 from worker.models.openai import chat_answers, errors
 from worker.models.openai.shared import (
     REMEMBERED,
     Sent,
-    arguments,
-    names_fit,
-    our_side,
-    output,
-    value,
+    do_calls_match,
+    get_result_text,
+    get_value,
+    repair_arguments,
+    split_side,
 )
 
 _NO_REASONING = "(not kept)"
-"""Servers that want reasoning back refuse calls without any, also those of another model."""
+"""Servers that expect reasoning back refuse calls without it, also those of another model."""
 
 
 class OpenAIChat:
-    """The codec of one model. `encode` remembers what it encoded; its results don't depend on it.
+    """The codec of one model. `encode` caches what it encoded; the cache never changes a result.
 
     Everything is safe to use from several threads.
     """
@@ -48,12 +50,12 @@ class OpenAIChat:
         self._call_id = re.compile(target.dialect.call_id)
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._head = Latest(self._encode_head)
+        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """The body: head, tools, messages, in the order of the cached prefix."""
+        """Returns the body: head, tools, messages, in the order of the cached prefix."""
         parts = [self._head(tuple(request.tools)), b',"messages":[']
-        parts.append(b",".join(self._messages(request, bare)))
+        parts.append(b",".join(self._encode_messages(request, bare)))
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
             parts.append(b',"tool_choice":"none"')
@@ -74,12 +76,12 @@ class OpenAIChat:
         if effort:
             fields["reasoning_effort"] = effort
         if tools:
-            fields["tools"] = [_tool(spec) for spec in tools]
-        return dumps(fields)[:-1]
+            fields["tools"] = [_encode_tool(spec) for spec in tools]
+        return dump_json(fields)[:-1]
 
-    def _messages(self, request: Request, bare: bool) -> Iterator[bytes]:
+    def _encode_messages(self, request: Request, bare: bool) -> Iterator[bytes]:
         if request.system:
-            yield _text("system", request.system)
+            yield _encode_text("system", request.system)
         notice = [request.notice] if request.notice.strip() else []
         sides = group_messages(request.messages)
         ids: Mapping[str, str] = {}
@@ -89,32 +91,32 @@ class OpenAIChat:
                     ids = sent.ids
                     yield sent.json
                 continue
-            results, texts = our_side(side)
+            results, texts = split_side(side)
             for result in results:
-                yield self._result(result, self._sent_id(result, ids))
+                yield self._result(result, self._choose_id(result, ids))
             if position == len(sides) - 1:
                 texts, notice = texts + notice, []
             if texts:
-                yield _text("user", "\n\n".join(texts))
+                yield _encode_text("user", "\n\n".join(texts))
         if notice:
-            yield _text("user", notice[0])
+            yield _encode_text("user", notice[0])
 
-    def _sent_id(self, result: ToolResult, ids: Mapping[str, str]) -> str:
-        return ids.get(result.call_id) or names.call_id(result.call_id, self._call_id)
+    def _choose_id(self, result: ToolResult, ids: Mapping[str, str]) -> str:
+        return ids.get(result.call_id) or names.make_call_id(result.call_id, self._call_id)
 
     def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        verbatim = None if bare else self._verbatim(message)
-        return verbatim or self._rebuilt(message)
+        verbatim = None if bare else self._encode_verbatim(message)
+        return verbatim or self._rebuild_answer(message)
 
-    def _verbatim(self, message: Assistant) -> Sent | None:
-        """The answer as this very model sent it, or None if it cannot be sent back so."""
+    def _encode_verbatim(self, message: Assistant) -> Sent | None:
+        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
-            found = members(message.wire.content)
-            if not _fits(message, found):
+            found = parse_members(message.wire.content)
+            if not _can_send_back(message, found):
                 return None
-            content = found["content"].text if value(found, "content") else '""'
+            content = found["content"].text if get_value(found, "content") else '""'
             fields = [b'{"role":"assistant","content":' + content.encode()]
             reasoning = self._target.dialect.reasoning
             if message.calls and reasoning and reasoning not in found:
@@ -126,27 +128,29 @@ class OpenAIChat:
             return None
         return Sent(b",".join(fields) + b"}", {call.id: call.id for call in message.calls})
 
-    def _rebuilt(self, message: Assistant) -> Sent:
-        ids = {call.id: names.call_id(call.id, self._call_id) for call in message.calls}
+    def _rebuild_answer(self, message: Assistant) -> Sent:
+        ids = {call.id: names.make_call_id(call.id, self._call_id) for call in message.calls}
         text = message.text if message.text.strip() else ""
         fields: dict[str, Any] = {"role": "assistant", "content": text}
         if self._target.dialect.reasoning and message.calls:
             fields[self._target.dialect.reasoning] = _NO_REASONING
         if message.calls:
-            fields["tool_calls"] = [_call(ids[call.id], call) for call in message.calls]
+            fields["tool_calls"] = [_encode_call(ids[call.id], call) for call in message.calls]
         elif not text:
             fields["content"] = "(empty)"
-        return Sent(dumps(fields), ids)
+        return Sent(dump_json(fields), ids)
 
 
-def _fits(message: Assistant, found: Mapping[str, Slice]) -> bool:
+def _can_send_back(message: Assistant, found: Mapping[str, Slice]) -> bool:
     """Whether the wire form can be sent and names the calls for which results will be sent."""
-    calls = value(found, "tool_calls") or []
-    if not calls and not value(found, "content"):
+    calls = get_value(found, "tool_calls") or []
+    if not calls and not get_value(found, "content"):
         return False
     if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
         return False
-    return names_fit(message, [(call.get("id"), call["function"].get("name")) for call in calls])
+    return do_calls_match(
+        message, [(call.get("id"), call["function"].get("name")) for call in calls]
+    )
 
 
 def _is_call(call: Any) -> bool:
@@ -154,12 +158,15 @@ def _is_call(call: Any) -> bool:
     return is_function and isinstance(call.get("function"), dict)
 
 
-def _call(call_id: str, call: ToolCall) -> dict[str, Any]:
-    function = {"name": names.tool_name(call.name), "arguments": arguments(call.arguments)}
+def _encode_call(call_id: str, call: ToolCall) -> dict[str, Any]:
+    function = {
+        "name": names.make_tool_name(call.name),
+        "arguments": repair_arguments(call.arguments),
+    }
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
     function = {
         "name": spec.name,
         "description": spec.description,
@@ -168,14 +175,14 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _text(role: str, text: str) -> bytes:
-    return dumps({"role": role, "content": text})
+def _encode_text(role: str, text: str) -> bytes:
+    return dump_json({"role": role, "content": text})
 
 
 def _encode_result(result: ToolResult, call_id: str) -> bytes:
-    return dumps({"role": "tool", "tool_call_id": call_id, "content": output(result)})
+    return dump_json({"role": "tool", "tool_call_id": call_id, "content": get_result_text(result)})
 
 
 def codec(target: Target) -> Codec:
-    """The codec as the provider table wants it; here mypy checks it against the Protocol."""
+    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
     return OpenAIChat(target)

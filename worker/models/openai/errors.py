@@ -1,10 +1,10 @@
-"""The errors of OpenAI's wires and of the many servers that speak them (wire-models 4.5)."""
+"""Classifies the errors of OpenAI's APIs and of the many servers that offer them."""
 
 import re
 from typing import Any
 
 from worker.models.base import CAUSES, Cause, Failure
-from worker.models.codec.json_slices import loads
+from worker.models.codec.json_slices import parse_json
 
 _MAY_OVERFLOW = frozenset({400, 404, 413, 422})
 _OVERFLOW = re.compile(
@@ -17,8 +17,8 @@ _OVERFLOW = re.compile(
     r"|input token count.*exceeds the maximum",
     re.IGNORECASE | re.DOTALL,
 )
-# What a server says that cannot take back what it, or one like it, once wrote: reasoning it cannot
-# decrypt or does not find, items torn apart, call arguments that are not JSON.
+# Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
+# decrypt or find, items torn apart, call arguments that are not JSON.
 _BOUND = re.compile(
     r"invalid_encrypted_content|encrypted content .{0,400}could not be"
     r"|without its required (?:following item|'reasoning' item)"
@@ -33,8 +33,8 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """By code where there is one, then by wording, then by status."""
-    reason, codes = _error(body)
+    """Classifies by code if there is one, then by wording, then by status."""
+    reason, codes = _parse_error(body)
     told = " ".join((reason, *codes))
     if _SPENT & codes:
         return Failure(Cause.SPEND_LIMIT, reason)
@@ -49,11 +49,11 @@ def classify(status: int, body: bytes) -> Failure:
     return Failure(CAUSES.get(status, Cause.INVALID), reason, transient=status in _TRANSIENT)
 
 
-def _error(body: bytes) -> tuple[str, frozenset[str]]:
-    """Message and codes of an error body; each server has its own form, some have none."""
+def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
+    """Returns message and codes of an error body; each server has its own form, some have none."""
     text = body.decode("utf-8", "replace")
     try:
-        found = loads(text)
+        found = parse_json(text)
     except ValueError:
         return text, frozenset()
     if not isinstance(found, dict):
@@ -64,12 +64,12 @@ def _error(body: bytes) -> tuple[str, frozenset[str]]:
     codes = frozenset(str(error[name]) for name in ("code", "type") if error.get(name))
     for name in ("message", "detail"):
         if error.get(name):
-            return _said(error[name]), codes
+            return _get_text(error[name]), codes
     return text, codes
 
 
-def _said(message: Any) -> str:
-    """FastAPI lists what is wrong: where, and why."""
+def _get_text(message: Any) -> str:
+    """Returns the text of a message; FastAPI gives a list of places and reasons."""
     if not isinstance(message, list):
         return str(message)
     return "; ".join(

@@ -1,4 +1,6 @@
-"""The wire of OpenAI's Responses API (wire-models 4.3), stateless: nothing is stored there.
+"""OpenAI's Responses API as a pure codec, stateless: nothing is stored there.
+
+See https://platform.openai.com/docs/api-reference/responses.
 
 Every item of an answer goes back to the model that wrote it, its encrypted reasoning included.
 """
@@ -20,16 +22,16 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
-from worker.models.codec.growing import Latest
-from worker.models.codec.json_slices import dumps, elements
+from worker.models.codec.growing import LastResult
+from worker.models.codec.json_slices import dump_json, parse_elements
 from worker.models.openai import errors, responses_answers
 from worker.models.openai.shared import (
     REMEMBERED,
     Sent,
-    arguments,
-    names_fit,
-    our_side,
-    output,
+    do_calls_match,
+    get_result_text,
+    repair_arguments,
+    split_side,
 )
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -37,10 +39,10 @@ _MAX_KEY = 64
 
 
 class OpenAIResponses:
-    """The codec of one model. `encode` remembers what it encoded; its results don't depend on it.
+    """The codec of one model. `encode` caches what it encoded; the cache never changes a result.
 
     Everything is safe to use from several threads. `keyed` sends `prompt_cache_key`, which OpenAI
-    routes by and other servers may refuse (wire-models 4.6).
+    routes by and other servers may refuse.
     """
 
     def __init__(self, target: Target, *, keyed: bool) -> None:
@@ -48,14 +50,14 @@ class OpenAIResponses:
         self._keyed = keyed
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._head = Latest(self._encode_head)
+        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """The body: head, instructions, tools, input, in the order of the cached prefix."""
+        """Returns the body: head, instructions, tools, input, in the order of the cached prefix."""
         parts = [self._head(request.system, tuple(request.tools))]
         if self._keyed:
-            parts.append(b',"prompt_cache_key":' + dumps(_key(request)))
-        parts += [b',"input":[', b",".join(self._input(request, bare)), b"]"]
+            parts.append(b',"prompt_cache_key":' + dump_json(_make_cache_key(request)))
+        parts += [b',"input":[', b",".join(self._encode_input(request, bare)), b"]"]
         if request.tools and not request.tools_allowed:
             parts.append(b',"tool_choice":"none"')
         return b"".join([*parts, b"}"])
@@ -80,10 +82,10 @@ class OpenAIResponses:
         if system:
             fields["instructions"] = system
         if tools:
-            fields["tools"] = [_tool(spec) for spec in tools]
-        return dumps(fields)[:-1]
+            fields["tools"] = [_encode_tool(spec) for spec in tools]
+        return dump_json(fields)[:-1]
 
-    def _input(self, request: Request, bare: bool) -> Iterator[bytes]:
+    def _encode_input(self, request: Request, bare: bool) -> Iterator[bytes]:
         ids: Mapping[str, str] = {}
         for side in group_messages(request.messages):
             if isinstance(side[0], Assistant):
@@ -91,31 +93,33 @@ class OpenAIResponses:
                     ids = sent.ids
                     yield sent.json
                 continue
-            results, texts = our_side(side)
+            results, texts = split_side(side)
             for result in results:
                 yield self._result(
-                    result, ids.get(result.call_id) or names.call_id(result.call_id, _CALL_ID)
+                    result, ids.get(result.call_id) or names.make_call_id(result.call_id, _CALL_ID)
                 )
-            yield from map(_user, texts)
+            yield from map(_encode_text, texts)
         if request.notice.strip():
-            yield _user(request.notice)
+            yield _encode_text(request.notice)
 
     def _encode_answer(self, message: Assistant, bare: bool) -> Sent:
-        verbatim = None if bare else self._verbatim(message)
-        return verbatim or _rebuilt(message)
+        verbatim = None if bare else self._encode_verbatim(message)
+        return verbatim or _rebuild_answer(message)
 
-    def _verbatim(self, message: Assistant) -> Sent | None:
-        """The answer as this very model sent it, or None if it cannot be sent back so."""
+    def _encode_verbatim(self, message: Assistant) -> Sent | None:
+        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
-            items = elements(message.wire.content)
+            items = parse_elements(message.wire.content)
             if not all(isinstance(item.value, dict) and item.value.get("type") for item in items):
                 return None
             calls = [each.value for each in items if each.value["type"] == "function_call"]
             if not items or items[-1].value["type"] == "reasoning":
                 return None
-            if not names_fit(message, [(call.get("call_id"), call.get("name")) for call in calls]):
+            if not do_calls_match(
+                message, [(call.get("call_id"), call.get("name")) for call in calls]
+            ):
                 return None
             start = items[0].end - len(items[0].text)
             sent = message.wire.content[start : items[-1].end].encode()
@@ -124,28 +128,28 @@ class OpenAIResponses:
         return Sent(sent, {call.id: call.id for call in message.calls})
 
 
-def _rebuilt(message: Assistant) -> Sent:
-    ids = {call.id: names.call_id(call.id, _CALL_ID) for call in message.calls}
-    items = [_call(ids[call.id], call) for call in message.calls]
+def _rebuild_answer(message: Assistant) -> Sent:
+    ids = {call.id: names.make_call_id(call.id, _CALL_ID) for call in message.calls}
+    items = [_encode_call(ids[call.id], call) for call in message.calls]
     if message.text.strip() or not items:
         text = message.text if message.text.strip() else "(empty)"
-        items.insert(0, dumps({"role": "assistant", "content": text}))
+        items.insert(0, dump_json({"role": "assistant", "content": text}))
     return Sent(b",".join(items), ids)
 
 
-def _call(call_id: str, call: ToolCall) -> bytes:
-    return dumps(
+def _encode_call(call_id: str, call: ToolCall) -> bytes:
+    return dump_json(
         {
             "type": "function_call",
             "call_id": call_id,
-            "name": names.tool_name(call.name),
-            "arguments": arguments(call.arguments),
+            "name": names.make_tool_name(call.name),
+            "arguments": repair_arguments(call.arguments),
         }
     )
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    """Flat, and never strict: that wants schemas in which every property is required."""
+def _encode_tool(spec: ToolSpec) -> dict[str, Any]:
+    """Encodes a tool, flat and not strict: strict schemas must require every property."""
     return {
         "type": "function",
         "name": spec.name,
@@ -155,17 +159,17 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _user(text: str) -> bytes:
-    return dumps({"role": "user", "content": text})
+def _encode_text(text: str) -> bytes:
+    return dump_json({"role": "user", "content": text})
 
 
 def _encode_result(result: ToolResult, call_id: str) -> bytes:
-    fields = {"type": "function_call_output", "call_id": call_id, "output": output(result)}
-    return dumps(fields)
+    fields = {"type": "function_call_output", "call_id": call_id, "output": get_result_text(result)}
+    return dump_json(fields)
 
 
-def _key(request: Request) -> str:
-    """The same for all requests of a session, and for no other session."""
+def _make_cache_key(request: Request) -> str:
+    """Returns a key that is the same for all requests of a session, and for no other session."""
     if request.session:
         return request.session[:_MAX_KEY]
     first = next((each.text for each in request.messages if isinstance(each, User)), "")
@@ -173,10 +177,10 @@ def _key(request: Request) -> str:
 
 
 def codec(target: Target) -> Codec:
-    """The codec as the provider table wants it; here mypy checks it against the Protocol."""
+    """Makes the codec for a row of the provider table; mypy checks it against the Protocol here."""
     return OpenAIResponses(target, keyed=True)
 
 
-def plain(target: Target) -> Codec:
-    """The same for servers that are not OpenAI's."""
+def plain_codec(target: Target) -> Codec:
+    """Makes the codec for servers that are not OpenAI's: requests have no cache key."""
     return OpenAIResponses(target, keyed=False)

@@ -1,4 +1,4 @@
-"""What the Responses API answers: items, status, usage (wire-models 4.3)."""
+"""Decodes answers of OpenAI's Responses API: items, status, usage."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.codec.json_slices import Slice, clean, elements, members
-from worker.models.openai.shared import tool_call, usage, value
+from worker.models.codec.json_slices import Slice, parse_elements, parse_members, repair_surrogates
+from worker.models.openai.shared import get_value, parse_tool_call, parse_usage
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.TRUNCATED,
@@ -19,109 +19,111 @@ _PASSING = frozenset({"server_error", "rate_limit_exceeded"})
 
 
 def decode(body: bytes) -> Decoded:
-    """The answer in a 200 body. Raises ValueError if the body is not a finished response."""
-    response = members(body.decode())
+    """Decodes the body of a 200 answer. Raises ValueError if it is not a finished response."""
+    response = parse_members(body.decode())
     if "output" not in response:
-        raise ValueError(f"not a response but {str(value(response, 'error'))[:200]!r}")
-    items = elements(response["output"].text)
-    if not all(isinstance(item.value, dict) and isinstance(_type(item), str) for item in items):
+        raise ValueError(f"not a response but {str(get_value(response, 'error'))[:200]!r}")
+    items = parse_elements(response["output"].text)
+    if not all(isinstance(item.value, dict) and isinstance(_get_type(item), str) for item in items):
         raise ValueError("an output item is not an object with a type")
-    stop, detail = _stop(response, items)
-    kept = _kept(items, stop)
-    calls = _calls(kept)
+    stop, detail = _get_stop_reason(response, items)
+    kept = _select_items(items, stop)
+    calls = _parse_calls(kept)
     return Decoded(
-        text="\n\n".join(_texts(kept)),
+        text="\n\n".join(_get_texts(kept)),
         calls=calls,
-        wire=response["output"].text if len(kept) == len(items) else _array(kept),
+        wire=response["output"].text if len(kept) == len(items) else _join_array(kept),
         stop=stop,
-        usage=usage(value(response, "usage"), "input", "output"),
+        usage=parse_usage(get_value(response, "usage"), "input", "output"),
         detail=detail,
-        dropped=sum(_type(item) == "function_call" for item in items) - len(calls),
-        thought=any(_type(item) == "reasoning" for item in kept),
-        tries=int(stop is StopReason.MALFORMED),
+        cut_off_calls=sum(_get_type(item) == "function_call" for item in items) - len(calls),
+        thought=any(_get_type(item) == "reasoning" for item in kept),
+        max_retries=int(stop is StopReason.MALFORMED),
     )
 
 
-def _type(item: Slice) -> Any:
+def _get_type(item: Slice) -> Any:
     return item.value.get("type")
 
 
-def _stop(response: Mapping[str, Slice], items: Sequence[Slice]) -> tuple[StopReason, str]:
-    match value(response, "status"):
+def _get_stop_reason(
+    response: Mapping[str, Slice], items: Sequence[Slice]
+) -> tuple[StopReason, str]:
+    match get_value(response, "status"):
         case "completed" | None:
-            return _completed(items)
+            return _read_completed(items)
         case "incomplete":
-            return _incomplete(value(response, "incomplete_details"))
+            return _read_incomplete(get_value(response, "incomplete_details"))
         case "failed":
-            return _failed(value(response, "error"))
+            return _read_failed(get_value(response, "error"))
         case status:
             raise ValueError(f"the response is not finished: status {str(status)[:60]!r}")
 
 
-def _completed(items: Sequence[Slice]) -> tuple[StopReason, str]:
-    refusals = [part.get("refusal") for part in _parts(items) if part.get("type") == "refusal"]
+def _read_completed(items: Sequence[Slice]) -> tuple[StopReason, str]:
+    refusals = [part.get("refusal") for part in _get_parts(items) if part.get("type") == "refusal"]
     if refusals:
-        return StopReason.REFUSED, clean(str(refusals[0]))
-    calls = any(_type(item) == "function_call" for item in items)
+        return StopReason.REFUSED, repair_surrogates(str(refusals[0]))
+    calls = any(_get_type(item) == "function_call" for item in items)
     return StopReason.TOOL_CALLS if calls else StopReason.END, ""
 
 
-def _incomplete(details: Any) -> tuple[StopReason, str]:
+def _read_incomplete(details: Any) -> tuple[StopReason, str]:
     reason = details.get("reason") if isinstance(details, dict) else None
     if not isinstance(reason, str) or reason not in _INCOMPLETE:
         return StopReason.MALFORMED, f"incomplete for an unknown reason {str(reason)[:60]!r}"
     return _INCOMPLETE[reason], reason if reason == "content_filter" else ""
 
 
-def _failed(error: Any) -> tuple[StopReason, str]:
-    """A failure of the server is worth another try; one of our input or of a policy is final."""
+def _read_failed(error: Any) -> tuple[StopReason, str]:
+    """Reads why it failed: a failure of the server may be retried, others are final."""
     found = error if isinstance(error, dict) else {}
     code = str(found.get("code") or "server_error")
-    told = f"{code[:60]}: {clean(str(found.get('message') or 'no message'))}"
+    told = f"{code[:60]}: {repair_surrogates(str(found.get('message') or 'no message'))}"
     if code in _PASSING:
         raise ValueError(f"the response failed: {told}")
     return StopReason.BLOCKED, told
 
 
-def _kept(items: Sequence[Slice], stop: StopReason) -> list[Slice]:
-    """The items that may be shown, run and sent back; reasoning never stands last."""
+def _select_items(items: Sequence[Slice], stop: StopReason) -> list[Slice]:
+    """Returns the items that may be shown, run and sent back; reasoning is never the last one."""
     if stop in _UNUSABLE:
         return []
     kept = list(items)
     if stop not in _RUNNABLE:
-        kept = [item for item in kept if _type(item) != "function_call"]
-        while kept and _type(kept[-1]) == "reasoning":
+        kept = [item for item in kept if _get_type(item) != "function_call"]
+        while kept and _get_type(kept[-1]) == "reasoning":
             kept.pop()
     return kept
 
 
-def _array(items: Sequence[Slice]) -> str:
+def _join_array(items: Sequence[Slice]) -> str:
     return f"[{','.join(item.text for item in items)}]"
 
 
-def _parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
+def _get_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:
     for item in items:
-        content = item.value.get("content") if _type(item) == "message" else None
+        content = item.value.get("content") if _get_type(item) == "message" else None
         parts = content if isinstance(content, list) else []
         yield from (part for part in parts if isinstance(part, dict))
 
 
-def _texts(items: Sequence[Slice]) -> list[str]:
-    """The final answer where the phases are told apart, else all that was said."""
+def _get_texts(items: Sequence[Slice]) -> list[str]:
+    """Returns the texts of the final answer if the phases are marked, else all texts."""
     final = [item for item in items if item.value.get("phase") == "final_answer"]
-    parts = [part for part in _parts(final or items) if part.get("type") == "output_text"]
+    parts = [part for part in _get_parts(final or items) if part.get("type") == "output_text"]
     texts = [part.get("text") for part in parts]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("an output_text part has no text")
-    return [clean(str(text)) for text in texts if text]
+    return [repair_surrogates(str(text)) for text in texts if text]
 
 
-def _calls(items: Sequence[Slice]) -> tuple[ToolCall, ...]:
+def _parse_calls(items: Sequence[Slice]) -> tuple[ToolCall, ...]:
     found: list[ToolCall] = []
     for item in items:
-        if _type(item) == "function_call":
+        if _get_type(item) == "function_call":
             call = item.value
             before = [earlier.id for earlier in found]
             parts = (call.get("call_id"), call.get("name"), call.get("arguments"))
-            found.append(tool_call(len(found), *parts, before))
+            found.append(parse_tool_call(len(found), *parts, before))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What both wires of OpenAI have in common: sent answers, arguments, usage (wire-models 4)."""
+"""What OpenAI's two APIs have in common: sent answers, arguments, usage."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult, Usage, User
-from worker.models.codec.json_slices import Slice, loads
+from worker.models.codec.json_slices import Slice, parse_json
 from worker.models.codec.names import TOOL_NAME
 
 REMEMBERED = 4096
@@ -15,43 +15,46 @@ REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One answer as it is sent back. `ids` maps our ids of its calls to those in `json`."""
+    """An answer as it is sent back. `ids` maps our ids of its calls to those in `json`."""
 
     json: bytes
     ids: Mapping[str, str]
 
 
-def our_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
-    """Results, which must follow their calls at once, and the texts that come after them."""
+def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
+    """Splits a side into results, which must follow their calls at once, and the texts after
+    them."""
     found = [message for message in side if isinstance(message, ToolResult)]
     texts = [message.text for message in side if isinstance(message, User)]
     return found, [text for text in texts if text.strip()] or ["(empty)"] * bool(texts)
 
 
-def output(result: ToolResult) -> str:
-    """A result's text. The wires have no flag for errors (wire-models 4.2)."""
+def get_result_text(result: ToolResult) -> str:
+    """Returns a result's text; these APIs have no flag for errors."""
     content = result.content if result.content.strip() else "(no output)"
     return f"ERROR: {content}" if result.is_error else content
 
 
-def arguments(text: str) -> str:
-    """The arguments themselves, or {} where they are no object: several servers parse every call
-    of the history, and one that does not parse spoils all later requests."""
+def repair_arguments(text: str) -> str:
+    """Returns the arguments, or {} if they are no object: several servers parse every call of the
+    history, and a call that does not parse makes all later requests fail."""
     try:
-        return text if isinstance(loads(text), dict) else "{}"
+        return text if isinstance(parse_json(text), dict) else "{}"
     except ValueError:
         return "{}"
 
 
-def names_fit(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool:
+def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool:
     """Whether (id, name) of the verbatim calls are those for which results will be sent."""
     return [call_id for call_id, _ in found] == [call.id for call in message.calls] and all(
         isinstance(name, str) and TOOL_NAME.fullmatch(name) for _, name in found
     )
 
 
-def tool_call(number: int, call_id: Any, name: Any, given: Any, before: Sequence[str]) -> ToolCall:
-    """A call of an answer. Raises ValueError if it cannot be one.
+def parse_tool_call(
+    number: int, call_id: Any, name: Any, given: Any, before: Sequence[str]
+) -> ToolCall:
+    """Parses a call of an answer. Raises ValueError if it cannot be one.
 
     Some servers give calls no id, or one id to all; then it is made of the call itself.
     """
@@ -65,26 +68,26 @@ def tool_call(number: int, call_id: Any, name: Any, given: Any, before: Sequence
     return ToolCall(call_id, name, given)
 
 
-def value(found: Mapping[str, Slice], name: str) -> Any:
-    """A member's value, or None if it is not there."""
+def get_value(found: Mapping[str, Slice], name: str) -> Any:
+    """Returns the value of a member, or None if it is not there."""
     return found[name].value if name in found else None
 
 
-def usage(found: Any, question: str, answer: str) -> Usage:
-    """Tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their details;
-    cached tokens are part of the former, reasoning of the latter (wire-models 4.3, 4.4)."""
-    read = _count(found, f"{question}_tokens_details", "cached_tokens")
-    written = _count(found, f"{question}_tokens_details", "cache_write_tokens")
+def parse_usage(found: Any, question: str, answer: str) -> Usage:
+    """Returns the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
+    details; cached tokens are part of the former, reasoning of the latter."""
+    read = _get_count(found, f"{question}_tokens_details", "cached_tokens")
+    written = _get_count(found, f"{question}_tokens_details", "cache_write_tokens")
     return Usage(
-        uncached_input=max(0, _count(found, f"{question}_tokens") - read - written),
+        uncached_input=max(0, _get_count(found, f"{question}_tokens") - read - written),
         cache_read=read,
         cache_write=written,
-        output=_count(found, f"{answer}_tokens"),
-        reasoning=_count(found, f"{answer}_tokens_details", "reasoning_tokens"),
+        output=_get_count(found, f"{answer}_tokens"),
+        reasoning=_get_count(found, f"{answer}_tokens_details", "reasoning_tokens"),
     )
 
 
-def _count(found: Any, *path: str) -> int:
+def _get_count(found: Any, *path: str) -> int:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return max(0, found) if isinstance(found, int) else 0

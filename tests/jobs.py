@@ -15,7 +15,7 @@ from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
 from worker.core.events import Asking, Event
 from worker.core.failure.jobs import Survey
-from worker.core.ports import FailedJob, Model, Reply, SessionKey, Toolbox
+from worker.core.ports import Model, Reply, SessionKey, Toolbox
 from worker.core.ports.evidence import JobLog, Place
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
@@ -83,9 +83,6 @@ class EchoKit:
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
     ) -> None:
         pass
-
-    def failures(self) -> tuple[FailedJob, ...]:
-        return ()
 
     def survey(self) -> Survey:
         return Survey()

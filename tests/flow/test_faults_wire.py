@@ -84,8 +84,8 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         at.answers(FINDING)
         read = ReadClient(between.url, at.scene.read_token, HASTY)
         deps = at.deps(
-            desk=GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None),
-            forge=GitLabForge(between.url, at.scene.write_token, HASTY, lambda seconds: None),
+            reader=GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None),
+            writer=GitLabForge(between.url, at.scene.write_token, HASTY, lambda seconds: None),
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []

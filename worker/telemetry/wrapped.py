@@ -12,7 +12,7 @@ from worker.core.conversation.context import NoteRef, Subject
 from worker.core.conversation.messages import ToolSpec
 from worker.core.failure.aftermath import load_after
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Captures, FailedJob, Model, Reply, Request, Toolbox
+from worker.core.ports import Captures, Model, Reply, Request, Toolbox
 from worker.core.ports.gitlab import Forge, OwnNote, Position, Votes
 from worker.core.session_id import Marker
 from worker.errors import ForgeError, StoreError
@@ -166,10 +166,6 @@ class CountedKit:
     ) -> None:
         """See Kit."""
         self._kit.keep_evidence(read, write)
-
-    def failures(self) -> tuple[FailedJob, ...]:
-        """See Kit."""
-        return self._kit.failures()
 
     def survey(self) -> Survey:
         """See Kit."""

@@ -14,7 +14,6 @@ from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import (
     Captures,
     Clock,
-    FailedJob,
     KnownFailures,
     Model,
     RecentTurns,
@@ -56,10 +55,6 @@ class Kit(Protocol):
         `read` gives what an earlier turn or worker has written by `write`; both may raise
         StoreError.
         """
-        ...
-
-    def failures(self) -> tuple[FailedJob, ...]:
-        """What can be told of the failure without a model. Raises nothing."""
         ...
 
     def survey(self) -> Survey:

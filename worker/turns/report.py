@@ -55,9 +55,7 @@ def write_bodies(
     if gives_up:
         return note.write_failure(marker, context.subject, outcome.reason, footer, ()), ""
     if outcome.status is Status.FAILED:
-        jobs = (
-            triage.list_failed_jobs(context.survey) or kit.failures() if context.turn == 0 else ()
-        )
+        jobs = () if context.turn else triage.list_failed_jobs(context.survey)
         return note.write_failure(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         ), ""

@@ -8,7 +8,7 @@ from sandbox.base import Sandbox
 from worker.core.conversation.context import Subject
 from worker.core.conversation.messages import ToolSpec
 from worker.core.failure.jobs import Survey
-from worker.core.ports import Captures, FailedJob, Source, Toolbox
+from worker.core.ports import Captures, Source, Toolbox
 from worker.core.text.redact import Redactor
 from worker.playbook import Workflow
 from worker.settings import Settings
@@ -17,7 +17,6 @@ from worker.sources.captures import Captured
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.plugins import installed
 from worker.sources.session_reader import Reader
-from worker.sources.survey.failures import failed_jobs
 from worker.sources.survey.reader import survey
 from worker.sources.table import Rows, bind, joined, notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
@@ -59,10 +58,6 @@ class _WorkflowKit:
     ) -> None:
         """Where the reader keeps its evidence."""
         self.reader.evidence.attach(read, write)
-
-    def failures(self) -> tuple[FailedJob, ...]:
-        """The failed jobs and what their logs show."""
-        return failed_jobs(self.reader)
 
     def survey(self) -> Survey:
         """The failing jobs by cause."""

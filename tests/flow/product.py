@@ -1,12 +1,13 @@
 """The product as an operator runs it: processes, the environment, nothing imported."""
 
+import itertools
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -189,8 +190,14 @@ def healthy(url: str) -> bool:
         return False
 
 
+_PORTS = itertools.count(10_000 + os.getpid() * 37 % 20_000)
+"""Below the ports that the kernel gives to connections, and elsewhere for each test process."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on, given out once in this process."""
+    while True:
+        port = 10_000 + next(_PORTS) % 20_000
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

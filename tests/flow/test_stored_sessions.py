@@ -81,7 +81,7 @@ def post_notes(told: Product, case: str) -> Note:
 
 
 def read_turns(told: Product) -> list[Context]:
-    return [context_json.load(path.read_bytes()) for path in told.objects("context.json")]
+    return [context_json.load_context(path.read_bytes()) for path in told.objects("context.json")]
 
 
 def read_page(told: Product, session: str) -> str:

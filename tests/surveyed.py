@@ -13,8 +13,8 @@ from worker.jobs import dispatch
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import Captured
 from worker.sources.session_reader import Reader
-from worker.sources.survey.reader import survey
-from worker.sources.table import bind
+from worker.sources.survey.reader import read_survey
+from worker.sources.table import bind_sources
 
 RACE = b"""\
 Executing "step_script" stage of the job script
@@ -38,7 +38,7 @@ class RealKit(EchoKit):
 
     def survey(self) -> Survey:
         assert self.reader is not None
-        return survey(self.reader)
+        return read_survey(self.reader)
 
 
 class At(Job):
@@ -48,7 +48,7 @@ class At(Job):
         client = ReadClient(self.sim.url, self.scene.read_token, timeout=(2.0, 2.0))
         reader = Reader.open(client, subject, bytes)  # type: ignore[arg-type]
         made = RealKit(reader=reader)
-        made.captures = Captured(reader, bind(reader))  # type: ignore[assignment]
+        made.captures = Captured(reader, bind_sources(reader))  # type: ignore[assignment]
         return made
 
     def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]

@@ -126,19 +126,19 @@ def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bou
         return sum("/members/" in seen.path for seen in sim.requests)
 
     for _ in range(3):
-        assert known.refusal(scene.project.id) == ""
-        assert known.refusal(theirs.id)
+        assert known.explain_refusal(scene.project.id) == ""
+        assert known.explain_refusal(theirs.id)
     assert asked() == 2
     sim.add_member(theirs, scene.bot, Access.REPORTER)
     now = ANEW
-    assert known.refusal(theirs.id) == ""
+    assert known.explain_refusal(theirs.id) == ""
     scene.project.members.clear()
-    assert known.refusal(scene.project.id) == ""
+    assert known.explain_refusal(scene.project.id) == ""
     now = FRESH
-    assert known.refusal(scene.project.id)
+    assert known.explain_refusal(scene.project.id)
     with sim.fail_all(404):
         for number in range(MOST + 10):
-            known.refusal(10_000 + number)
+            known.explain_refusal(10_000 + number)
     assert len(known._answers) == MOST
 
 

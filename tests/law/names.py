@@ -37,6 +37,7 @@ ALLOWED = {
     "TestRequest.created": "Testing Farm's field",
     "TestRequest.updated": "Testing Farm's field",
     "Step.terminated": "Tekton's field",
+    "RawDocument.missing": "the contract of plug-in sources",
     "MetricsSettings.enabled": "a key of the configuration file",
     "TierSettings.above": "a key of the configuration file",
     "Reacted.revoked": "a key of the queue's message",

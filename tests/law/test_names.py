@@ -19,13 +19,12 @@ BARE_NAMES: dict[str, int] = {
     "worker/core": 55,
     "worker/queue": 1,
     "worker/sessions": 7,
-    "worker/sources": 37,
+    "worker/sources": 6,
     "worker/telemetry": 1,
 }
 CITATIONS: dict[str, int] = {
     "worker": 2,
     "worker/core": 15,
-    "worker/sources": 15,
 }
 
 

@@ -67,7 +67,7 @@ def test_a_secret_that_comes_again_counts_once() -> None:
         assert redact(data).find(TOKEN) < 0
     assert redact.counts == {("gitlab-token", ""): 1}
     title = {"title": f"see {TOKEN.decode()}", "labels": ["a", f"x {TOKEN.decode()}"]}
-    assert redact.json(title).find(TOKEN) < 0
+    assert redact.redact_to_json(title).find(TOKEN) < 0
     assert redact.counts == {("gitlab-token", ""): 1}
 
 
@@ -75,7 +75,7 @@ def test_two_keys_are_two_secrets() -> None:
     redact = Redactions(Redactor().data)
     for letter in ("A", "B", "A"):
         key = f"-----BEGIN PRIVATE KEY-----\n{letter * 64}\n-----END PRIVATE KEY-----\n"
-        assert letter * 64 not in redact.text(f"the key:\n{key}done")
+        assert letter * 64 not in redact.redact_text(f"the key:\n{key}done")
     assert redact.counts == {("private-key", ""): 2}
 
 

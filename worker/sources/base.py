@@ -10,7 +10,7 @@ that names one SourceDef or a sequence of them. What a SourceDef promises, yours
 - `name` is `[a-z][a-z0-9_]*`, at most 64 characters, not taken, and begins with a word of its own
   (`weather_get_forecast`); a workflow offers it once its `tools:` names it (`weather_*`).
 - `args` is a subclass of worker.arguments.Arguments; each field has a description. No argument
-  names a project, host or URL: what is read is bound to `reader.subject` on the host (law 2).
+  names a project, host or URL: what is read is bound to `reader.subject` on the host.
 - `fetch(args, reader)` only reads. It ends within about `timeout` seconds: it gives its own HTTP
   calls time-outs, refuses redirects, and is called by several threads at once.
 - It returns a RawDocument of values as they are: the house takes secrets out, writes JSON or text,
@@ -30,9 +30,9 @@ from worker.core.ports import Document, DocumentKind
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources.evidence import KeptPlace
-from worker.sources.files.packing import Packed, repacked
+from worker.sources.files.packing import Packed, repack
 from worker.sources.job_logs.redactor import Redactions
-from worker.sources.job_logs.visible_characters import revealed
+from worker.sources.job_logs.visible_characters import reveal_invisible
 from worker.sources.session_reader import Reader
 
 A = TypeVar("A", bound=Arguments)
@@ -76,7 +76,7 @@ class RawDocument:
 class SourceDef(Generic[A]):
     """One read-only source.
 
-    `args` never holds a project (law 2). `fetch` raises SourceError; one of job logs returns their
+    `args` never names a project. `fetch` raises SourceError; one of job logs returns their
     Document. `note` is its line in the system prompt. `timeout` is in seconds, `cap` in bytes. It
     is offered to the sessions that it `applies` to.
     """
@@ -97,26 +97,26 @@ class NoArguments(Arguments):
 
 def redacted_document(raw: RawDocument, redact: Redactions) -> Document:
     """The document of what a source has read. Raises SourceError for what is no JSON."""
-    data, kind = _written(raw, redact)
-    return Document(data, kind, raw.missing, _opener(raw, redact), raw.final)
+    data, kind = _write_content(raw, redact)
+    return Document(data, kind, raw.missing, _make_opener(raw, redact), raw.final)
 
 
-def _opener(raw: RawDocument, redact: Redactions) -> Callable[[], Iterator[Redacted]] | None:
+def _make_opener(raw: RawDocument, redact: Redactions) -> Callable[[], Iterator[Redacted]] | None:
     files, chunks = raw.files, raw.chunks
     if files is not None:
-        return lambda: repacked(files(), redact)
-    return (lambda: redact.stream(chunks())) if chunks is not None else None
+        return lambda: repack(files(), redact)
+    return (lambda: redact.redact_stream(chunks())) if chunks is not None else None
 
 
-def _written(raw: RawDocument, redact: Redactions) -> tuple[Redacted, DocumentKind]:
+def _write_content(raw: RawDocument, redact: Redactions) -> tuple[Redacted, DocumentKind]:
     content = raw.content
     if isinstance(content, Mapping):
         try:
-            return redact.json(content), DocumentKind.JSON
+            return redact.redact_to_json(content), DocumentKind.JSON
         except (TypeError, ValueError, RecursionError) as error:
             raise SourceError(f"what was read is no JSON: {error}") from error
     data = redact(content.encode(errors="replace") if isinstance(content, str) else content)
-    return (data, DocumentKind.LOG) if raw.is_log else (revealed(data), DocumentKind.TEXT)
+    return (data, DocumentKind.LOG) if raw.is_log else (reveal_invisible(data), DocumentKind.TEXT)
 
 
 def present(**fields: Any) -> dict[str, Any]:

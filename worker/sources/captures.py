@@ -1,4 +1,4 @@
-"""What the session's sources give, line by line and with links: quotes are proven by it (law 5)."""
+"""The documents of a session's sources, line by line and with links, to prove quotes by."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from worker.sources.api import wire
 from worker.sources.api.client import NotFound
 from worker.sources.files.artifacts import ARTIFACT
 from worker.sources.pipelines.test_report import TEST_REPORT
-from worker.sources.repository.file import FILE, known_lines
+from worker.sources.repository.file import FILE, list_known_lines
 from worker.sources.session_reader import Reader
 
 SECONDS = 90.0
@@ -36,7 +36,7 @@ class Captured:
     """The documents of the session's bound sources. Satisfies core.ports.Captures.
 
     They come through the sources themselves, or what these keep, so they are of the session's
-    project (law 2), capped, timed out, redacted, and the same bytes that the model was given.
+    project, capped, timed out, redacted, and the same bytes that the model was given.
     """
 
     def __init__(
@@ -56,11 +56,13 @@ class Captured:
             case JobLog(job_id):
                 return self._reader.logs.log(job_id).lines
             case RepoFile(path, ref):
-                return _file_lines(self._fetch(FILE.name, path=path, ref=self._commit(ref)))
+                return _get_file_lines(
+                    self._fetch(FILE.name, path=path, ref=self._find_commit(ref))
+                )
             case JobArtifact(job_id, path):
-                return _file_lines(self._fetch(ARTIFACT.name, job_id=job_id, path=path))
+                return _get_file_lines(self._fetch(ARTIFACT.name, job_id=job_id, path=path))
             case ReportedTest(name):
-                return list(_told(self._fetch(TEST_REPORT.name), name))
+                return list(_read_test_output(self._fetch(TEST_REPORT.name), name))
             case TaskStep() | RequestFile():
                 return self._reader.evidence.lines(place)
 
@@ -70,13 +72,13 @@ class Captured:
             case JobLog(job_id):
                 return self._reader.logs.url(job_id, first)
             case RepoFile(path, ref):
-                return self._blob(path, self._commit(ref), first, last)
+                return self._make_file_url(path, self._find_commit(ref), first, last)
             case JobArtifact(job_id, path):
                 page = self._reader.logs.url(job_id, 1).partition("#")[0]
                 return f"{page}/artifacts/file/{quote(path)}"
             case ReportedTest():
                 pipeline = self._reader.subject.pipeline_id
-                project = self._project(fork=True)
+                project = self._get_project_url(fork=True)
                 return project and f"{project}/-/pipelines/{pipeline}/test_report"
             case TaskStep() | RequestFile():
                 return self._reader.evidence.url(place)
@@ -84,7 +86,7 @@ class Captured:
     def _fetch(self, source: str, **arguments: Any) -> Document:
         return self._sources[source].fetch(json.dumps(arguments))
 
-    def _commit(self, ref: str) -> str:
+    def _find_commit(self, ref: str) -> str:
         """The commit that a branch stands at now, so that a link shows the same for ever.
 
         Raises SourceError.
@@ -92,10 +94,10 @@ class Captured:
         if not ref or _COMMIT.fullmatch(ref):
             return ref or self._reader.subject.sha
         if ref not in self._commits:
-            self._commits[ref] = self._newest(ref)
+            self._commits[ref] = self._read_newest_commit(ref)
         return self._commits[ref]
 
-    def _newest(self, ref: str) -> str:
+    def _read_newest_commit(self, ref: str) -> str:
         what = f"the newest commit of {ref}"
         for project in self._reader.projects:
             path = f"{project}/repository/commits/{quote(ref, safe='')}"
@@ -108,13 +110,13 @@ class Captured:
                 return sha
         raise SourceError(f"there is no branch, tag or commit {ref}")
 
-    def _blob(self, path: str, ref: str, first: int, last: int) -> str:
+    def _make_file_url(self, path: str, ref: str, first: int, last: int) -> str:
         # The merge request's own commits are in the target project too, a fork's others are not.
-        project = self._project(fork=ref in self._fork_only)
+        project = self._get_project_url(fork=ref in self._fork_only)
         anchor = f"L{first}-{last}" if last > first else f"L{first}"
         return project and f"{project}/-/blob/{quote(ref)}/{quote(path)}#{anchor}"
 
-    def _project(self, *, fork: bool) -> str:
+    def _get_project_url(self, *, fork: bool) -> str:
         """The page of the merge request's project, or of the `fork` its pipeline ran in."""
         subject = self._reader.subject
         if not fork or subject.pipeline_project_id == subject.project_id:
@@ -126,32 +128,34 @@ class Captured:
             return ""
 
 
-def _file_lines(document: Document) -> list[str]:
+def _get_file_lines(document: Document) -> list[str]:
     """The lines of a file as far as their numbers are known: up to where it was cut."""
     if document.chunks:
         raise SourceError("it is a binary file, which has no lines")
-    return known_lines(document)
+    return list_known_lines(document)
 
 
-def _told(document: Document, name: str) -> Iterator[str]:
+def _read_test_output(document: Document, name: str) -> Iterator[str]:
     """The lines of what a failed test has left. Raises SourceError if there is no such test."""
     try:
         cases = json.loads(document.data)["failed"]
     except (ValueError, KeyError) as error:
         raise SourceError("the test report is too long to be read") from error
-    found = [case for case in cases if name in _names(case)]
+    found = [case for case in cases if name in _list_test_names(case)]
     if not found:
-        raise SourceError(f"the test report has no failed test of that name{_said(document)}")
+        raise SourceError(
+            f"the test report has no failed test of that name{_decode_document(document)}"
+        )
     for case in found:
         for part in ("output", "stack_trace"):
             yield from case.get(part, "").split("\n")
 
 
-def _said(document: Document) -> str:
+def _decode_document(document: Document) -> str:
     return f" ({document.missing})" if document.missing else ""
 
 
-def _names(case: Mapping[str, str]) -> set[str]:
+def _list_test_names(case: Mapping[str, str]) -> set[str]:
     """What people call a test: with its class, its file and its job, or by its name alone."""
     name, group, file = case["name"], case.get("classname", ""), case.get("file", "")
     plain = {name, *(f"{group}{mark}{name}" for mark in (".", "::", " ", "#") if group)}

@@ -1,5 +1,5 @@
 """What was read of systems that forget, kept with the session, so that a quote of it is proven
-against the very bytes that the model was given, also in a later turn (law 5).
+against the very bytes that the model was given, also in a later turn.
 
 A pod is deleted soon after its task has ended, and its log with it.
 """
@@ -46,7 +46,7 @@ class _Document(BaseModel):
     url: str = ""
     data: str
 
-    def unpacked(self) -> _Kept:
+    def unpack(self) -> _Kept:
         """It as it is held. Raises ValueError."""
         return _Kept(base64.b64decode(self.data, validate=True), self.url)
 
@@ -85,7 +85,7 @@ class Evidence:
             loaded = self._load()
             self._kept.pop(called(place), None)
             self._kept[called(place)] = made
-            self._drop()
+            self._drop_oldest()
             if loaded:  # else what was kept before would be lost
                 self._save()
 
@@ -120,7 +120,7 @@ class Evidence:
         self._read = lambda: None
         try:
             found = _Record.model_validate_json(record or b"{}")
-            stored = {each.place: each.unpacked() for each in found.documents}
+            stored = {each.place: each.unpack() for each in found.documents}
         except ValueError as error:
             _log.warning("kept evidence is damaged: %s", type(error).__name__)
             stored = {}
@@ -129,16 +129,16 @@ class Evidence:
 
     def _save(self) -> None:
         try:
-            self._write(self._record())
+            self._write(self._write_record())
         except StoreError as error:
             _log.warning("evidence not kept: %s", error)
 
-    def _drop(self) -> None:
+    def _drop_oldest(self) -> None:
         """Let the oldest documents go until the others are few enough."""
         while sum(map(len, self._kept.values())) > self._max_kept:
             del self._kept[next(iter(self._kept))]
 
-    def _record(self) -> bytes:
+    def _write_record(self) -> bytes:
         documents = tuple(
             _Document(place=place, url=each.url, data=base64.b64encode(each.packed).decode())
             for place, each in self._kept.items()

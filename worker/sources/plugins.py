@@ -21,13 +21,15 @@ RESERVED = ("gitlab_", "konflux_", "testing_farm_", "sandbox_", "fetch_")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
-def installed(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
+def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
     """The rows of all installed plug-ins, by entry point name. Raises ConfigError naming it."""
     found = entry_points(group=GROUP) if points is None else points
-    return tuple(row for point in sorted(found, key=lambda each: each.name) for row in _rows(point))
+    return tuple(
+        row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
+    )
 
 
-def _rows(point: EntryPoint) -> list[SourceDef[Any]]:
+def _load_rows(point: EntryPoint) -> list[SourceDef[Any]]:
     where = f"the plug-in {point.name!r} ({point.value}) of {GROUP}"
     try:
         loaded = point.load()
@@ -35,12 +37,12 @@ def _rows(point: EntryPoint) -> list[SourceDef[Any]]:
         raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     rows = list(loaded) if isinstance(loaded, Sequence) else [loaded]
     for row in rows:
-        if problem := _problem(row):
+        if problem := _find_problem(row):
             raise ConfigError(f"{where}: {problem} (see worker/sources/base.py)")
-    return [replace(row, fetch=_guarded(row.fetch, row.name)) for row in rows]
+    return [replace(row, fetch=_check_result(row.fetch, row.name)) for row in rows]
 
 
-def _problem(row: object) -> str:
+def _find_problem(row: object) -> str:
     if not isinstance(row, SourceDef):
         return f"{row!r:.100} is not a SourceDef"
     if not (_NAME.fullmatch(row.name) and len(row.name) <= 64):
@@ -58,7 +60,7 @@ def _problem(row: object) -> str:
     return "" if row.timeout > 0 and row.cap > 0 else f"{row.name} has no time-out or no cap"
 
 
-def _guarded(
+def _check_result(
     fetch: Callable[[Any, Reader], object], name: str
 ) -> Callable[[Any, Reader], RawDocument]:
     """`fetch`, which gives a RawDocument and nothing else."""

@@ -21,7 +21,7 @@ from worker.sources.job_logs.redactor import Redactions
 class Reader:
     """One session's view of GitLab.
 
-    `redact` cleans a document of secrets (law 12). `also` are globs of the project paths that the
+    `redact` removes secrets from a document. `also` are globs of the project paths that the
     operator lets every session read. `own` gives the ids of the bot's own users. `binding` tells
     which pipelines and jobs are the session's to read, `audience` who will read its note.
     `evidence` keeps what systems beside GitLab have said.
@@ -54,9 +54,9 @@ class Reader:
         audience = cache(partial(find_audience, client, subject))
         return cls(client, subject, counted, logs, binding, audience, globs, own)
 
-    def until(self, deadline: float) -> "Reader":
+    def with_deadline(self, deadline: float) -> "Reader":
         """The same reader, that begins no request past `deadline` (monotonic seconds)."""
-        return replace(self, client=self.client.until(deadline))
+        return replace(self, client=self.client.with_deadline(deadline))
 
     @property
     def merge_request(self) -> str:
@@ -87,10 +87,10 @@ class Reader:
         *first, last = ids
         for project in first:
             with suppress(NotFound):
-                return self._checked_pipeline(project, number, what)
-        return self._checked_pipeline(last, number, what)
+                return self._check_pipeline(project, number, what)
+        return self._check_pipeline(last, number, what)
 
-    def _checked_pipeline(
+    def _check_pipeline(
         self, project: int, number: int, what: str
     ) -> tuple[str, wire.Pipeline, bool]:
         path = f"/projects/{project}/pipelines/{number}"

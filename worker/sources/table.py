@@ -88,25 +88,25 @@ class _Bound:
     def fetch(self, arguments: str) -> Document:
         args = parse(self.row.args, arguments)
         key = (self.row.name, args.model_dump_json())
-        return self.cache.get(key, lambda: self._made(args))
+        return self.cache.get(key, lambda: self._make_document(args))
 
-    def _made(self, args: Any) -> Document:
-        row, reader = self.row, self.reader.until(time.monotonic() + self.row.timeout)
+    def _make_document(self, args: Any) -> Document:
+        row, reader = self.row, self.reader.with_deadline(time.monotonic() + self.row.timeout)
         reader = replace(reader, redact=reader.redact.for_document(_name_document(row.name, args)))
         with _as_source_error(row.name):
             given = row.fetch(args, reader)
-            found = _redacted(given, reader)
+            found = _redact_document(given, reader)
         if found.chunks:
-            found = replace(found, chunks=_guarded(found.chunks, row.name))
+            found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
         # Names in it are other people's.
-        missing = reader.redact.text(visible(found.missing))[:MAX_MISSING]
-        made = capped(replace(found, missing=missing), row.cap)
+        missing = reader.redact.redact_text(visible(found.missing))[:MAX_MISSING]
+        made = cap_document(replace(found, missing=missing), row.cap)
         if isinstance(given, RawDocument) and given.place is not None:
-            reader.evidence.keep(given.place, made.data, reader.redact.text(given.url))
+            reader.evidence.keep(given.place, made.data, reader.redact.redact_text(given.url))
         return made
 
 
-def _redacted(given: RawDocument | Document, reader: Reader) -> Document:
+def _redact_document(given: RawDocument | Document, reader: Reader) -> Document:
     return redacted_document(given, reader.redact) if isinstance(given, RawDocument) else given
 
 
@@ -122,7 +122,7 @@ def _name_document(source: str, args: Arguments) -> str:
 
 @contextmanager
 def _as_source_error(name: str) -> Iterator[None]:
-    """A mistake in a source of ours or of a plug-in is a value for the model too (law 8)."""
+    """Turns an unexpected exception of a source, ours or a plug-in's, into a SourceError."""
     try:
         yield
     except _UNFORESEEN as error:
@@ -131,7 +131,7 @@ def _as_source_error(name: str) -> Iterator[None]:
         raise SourceError(f"{name} failed: {told}") from error
 
 
-def _guarded(
+def _guard_chunks(
     chunks: Callable[[], Iterator[Redacted]], name: str
 ) -> Callable[[], Iterator[Redacted]]:
     """`chunks`, in which it is one as well."""
@@ -143,7 +143,7 @@ def _guarded(
     return guarded
 
 
-def capped(document: Document, cap: int) -> Document:
+def cap_document(document: Document, cap: int) -> Document:
     """The document, or its first `cap` bytes with what is missing said."""
     over = len(document.data) - cap
     if over <= 0:
@@ -152,7 +152,7 @@ def capped(document: Document, cap: int) -> Document:
     return replace(document, data=document.data.cut(cap), missing=missing)
 
 
-def joined(*more: Rows) -> tuple[SourceDef[Any], ...]:
+def join_rows(*more: Rows) -> tuple[SourceDef[Any], ...]:
     """GitLab's rows and others, in this order. Raises ConfigError for a name that is taken."""
     rows = [*SOURCES, *(row for each in more for row in each)]
     names = [row.name for row in rows]
@@ -161,7 +161,7 @@ def joined(*more: Rows) -> tuple[SourceDef[Any], ...]:
     return tuple(rows)
 
 
-def bind(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
+def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     """The sources of one session by name, in the order of the table.
 
     Every document is redacted, and kept: the same call gives the same bytes.
@@ -174,7 +174,7 @@ def bind(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     }
 
 
-def notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
+def write_notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
     """The part of the system prompt that tells of the named sources, in the table's order."""
     wanted = set(names)
     lines = [f"- `{row.name}`: {row.note}." for row in rows if row.name in wanted]

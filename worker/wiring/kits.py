@@ -15,10 +15,10 @@ from worker.settings import Settings
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import Captured
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
-from worker.sources.plugins import installed
+from worker.sources.plugins import load_plugins
 from worker.sources.session_reader import Reader
-from worker.sources.survey.reader import survey
-from worker.sources.table import Rows, bind, joined, notes
+from worker.sources.survey.reader import read_survey
+from worker.sources.table import Rows, bind_sources, join_rows, write_notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import ToolContext
 from worker.tools.table import TOOLS
@@ -46,7 +46,7 @@ class _WorkflowKit:
     @property
     def notes(self) -> str:
         """The sources' part of the system prompt."""
-        return notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
+        return write_notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
 
     @property
     def captures(self) -> Captures:
@@ -61,7 +61,7 @@ class _WorkflowKit:
 
     def survey(self) -> Survey:
         """The failing jobs by cause."""
-        return survey(self.reader)
+        return read_survey(self.reader)
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
         """What the reader has taken out."""
@@ -90,7 +90,7 @@ def make_kit_factory(
     def made(subject: Subject, workflow: Workflow) -> Kit:
         reader = opened(subject, redactor.data)
         return _WorkflowKit(
-            reader, rows, bind(reader, rows), workflow, timeout, shown, redactor.text
+            reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text
         )
 
     return made
@@ -103,13 +103,13 @@ def build_sources(settings: Settings) -> Rows:
         project: Tenant(each.namespace, each.repository)
         for project, each in cluster.projects.items()
     }
-    return joined(
+    return join_rows(
         open_konflux(
             *(cluster.url, cluster.archive_url, cluster.token, cluster.ca_file, tenants),
             cluster.ui_url,
         ),
         open_testing_farm(farm.url, farm.results_url, farm.token, farm.repositories),
-        installed(),
+        load_plugins(),
     )
 
 

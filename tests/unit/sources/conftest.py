@@ -15,7 +15,7 @@ from worker.core.ports import Document
 from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind
+from worker.sources.table import bind_sources
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def reader(sim: GitLabSim, scene: Scene, client: ReadClient) -> Reader:
 
 
 def fetch(reader: Reader, name: str, **arguments: Any) -> Document:
-    return bind(reader)[name].fetch(json.dumps(arguments))
+    return bind_sources(reader)[name].fetch(json.dumps(arguments))
 
 
 def told(document: Document) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from worker.demo.gitlab import Access, Bridge, GitLabSim, Job, Pipeline, Project
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
-from worker.sources.repository.ci_config import MAX_PROJECTS, has_foreign, tells_includes
+from worker.sources.repository.ci_config import MAX_PROJECTS, has_foreign_includes, names_includes
 from worker.sources.session_reader import Reader
 
 pytestmark = pytest.mark.attack("binding")
@@ -106,7 +106,7 @@ def test_what_gitlab_says_of_an_include_that_fails_is_withheld(
 def test_an_answer_that_does_not_say_what_was_merged_is_not_believed(
     answer: dict[str, Any], tells: bool
 ) -> None:
-    assert tells_includes(wire.Lint.model_validate(answer)) is tells
+    assert names_includes(wire.Lint.model_validate(answer)) is tells
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_answer_that_does_not_say_what_was_merged_is_not_believed(
 def test_an_include_whose_project_is_not_the_sessions_or_not_known_is_foreign(
     reader: Reader, secret: Project, include: dict[str, Any]
 ) -> None:
-    assert has_foreign((wire.Include.model_validate(include),), reader)
+    assert has_foreign_includes((wire.Include.model_validate(include),), reader)
 
 
 def test_own_files_and_what_belongs_to_no_project_are_merged(

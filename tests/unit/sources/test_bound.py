@@ -20,7 +20,7 @@ from worker.sources.job_logs.redactor import Redactions
 from worker.sources.job_logs.source import JobLog
 from worker.sources.merge_request.details import MR_DETAILS
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind, capped, joined
+from worker.sources.table import bind_sources, cap_document, join_rows
 
 CLEAN = Redactions(bytes)
 
@@ -48,7 +48,7 @@ def counting(raw: RawDocument) -> tuple[list[int], Callable[[Any, Reader], RawDo
 
 def test_the_same_call_gives_the_same_bytes(reader: Reader) -> None:
     calls, made = counting(RawDocument("x"))
-    source = bind(reader, [row(made)])["x_get_thing"]
+    source = bind_sources(reader, [row(made)])["x_get_thing"]
     assert source.fetch("{}") is source.fetch(" { } ")
     assert source.fetch("").data == b"x1"
     assert len(calls) == 1
@@ -56,7 +56,7 @@ def test_the_same_call_gives_the_same_bytes(reader: Reader) -> None:
 
 def test_other_arguments_are_another_call(reader: Reader) -> None:
     _, made = counting(RawDocument("x"))
-    source = bind(reader, [row(made, args=JobLog)])["x_get_thing"]
+    source = bind_sources(reader, [row(made, args=JobLog)])["x_get_thing"]
     assert source.fetch('{"job_id": 1}').data != source.fetch('{"job_id": 2}').data
 
 
@@ -67,12 +67,12 @@ def test_what_may_change_or_is_a_stream_is_asked_for_again(
     reader: Reader, raw: RawDocument
 ) -> None:
     _, made = counting(raw)
-    source = bind(reader, [row(made)])["x_get_thing"]
+    source = bind_sources(reader, [row(made)])["x_get_thing"]
     assert [source.fetch("{}").data, source.fetch("{}").data] == [b"x1", b"x2"]
 
 
 def test_a_failure_is_not_kept(reader: Reader, sim: GitLabSim) -> None:
-    bound = bind(reader)["gitlab_get_mr_details"]
+    bound = bind_sources(reader)["gitlab_get_mr_details"]
     sim.fail_next("GET", "/merge_requests/", 403)
     with pytest.raises(SourceError, match="too little access"):
         bound.fetch("{}")
@@ -102,11 +102,11 @@ def test_a_document_over_its_cap_is_cut_after_it_was_redacted(reader: Reader) ->
         reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
     )
     made = row(lambda args, reader: RawDocument("ab hunter22", "c"), cap=7)
-    document = bind(clean, [made])["x_get_thing"].fetch("{}")
+    document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")
     assert document.data == b"ab [red"
     assert document.missing == "c; the last 9 bytes"
     whole = Document(CLEAN(b"abc"))
-    assert capped(whole, 3) == whole
+    assert cap_document(whole, 3) == whole
 
 
 def test_a_source_begins_nothing_past_its_time(
@@ -114,7 +114,7 @@ def test_a_source_begins_nothing_past_its_time(
 ) -> None:
     late = row(MR_DETAILS.fetch, timeout=-1.0)
     with pytest.raises(SourceError, match="GitLab did not answer in time"):
-        bind(reader, [late])["x_get_thing"].fetch("{}")
+        bind_sources(reader, [late])["x_get_thing"].fetch("{}")
     assert sim.requests == []
 
 
@@ -123,7 +123,7 @@ def test_what_was_read_of_a_long_list_in_time_is_given(
 ) -> None:
     scene.mr.commits *= 350
     sim.fail_next("GET", "/commits", 0, times=1, delay=0.2)
-    soon = client.until(time.monotonic() + 0.15)
+    soon = client.with_deadline(time.monotonic() + 0.15)
     path = f"/projects/{scene.project.id}/merge_requests/{scene.mr.iid}/commits"
     listing = soon.many(path, wire.Commit, "commits")
     assert (len(listing.items), listing.more) == (100, True)
@@ -137,7 +137,7 @@ def test_a_stream_ends_at_its_cap_and_at_its_time(
     assert sum(map(len, client.stream(path, "it", 300_000))) == 300_000
     with pytest.raises(SourceError, match="it: GitLab's answer is refused: larger than 299999"):
         list(client.stream(path, "it", 299_999))
-    chunks = client.until(time.monotonic() + 0.1).stream(path, "it", 300_000)
+    chunks = client.with_deadline(time.monotonic() + 0.1).stream(path, "it", 300_000)
     next(chunks)
     time.sleep(0.1)
     with pytest.raises(SourceError, match="still sending when the time for it was over"):
@@ -165,7 +165,7 @@ def test_a_session_counts_its_own_redactions(scene: Scene, reader: Reader) -> No
     assert (log.data, log.kind) == (b"token [redacted: pass]\n", DocumentKind.LOG)
     counted = {("pass", f"the log of job {scene.job.id}"): 1}
     assert own.redact.counts == counted
-    assert own.until(1.0).redact.counts == counted
+    assert own.with_deadline(1.0).redact.counts == counted
 
 
 def test_what_was_redacted_is_counted_with_its_document(reader: Reader) -> None:
@@ -173,16 +173,16 @@ def test_what_was_redacted_is_counted_with_its_document(reader: Reader) -> None:
         reader.client, reader.subject, lambda data: data.replace(b"x1", b"[redacted: pass]")
     )
     source = row(lambda args, reader: RawDocument({"text": f"x1 of {args.name}"}), args=Named)
-    bind(own, [source])["x_get_thing"].fetch('{"name": "src/app.py"}')
+    bind_sources(own, [source])["x_get_thing"].fetch('{"name": "src/app.py"}')
     assert own.redact.counts == {("pass", "thing src/app.py"): 1}
 
 
 def test_text_that_hides_is_shown_and_json_loses_it(reader: Reader) -> None:
     hidden = "key\u200b: a\U000e0041\u202e é\r\n"
     text = row(lambda args, reader: RawDocument(hidden.encode() + b"\xff"))
-    document = bind(reader, [text])["x_get_thing"].fetch("{}")
+    document = bind_sources(reader, [text])["x_get_thing"].fetch("{}")
     assert document.data == "key<U+200B>: a<U+E0041><U+202E> é\r\n".encode() + b"\xff"
-    assert CLEAN.json({"t": hidden}) == '{"t":"key: a é\\n"}\n'.encode()
+    assert CLEAN.redact_to_json({"t": hidden}) == '{"t":"key: a é\\n"}\n'.encode()
 
 
 def test_what_is_said_to_be_missing_is_redacted_and_capped(reader: Reader) -> None:
@@ -190,19 +190,19 @@ def test_what_is_said_to_be_missing_is_redacted_and_capped(reader: Reader) -> No
         reader.client, reader.subject, lambda data: data.replace(b"hunter22", b"[redacted: s]")
     )
     made = row(lambda args, reader: RawDocument("", "hunter22\u202e " + "x" * 9000))
-    document = bind(clean, [made])["x_get_thing"].fetch("{}")
+    document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")
     assert document.missing.startswith("[redacted: s] xxx")
     assert len(document.missing) < 2010
 
 
 def test_two_sources_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigError, match="two sources have the same name: gitlab_get_mr_details"):
-        joined([MR_DETAILS])
+        join_rows([MR_DETAILS])
 
 
 def test_a_source_is_offered_only_to_the_sessions_it_applies_to(reader: Reader) -> None:
     never = row(MR_DETAILS.fetch, applies=lambda subject: subject.project == "other")
-    assert bind(reader, [never]) == {}
+    assert bind_sources(reader, [never]) == {}
 
 
 class Unheard(RuntimeError):
@@ -215,7 +215,7 @@ def test_what_nobody_has_foreseen_in_a_source_is_a_value(reader: Reader, error: 
         raise error
 
     with pytest.raises(SourceError, match=f"x_get_thing failed: {type(error).__name__}") as told:
-        bind(reader, [row(fails)])["x_get_thing"].fetch("{}")
+        bind_sources(reader, [row(fails)])["x_get_thing"].fetch("{}")
     assert len(str(told.value)) < 400
     assert "\n" not in str(told.value)
 
@@ -226,7 +226,7 @@ def test_what_nobody_has_foreseen_in_a_stream_is_a_value_too(reader: Reader) -> 
         raise Unheard("half way")
 
     streams = row(lambda args, reader: RawDocument("a stream", chunks=chunks))
-    document = bind(reader, [streams])["x_get_thing"].fetch("{}")
+    document = bind_sources(reader, [streams])["x_get_thing"].fetch("{}")
     assert document.chunks
     with pytest.raises(SourceError, match="x_get_thing failed: Unheard: half way"):
         list(document.chunks())

@@ -14,11 +14,11 @@ from worker.forge.defence.spans import is_plain_url
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import Captured
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind
+from worker.sources.table import bind_sources
 
 
 def captured(reader: Reader, **options: Any) -> Captured:
-    return Captured(reader, bind(reader), **options)
+    return Captured(reader, bind_sources(reader), **options)
 
 
 def reported(scene: Scene) -> None:
@@ -149,7 +149,7 @@ def test_links_are_safe_in_markdown_or_not_made(reader: Reader) -> None:
 
 
 def test_proving_again_asks_gitlab_nothing(reader: Reader, sim: GitLabSim) -> None:
-    sources, began = bind(reader), time.monotonic()
+    sources, began = bind_sources(reader), time.monotonic()
     Captured(reader, sources).lines(RepoFile("app/sum.py"))
     before = len(sim.requests)
     Captured(reader, sources).lines(RepoFile("app/sum.py"))

@@ -24,11 +24,11 @@ def test_two_ends_are_kept_however_the_bytes_arrive(size: int, step: int, cap: i
     assert blob.size == size
     if size <= cap:
         assert blob.head + blob.tail == data
-        assert blob.dropped == 0
+        assert blob.omitted_bytes == 0
     else:
         assert blob.head == data[: cap // 4]
         assert blob.tail == data[-(cap - cap // 4) :]
-        assert blob.dropped == size - cap
+        assert blob.omitted_bytes == size - cap
 
 
 def test_an_endless_log_is_read_in_bounded_memory() -> None:

@@ -28,9 +28,9 @@ from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
 from worker.gitlab_client import FOREIGN, Refused, explain
 from worker.sources.api.client import ReadClient
-from worker.sources.api.downloads import Downloads, is_public, public_address
-from worker.sources.api.web import WebReader, explained
-from worker.sources.files.packing import repacked
+from worker.sources.api.downloads import Downloads, find_public_address, is_public
+from worker.sources.api.web import WebReader, translate_errors
+from worker.sources.files.packing import repack
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.repository import archive
 from worker.sources.session_reader import Reader
@@ -168,7 +168,7 @@ def test_no_inner_address_is_public_in_any_form(
 def test_public_addresses_are_public(address: str) -> None:
     assert is_public(address)
     if "64:" not in address and "2002" not in address:
-        assert public_address(address, 443) == address
+        assert find_public_address(address, 443) == address
 
 
 def test_the_connection_is_made_to_the_address_that_was_looked_at(store: Store) -> None:
@@ -365,7 +365,7 @@ def kinds(module: object, base: type[BaseException]) -> list[type[BaseException]
 
 @pytest.mark.parametrize("kind", kinds(httpx, Exception))
 def test_whatever_httpx_raises_is_a_source_error(kind: type[Exception]) -> None:
-    with pytest.raises(SourceError, match="the log: "), explained("the log", "Konflux"):
+    with pytest.raises(SourceError, match="the log: "), translate_errors("the log", "Konflux"):
         raise kind.__new__(kind)
 
 
@@ -408,4 +408,4 @@ TORN = {
 def test_a_torn_or_hostile_source_archive_is_a_source_error(kind: str) -> None:
     data = zlib.compress(TORN[kind], wbits=31)
     with pytest.raises(SourceError, match="the archive: not a tar file"):
-        list(repacked(archive.members(iter([data]), "the archive"), Redactions(bytes)))
+        list(repack(archive.read_members(iter([data]), "the archive"), Redactions(bytes)))

@@ -11,7 +11,7 @@ from worker.sources.merge_request import discussions
 from worker.sources.pipelines import job_runs
 from worker.sources.pipelines import test_report as reports
 from worker.sources.session_reader import Reader
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.matrix import parse_dimensions
 
 
 def test_commits_come_with_their_whole_messages(scene: Scene, reader: Reader) -> None:
@@ -282,4 +282,4 @@ def test_a_forks_pipeline_is_held_against_the_target_projects_branch(
     ],
 )
 def test_a_jobs_name_tells_its_place_in_a_matrix(name: str, said: dict[str, object]) -> None:
-    assert dimensions(name) == said
+    assert parse_dimensions(name) == said

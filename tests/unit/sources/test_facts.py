@@ -23,8 +23,8 @@ from worker.demo.gitlab import (
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import LOGS
-from worker.sources.survey.facts import facts, read_diff, with_facts
-from worker.sources.survey.reader import survey
+from worker.sources.survey.facts import add_facts, collect_facts, read_diff
+from worker.sources.survey.reader import read_survey
 
 CHANGE, TARGET, FLAKY = Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY
 INFRA, UNKNOWN = Verdict.INFRASTRUCTURE, Verdict.UNKNOWN
@@ -157,16 +157,16 @@ def test_the_verdict_of_a_world_is_right(sim: GitLabSim, world: World) -> None:
 
 def _rulings(reader: Reader) -> list[Ruling]:
     """Of all groups, also where rules are so certain that a survey asks for no facts."""
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     if not all(group.ruling for group in groups):
-        groups = with_facts(groups, reader, read_diff(reader))
+        groups = add_facts(groups, reader, read_diff(reader))
     return [group.ruling for group in groups if group.ruling]
 
 
 def test_facts_carry_the_links_a_reader_needs(sim: GitLabSim, scene: Scene) -> None:
     scene.job.trace = LOG
     target(sim, scene.mr, (scene.mr.base_sha, "same"))
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.ruling is not None
     assert group.hard_verdict == "already failing on the target branch"
     assert group.facts[0].startswith(
@@ -186,7 +186,7 @@ def test_the_change_is_held_against_what_the_error_names(sim: GitLabSim, scene: 
     lock = DiffFile("poetry.lock", "@@ -1 +1 @@\n-a\n+b\n")
     scene.mr.diffs[:] = [renamed, DiffFile("lib/test_sums.py", ""), lock, CI]
     reader = _reader(sim, scene)
-    (made,) = facts(survey(reader).groups, reader, read_diff(reader))
+    (made,) = collect_facts(read_survey(reader).groups, reader, read_diff(reader))
     assert isinstance(made.change, Change)
     assert [(t.path, t.is_certain) for t in made.change.touches] == [("tests/test_totals.py", True)]
     assert (made.change.ci, made.change.dependencies) == ((".gitlab-ci.yml",), ("poetry.lock",))
@@ -205,7 +205,7 @@ def test_a_forks_pipeline_is_compared_with_the_target_project(sim: GitLabSim) ->
     target(sim, mr, (mr.base_sha, "same"))
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
     reader = Reader.open(client, subject_of(sim, mr, pipeline), bytes)
-    (group,) = survey(reader).groups
+    (group,) = read_survey(reader).groups
     assert group.jobs[0].job_id == job.id
     assert group.hard_verdict == "already failing on the target branch"
 
@@ -218,10 +218,10 @@ def test_a_target_branch_that_fails_with_less_does_not_explain_what_is_new(
     pipeline = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
     old = job_in(sim, pipeline, "same")
     old.trace = "\n".join([*tests[:5], "ERROR: Job failed: exit code 1", ""]).encode()
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == ""
     old.trace = "\n".join([tests[5], *tests[:5], "FAILED tests/test_z.py::test_z", ""]).encode()
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == TARGET
 
 
@@ -229,7 +229,7 @@ def test_other_merge_requests_with_the_same_error_are_named(sim: GitLabSim, scen
     scene.job.trace = LOG
     _elsewhere(sim, scene)
     job_in(sim, branch_pipeline(sim, scene.mr, OLD, "experiment"), "other")
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert [fact for fact in group.facts if "elsewhere" in fact] == [
         f"same error elsewhere: !2 job {scene.job.id + 1}"
     ]
@@ -262,7 +262,7 @@ def test_a_childs_job_is_compared_with_the_target_branchs_child(
     job_in(sim, parent, "same")
     if before:
         _child(sim, parent, before)
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == truth
     assert group.job_names == "unit-tests"
 
@@ -275,7 +275,7 @@ def test_a_childs_job_that_failed_and_passed_when_it_was_run_before_is_flaky(
     job_in(sim, child, "pass")
     child.status = scene.pipeline.bridges[0].status = "failed"
     job_in(sim, child, "same")
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == FLAKY
 
 
@@ -285,9 +285,9 @@ def test_a_childs_job_is_unknown_where_its_trigger_jobs_cannot_be_read(
     scene.pipeline.jobs.clear()
     _child(sim, scene.pipeline, "same")
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     sim.fail_next("GET", "/bridges", 403)
-    (made,) = facts(groups, reader, NOT_ASKED)
+    (made,) = collect_facts(groups, reader, NOT_ASKED)
     assert isinstance(made.target, Unknown)
     assert "trigger jobs" in made.target.why
 
@@ -300,7 +300,7 @@ def test_another_projects_pipeline_that_may_not_be_read_is_not_followed(
     elsewhere = sim.add_project("other/place")
     _child(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", elsewhere)
     reader = _reader(sim, scene)
-    (made,) = facts(survey(reader).groups, reader, NOT_ASKED)
+    (made,) = collect_facts(read_survey(reader).groups, reader, NOT_ASKED)
     assert made.target == Unknown(f"project {elsewhere.id} is not one this session may read")
     assert not any(f"/projects/{elsewhere.id}/" in str(request) for request in sim.requests)
 
@@ -313,9 +313,9 @@ def test_a_childs_job_whose_other_runs_cannot_be_read_is_not_said_not_to_have_ru
     parent = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
     job_in(sim, parent, "other", "lint")
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     sim.fail_next("GET", f"/pipelines/{parent.id}/bridges", 403)
-    found = {made.name: made for made in facts(groups, reader, NOT_ASKED)}
+    found = {made.name: made for made in collect_facts(groups, reader, NOT_ASKED)}
     assert isinstance(found["deploy > unit-tests"].target, Unknown)
     # The parent's own jobs are compared all the same.
     target = found["lint"].target
@@ -327,15 +327,15 @@ def test_a_job_cannot_pass_for_one_behind_a_trigger_job(sim: GitLabSim, scene: S
     scene.pipeline.jobs.clear()
     _child(sim, scene.pipeline, "same")
     job_in(sim, scene.pipeline, "pass", "deploy > unit-tests")
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == ""
 
 
 def test_what_cannot_be_read_is_unknown_with_its_reason(sim: GitLabSim, scene: Scene) -> None:
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     sim.tokens[scene.read_token].active = False
-    (made,) = facts(groups, reader, read_diff(reader))
+    (made,) = collect_facts(groups, reader, read_diff(reader))
     for fact in (made.attempts, made.target, made.earlier, made.elsewhere, made.change):
         assert isinstance(fact, Unknown)
         assert "GITLAB_READ_TOKEN" in fact.why
@@ -343,18 +343,18 @@ def test_what_cannot_be_read_is_unknown_with_its_reason(sim: GitLabSim, scene: S
 
 def test_without_time_nothing_is_asked(sim: GitLabSim, scene: Scene) -> None:
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     before = len(sim.requests)
-    (made,) = facts(groups, reader, NOT_ASKED, seconds=-1)
+    (made,) = collect_facts(groups, reader, NOT_ASKED, seconds=-1)
     assert len(sim.requests) == before
     assert isinstance(made.target, Unknown)
 
 
 def test_a_gitlab_that_hangs_is_left_behind(sim: GitLabSim, scene: Scene) -> None:
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     sim.fail_next("GET", "/pipelines", 0, delay=1.0, times=9)
-    (made,) = facts(groups, reader, NOT_ASKED, seconds=0.1, grace=0.1)
+    (made,) = collect_facts(groups, reader, NOT_ASKED, seconds=0.1, grace=0.1)
     assert made.target == Unknown("GitLab took too long")
     assert made.run.reason == "script_failure"
 
@@ -370,9 +370,9 @@ def test_requests_and_logs_are_bounded_however_long_the_history(
         )
         job_in(sim, sim.run_pipeline(other), "same")
     reader = _reader(sim, scene)
-    groups = survey(reader).groups
+    groups = read_survey(reader).groups
     before = len(sim.requests)
-    (made,) = facts(groups, reader, read_diff(reader))
+    (made,) = collect_facts(groups, reader, read_diff(reader))
     asked = sim.requests[before:]
     assert sum("/trace" in each.path for each in asked) == LOGS
     assert len(asked) <= 30
@@ -385,7 +385,7 @@ def test_the_merge_bases_run_is_found_behind_a_long_history(sim: GitLabSim, scen
     base = bare(scene.project)
     target(sim, scene.mr, (base, "same"))
     target(sim, scene.mr, *((f"{number:040d}", "pass") for number in range(35)))
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert group.ruling is not None
     assert "a rebase brings that" in plain(group.ruling.because)
 
@@ -394,7 +394,7 @@ def test_the_siblings_of_a_matrix_that_passed_are_named(sim: GitLabSim, scene: S
     scene.pipeline.jobs.clear()
     job_in(sim, scene.pipeline, "pass", "unit: [3.12]")
     job_in(sim, scene.pipeline, "same", "unit: [3.10]")
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert "of the same matrix unit: [3.12] passed" in group.facts
 
 
@@ -404,7 +404,7 @@ def test_the_same_error_in_a_job_that_passed_when_retried_is_told(
     scene.job.trace = LOG
     failed = job_in(sim, scene.pipeline, "same", "integration")
     passed = job_in(sim, scene.pipeline, "pass", "integration")
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert (
         f"the same error in integration (job {failed.id}), which passed when it was retried "
         f"(job {passed.id})"
@@ -419,7 +419,7 @@ def test_a_run_that_failed_with_some_of_the_errors_is_told_as_such(
     scene.job.trace = "\n".join([*tests, "ERROR: Job failed: exit code 1", ""]).encode()
     old = job_in(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same")
     old.trace = "\n".join([*tests[:2], "ERROR: Job failed: exit code 1", ""]).encode()
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert any(
         f"1 failed with 2 of these 3 errors (job {old.id}); not there: {tests[2]}" in each
         for each in group.facts
@@ -442,7 +442,7 @@ def test_files_of_tests_that_passed_are_not_named_by_the_error(
         "",
     ]
     scene.job.trace = "\n".join(lines).encode()
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert not any("names" in each or "edits" in each for each in group.facts)
 
 
@@ -456,14 +456,14 @@ def test_what_was_installed_differently_from_the_last_pass_is_told(
         green, "unit-tests", trace=b"Successfully installed click-8.1.8 attrs-25.3.0\n"
     )
     reader = _reader(sim, scene)
-    (group,) = survey(reader).groups
+    (group,) = read_survey(reader).groups
     assert (
         f"installed differently from the last run that passed (job {passed.id}): "
         "click 8.1.8 → 8.2.0"
     ) in group.facts
     (found,) = [
         each
-        for each in reader.logs.log(scene.job.id).document().beside()
+        for each in reader.logs.log(scene.job.id).make_document().beside()
         if each.suffix == ".installed"
     ]
     assert b"".join(found.chunks()) == "click 8.1.8 → 8.2.0".encode()
@@ -478,7 +478,7 @@ def test_a_log_that_the_runner_cut_says_when(sim: GitLabSim, scene: Scene) -> No
     ]
     scene.job.trace = "\n".join(lines).encode()
     scene.job.duration = 3600.0
-    (group,) = survey(_reader(sim, scene)).groups
+    (group,) = read_survey(_reader(sim, scene)).groups
     assert (
         "the runner cut the log at 4,194,304 bytes after 715 s of the job's 3,600 s" in group.facts
     )

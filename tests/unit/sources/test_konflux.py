@@ -16,7 +16,7 @@ from worker.sources.evidence import Evidence
 from worker.sources.konflux import pipeline_runs
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind, joined, notes
+from worker.sources.table import bind_sources, join_rows, write_notes
 
 SHA = "a" * 40
 SUBJECT = Subject("https://gitlab.example", 1, "Team/App", 7, 1, 9, SHA, "https://x")
@@ -54,7 +54,7 @@ def sources(
 ) -> dict[str, Source]:
     tenants = {"team/app": Tenant("team-tenant", repository)}
     rows = open_konflux(cluster.url, archive.url if archive else "", token, "", tenants, ui_url)
-    return bind(reader or open_reader(subject=subject), rows)
+    return bind_sources(reader or open_reader(subject=subject), rows)
 
 
 def open_reader(redact: Callable[[bytes], bytes] = bytes, subject: Subject = SUBJECT) -> Reader:
@@ -83,7 +83,7 @@ def test_it_is_off_unless_it_is_configured_and_for_other_projects(cluster: Clust
 
 def test_its_notes_stand_after_gitlabs(cluster: Cluster) -> None:
     rows = open_konflux(cluster.url, "", "", "", {"a/b": Tenant("n")})
-    text = notes(["konflux_get_pod_log", "gitlab_get_file"], joined(rows))
+    text = write_notes(["konflux_get_pod_log", "gitlab_get_file"], join_rows(rows))
     assert text.index("gitlab_get_file") < text.index("konflux_get_pod_log")
 
 

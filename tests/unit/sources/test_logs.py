@@ -87,13 +87,13 @@ def test_a_log_over_the_cap_keeps_both_ends_and_the_numbers_of_its_lines(
 ) -> None:
     scene.job.trace = b"".join(b"line %06d\n" % number for number in range(400_000))
     log = logs_of(reader, max_log=2_400_000).log(scene.job.id)
-    dropped = log.spool.dropped
+    dropped = log.spool.dropped_lines
     assert len(log.lines) == 400_000
     assert 100_000 < len(dropped) < 300_000
     assert {log.lines[number - 1] for number in (dropped[0], dropped[-1])} == {""}
     for number in (1, dropped[0] - 1, dropped[-1] + 1, 400_000):
         assert log.lines[number - 1] == f"line {number - 1:06d}"
-    document = log.document()
+    document = log.make_document()
     assert document.missing.startswith(f"lines {dropped[0]} to {dropped[-1]}, ")
     assert document.chunks is not None
     written = b"".join(document.chunks()).split(b"\n")
@@ -210,7 +210,7 @@ def test_the_preview_of_a_failed_job_prefers_what_its_last_green_run_did_not_say
     green = with_green(sim, scene, noisy())
     log = logs_of(reader).log(scene.job.id)
     assert "401: the totals are off by 2" in log.preview(1000)
-    beside = {each.suffix: each for each in log.document().beside()}
+    beside = {each.suffix: each for each in log.make_document().beside()}
     assert b"".join(beside[".green"].chunks()) == noisy()
     assert f"job {green}, which passed on main" in beside[".green"].about
 
@@ -223,7 +223,7 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
     logs = JobLogs(reader.client, later, Redactions(bytes))
-    (beside,) = logs.log(scene.job.id).document().beside()
+    (beside,) = logs.log(scene.job.id).make_document().beside()
     assert f"job {passed.id}, " in beside.about
 
 
@@ -258,4 +258,4 @@ def test_a_passed_job_and_a_short_log_are_not_compared(
     log = logs_of(reader).log(scene.job.id)
     log.preview(500)
     assert len(sim.requests) - before == 4
-    assert [each.suffix for each in log.document().beside()] == []
+    assert [each.suffix for each in log.make_document().beside()] == []

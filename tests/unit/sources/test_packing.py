@@ -13,7 +13,7 @@ import pytest
 from tests.unit.sources.conftest import zipped
 from worker.errors import SourceError
 from worker.sources.files import packing, zips
-from worker.sources.files.packing import Packed, repacked, safe
+from worker.sources.files.packing import Packed, make_safe_path, repack
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.repository import archive
 
@@ -27,7 +27,9 @@ def pieces(data: bytes, step: int = 1000) -> Iterator[bytes]:
 
 
 def read(data: bytes, step: int = 1000) -> dict[str, bytes]:
-    return {each.name: b"".join(each.chunks) for each in zips.members(pieces(data, step), "it")}
+    return {
+        each.name: b"".join(each.chunks) for each in zips.read_members(pieces(data, step), "it")
+    }
 
 
 def streamed(files: dict[str, bytes]) -> bytes:
@@ -62,7 +64,7 @@ def test_a_zip_is_read_as_it_comes(data: bytes, step: int) -> None:
 
 
 def test_members_that_nobody_reads_are_passed_over() -> None:
-    names = [each.name for each in zips.members(pieces(streamed(FILES)), "it")]
+    names = [each.name for each in zips.read_members(pieces(streamed(FILES)), "it")]
     assert names == list(FILES)
 
 
@@ -131,7 +133,7 @@ PATHS = [
 
 @pytest.mark.parametrize(("name", "kept"), PATHS)
 def test_a_name_stays_inside_or_is_refused(name: str, kept: str | None) -> None:
-    assert safe(name) == kept
+    assert make_safe_path(name) == kept
 
 
 def contents(packed: Iterator[bytes]) -> dict[str, tuple[bytes, int]]:
@@ -156,7 +158,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
         Packed(long, iter([b"deep"])),
     ]
     clean = Redactions(lambda data: data.replace(b"hunter22", b"[redacted]"))
-    found = contents(repacked(files, clean))
+    found = contents(repack(files, clean))
     assert found["a.txt"] == (b"key=[redacted]\n", 0o644)
     assert found["run.sh"] == (b"#!/bin/sh\n", 0o755)
     assert found[long][0] == b"deep"
@@ -169,7 +171,7 @@ def test_files_are_packed_anew_redacted_and_what_is_left_out_is_named() -> None:
 
 def test_the_same_files_give_the_same_bytes() -> None:
     def packed() -> bytes:
-        return b"".join(repacked((Packed(n, iter([d])) for n, d in FILES.items()), PLAIN))
+        return b"".join(repack((Packed(n, iter([d])) for n, d in FILES.items()), PLAIN))
 
     assert packed() == packed()
 
@@ -197,7 +199,7 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
         (link("p-main-1/pipe", "", tarfile.FIFOTYPE), b""),
         (tarfile.TarInfo("p-main-1/../../b.py"), b"b"),
     )
-    found = contents(repacked(archive.members(pieces(data), "it"), PLAIN))
+    found = contents(repack(archive.read_members(pieces(data), "it"), PLAIN))
     assert list(found) == ["a.py", packing.NOTICE]
 
 
@@ -212,4 +214,4 @@ def test_only_regular_files_of_a_source_archive_are_taken_and_its_top_folder_goe
 )
 def test_an_archive_that_is_none_or_a_bomb_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(SourceError, match=why):
-        list(archive.members(pieces(data), "it"))
+        list(archive.read_members(pieces(data), "it"))

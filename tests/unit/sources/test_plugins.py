@@ -7,9 +7,9 @@ import pytest
 
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources.base import NoArguments, RawDocument, SourceDef
-from worker.sources.plugins import GROUP, installed
+from worker.sources.plugins import GROUP, load_plugins
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind, joined, notes
+from worker.sources.table import bind_sources, join_rows, write_notes
 
 GOOD = """
 from pydantic import Field
@@ -52,17 +52,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def load(value: str, name: str = "weather") -> tuple[SourceDef[Any], ...]:
-    return installed([EntryPoint(name, value, GROUP)])
+    return load_plugins([EntryPoint(name, value, GROUP)])
 
 
 @pytest.mark.parametrize("attribute", ["ROWS", "FORECAST"])
 def test_a_plug_ins_rows_stand_after_the_houses(
     package: str, reader: Reader, attribute: str
 ) -> None:
-    rows = joined(load(f"{package}:{attribute}"))
-    assert list(bind(reader, rows))[-1] == "weather_get_forecast"
-    assert notes(["weather_get_forecast"], rows).endswith("`weather_get_forecast`: the weather.\n")
-    source = bind(reader, rows)["weather_get_forecast"]
+    rows = join_rows(load(f"{package}:{attribute}"))
+    assert list(bind_sources(reader, rows))[-1] == "weather_get_forecast"
+    assert write_notes(["weather_get_forecast"], rows).endswith(
+        "`weather_get_forecast`: the weather.\n"
+    )
+    source = bind_sources(reader, rows)["weather_get_forecast"]
     assert source.fetch('{"day": 0}').data == b"team/service: rain"
     with pytest.raises(ArgumentError, match="day"):
         source.fetch('{"day": -1}')
@@ -81,7 +83,7 @@ def test_a_plug_ins_rows_stand_after_the_houses(
 def test_whatever_a_plug_in_raises_is_a_value_for_the_model(
     package: str, reader: Reader, day: int, said: str
 ) -> None:
-    source = bind(reader, load(f"{package}:ROWS"))["weather_get_forecast"]
+    source = bind_sources(reader, load(f"{package}:ROWS"))["weather_get_forecast"]
     with pytest.raises(SourceError, match=said):
         source.fetch(f'{{"day": {day}}}')
 
@@ -136,12 +138,12 @@ WRONG = [
 @pytest.mark.parametrize(("changes", "said"), WRONG)
 def test_a_row_that_breaks_the_contract_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        installed([given("weather", made(**changes))])
+        load_plugins([given("weather", made(**changes))])
 
 
 def test_plug_ins_come_in_the_order_of_their_names() -> None:
     points = [given(name, made(name=f"{name}_get")) for name in ("b", "a")]
-    assert [row.name for row in installed(points)] == ["a_get", "b_get"]
+    assert [row.name for row in load_plugins(points)] == ["a_get", "b_get"]
 
 
 def test_an_installed_package_is_found(
@@ -151,8 +153,8 @@ def test_an_installed_package_is_found(
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[{GROUP}]\nweather = {package}:ROWS\n")
-    assert [row.name for row in installed()] == ["weather_get_forecast"]
+    assert [row.name for row in load_plugins()] == ["weather_get_forecast"]
 
 
 def test_there_are_none_unless_they_are_installed() -> None:
-    assert installed() == ()
+    assert load_plugins() == ()

@@ -11,7 +11,7 @@ from worker.errors import ArgumentError
 from worker.sources.api.client import ReadClient
 from worker.sources.merge_request.diff import SHOWN_WHOLE
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind
+from worker.sources.table import bind_sources
 
 SOURCE = [f"# licence {n}" for n in range(1, 31)] + [f"value_{n} = {n}" for n in range(31, 401)]
 LOG = b"""\
@@ -34,7 +34,7 @@ def failing(sim: GitLabSim, scene: Scene, client: ReadClient) -> Reader:
 
 def read_log(reader: Reader, sim: GitLabSim) -> None:
     job = max(sim.jobs)
-    bind(reader)["gitlab_get_job_log"].fetch(json.dumps({"job_id": job}))
+    bind_sources(reader)["gitlab_get_job_log"].fetch(json.dumps({"job_id": job}))
 
 
 def shown(document: Document, limit: int = 4096) -> str:

@@ -15,11 +15,11 @@ from worker.sources.job_logs.redactor import Redactions
 from worker.sources.merge_request import diff
 from worker.sources.pipelines import pipeline_jobs
 from worker.sources.session_reader import Reader
-from worker.sources.table import SOURCES, bind, notes
+from worker.sources.table import SOURCES, bind_sources, write_notes
 
 
 def test_the_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -> None:
-    assert list(bind(reader)) == [
+    assert list(bind_sources(reader)) == [
         "gitlab_get_mr_details",
         "gitlab_get_mr_diff",
         "gitlab_list_mr_commits",
@@ -41,12 +41,14 @@ def test_the_sources_are_offered_in_one_order_with_a_note_each(reader: Reader) -
         "gitlab_get_last_green_log",
         "gitlab_list_commit_statuses",
     ]
-    assert notes(["gitlab_list_commit_statuses", "gitlab_get_mr_diff", "other"]).splitlines() == [
+    assert write_notes(
+        ["gitlab_list_commit_statuses", "gitlab_get_mr_diff", "other"]
+    ).splitlines() == [
         "## Data sources",
         "- `gitlab_get_mr_diff`: what the merge request changes, as a unified diff.",
         f"- `gitlab_list_commit_statuses`: {SOURCES[-1].note}.",
     ]
-    assert notes([]) == ""
+    assert write_notes([]) == ""
 
 
 @pytest.mark.parametrize("row", SOURCES, ids=lambda row: str(row.name))
@@ -60,13 +62,15 @@ def test_every_source_tells_the_model_enough(row: SourceDef[Any]) -> None:
 
 def test_no_source_takes_a_project(reader: Reader) -> None:
     taken = {
-        name for source in bind(reader).values() for name in source.spec.parameters["properties"]
+        name
+        for source in bind_sources(reader).values()
+        for name in source.spec.parameters["properties"]
     }
     assert taken == {
         *("pipeline_id", "job_id", "job_name", "path", "folder", "ref", "recursive", "text"),
         *("old", "new", "straight", "branch", "sha", "first_line", "last_line"),
     }
-    for name, source in bind(reader).items():
+    for name, source in bind_sources(reader).items():
         with pytest.raises(ArgumentError, match="project_id"):
             source.fetch('{"project_id": 1}')
         assert source.spec.name == name
@@ -309,7 +313,7 @@ def test_the_sources_of_a_forks_pipeline_read_the_fork(
 def test_reading_needs_no_more_than_the_read_token_and_never_writes(
     sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
-    for name, source in bind(bound).items():
+    for name, source in bind_sources(bound).items():
         document = source.fetch(json.dumps(plenty.get(name, {})))
         assert list(document.chunks()) if document.chunks else document.data
     assert {(seen.method, seen.token, seen.status) for seen in sim.requests} == {
@@ -321,7 +325,7 @@ def test_every_string_of_every_document_is_redacted(
     sim: GitLabSim, bound: Reader, plenty: dict[str, dict[str, Any]]
 ) -> None:
     marked = Reader.open(bound.client, bound.subject, lambda data: data.replace(b"e", b"3"))
-    for name, source in bind(marked).items():
+    for name, source in bind_sources(marked).items():
         for _ in range(2):
             document = source.fetch(json.dumps(plenty.get(name, {})))
             parts = [document.data, document.missing.encode()]
@@ -350,7 +354,7 @@ def test_a_merge_request_that_is_gone_is_said(reader: Reader) -> None:
 
 def test_json_has_one_line_per_item_in_the_order_given() -> None:
     plain = Redactions(bytes)
-    assert plain.json({"b": 1, "a": [{"x": "é"}, 2], "c": [], "d": {"k": [1]}}).decode() == (
-        '{"b":1,\n"a":[\n{"x":"é"},\n2\n],\n"c":[],\n"d":{"k":[1]}}\n'
-    )
-    assert json.loads(plain.json({"t": "\ud800"})) == {"t": "?"}
+    assert plain.redact_to_json(
+        {"b": 1, "a": [{"x": "é"}, 2], "c": [], "d": {"k": [1]}}
+    ).decode() == ('{"b":1,\n"a":[\n{"x":"é"},\n2\n],\n"c":[],\n"d":{"k":[1]}}\n')
+    assert json.loads(plain.redact_to_json({"t": "\ud800"})) == {"t": "?"}

@@ -9,7 +9,7 @@ from worker.demo.gitlab import GitLabSim, Scene, Status
 from worker.demo.gitlab.state import Bridge, Pipeline
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
-from worker.sources.survey.reader import LEAST, MOST_LOGS, survey
+from worker.sources.survey.reader import LEAST, MOST_LOGS, read_survey
 
 RACE = b"""\
 Executing "step_script" stage of the job script
@@ -42,7 +42,7 @@ def test_a_matrix_with_one_error_is_one_group(sim: GitLabSim, scene: Scene) -> N
     matrix(sim, pipeline, 12)
     sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     sim.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert [group.job_names for group in made.groups] == ["unit (12 of 12 variants)", "lint"]
     assert [group.jobs[0].reason for group in made.groups] == ["script_failure"] * 2
     assert "KeyError: 'tide'" in made.groups[0].jobs[0].excerpt
@@ -58,7 +58,7 @@ def test_no_more_logs_are_read_than_a_dozen_and_every_family_has_one(
     matrix(sim, pipeline, 20)
     sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     first = len(sim.requests)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     ours = {f"/jobs/{job.job_id}/trace" for job in made.jobs}
     read = [seen.path for seen in sim.requests[first:] if seen.path.endswith(tuple(ours))]
     assert len(read) == MOST_LOGS
@@ -72,7 +72,7 @@ def test_a_retried_job_counts_by_its_newest_attempt(sim: GitLabSim, scene: Scene
     sim.add_job(pipeline, "flaky", status="failed", trace=RACE)
     sim.add_job(pipeline, "flaky", status="success", trace=b"fine\n")
     sim.add_job(pipeline, "lint", status="failed", trace=LINT)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert [group.job_names for group in made.groups] == ["lint"]
 
 
@@ -87,7 +87,7 @@ def test_the_jobs_that_failed_and_may_that_were_retried_and_that_passed_are_name
     red = sim.add_job(pipeline, "unit: [3.10]", status="failed", trace=RACE)
     green = sim.add_job(pipeline, "unit: [3.12]", status="success", trace=b"fine\n")
     links = sim.add_job(pipeline, "links", status="failed", trace=RACE, allow_failure=True)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     allowed, retried, passed = made.others
     assert allowed == f"Failed, but is allowed to: job {links.id} (links)"
     assert retried == (
@@ -104,7 +104,7 @@ def test_a_job_below_that_failed_and_may_is_named(sim: GitLabSim, scene: Scene) 
     links = sim.add_job(child, "links", status="failed", trace=RACE, allow_failure=True)
     sim.add_job(child, "deep", status="failed", trace=RACE)
     pipeline.bridges += [Bridge(1, "start", "failed", child)]
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert made.others == (f"Failed below, but is allowed to: job {links.id} (links)",)
 
 
@@ -117,7 +117,7 @@ def test_it_is_told_which_log_is_saved_beside_that_of_a_failed_job(
     pipeline = sim.run_pipeline(scene.mr)
     sim.add_job(pipeline, "unit", status="failed", trace=RACE)
     sim.add_job(pipeline, "new", status="failed", trace=LINT)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert {job.name: job.green for job in made.jobs} == {"unit": green.id, "new": 0}
 
 
@@ -126,7 +126,7 @@ def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> N
     child = sim.run_pipeline(scene.mr, kind="child")
     sim.add_job(child, "deep", status="failed", trace=RACE)
     pipeline.bridges += [Bridge(1, "start", "failed", child), Bridge(2, "other", "failed")]
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert {group.job_names for group in made.groups} == {"deep", "other"}
 
 
@@ -144,7 +144,7 @@ def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, sce
         Status("coverage", "failed", at, allow_failure=True),
         Status("scanner", "success", at),
     ]
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert [(each.job_names, each.external) for each in made.groups] == [
         ("start", False), ("lint", False), ("konflux/app", True), ("konflux/e2e", True)
     ]  # fmt: skip
@@ -166,7 +166,7 @@ def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, sce
 def test_a_pipeline_of_outside_reports_alone_has_groups(sim: GitLabSim, scene: Scene) -> None:
     pipeline = sim.run_pipeline(scene.mr)
     scene.project.statuses[pipeline.sha] = [Status("konflux/app", "failed", "", "x", "")]
-    (group,) = survey(opened(sim, scene, pipeline)).groups
+    (group,) = read_survey(opened(sim, scene, pipeline)).groups
     assert (group.job_names, group.external) == ("konflux/app", True)
 
 
@@ -174,7 +174,7 @@ def test_a_pipeline_without_jobs_tells_what_is_wrong_with_its_configuration(
     sim: GitLabSim, scene: Scene
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, yaml_errors="jobs:build config contains unknown keys: x")
-    (group,) = survey(opened(sim, scene, pipeline)).groups
+    (group,) = read_survey(opened(sim, scene, pipeline)).groups
     assert group.rule_match is not None
     assert not group.rule_match.certain
     assert "unknown keys: x" in group.rule_match.cause
@@ -186,7 +186,7 @@ def test_what_gitlab_refuses_is_named_and_leaves_the_rest(sim: GitLabSim, scene:
     other = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     other.erased = True
     sim.fail_next("GET", r"/diffs", 403, times=9)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert [group.job_names for group in made.groups] == ["unit (2 of 2 variants)", "lint"]
     assert made.changed_paths is None
     assert not made.whole
@@ -197,7 +197,7 @@ def test_without_an_answer_there_is_a_survey_of_nothing(sim: GitLabSim, scene: S
     pipeline = sim.run_pipeline(scene.mr)
     matrix(sim, pipeline, 2)
     sim.fail_next("GET", r"", 403, times=99)
-    made = survey(opened(sim, scene, pipeline))
+    made = read_survey(opened(sim, scene, pipeline))
     assert made.groups == ()
     assert made.gaps
     assert not made.whole
@@ -209,7 +209,7 @@ def test_a_log_that_hangs_is_left_out_in_time(sim: GitLabSim, scene: Scene) -> N
     hung = sim.add_job(pipeline, "lint", status="failed", trace=LINT)
     sim.fail_next("GET", rf"/jobs/{hung.id}/trace", 500, delay=3.0)
     begun = time.monotonic()
-    made = survey(opened(sim, scene, pipeline), seconds=1.0)
+    made = read_survey(opened(sim, scene, pipeline), seconds=1.0)
     assert time.monotonic() - begun < 3.0 + LEAST
     assert {group.job_names for group in made.groups} == {"unit: [3.0, linux]", "lint"}
     assert any(f"job {hung.id}" in each for each in made.gaps)
@@ -222,5 +222,5 @@ def test_no_secret_of_a_job_name_or_a_log_is_kept(sim: GitLabSim, scene: Scene) 
     client = ReadClient(sim.url, scene.read_token, timeout=(2.0, 2.0))
     subject = subject_of(sim, scene.mr, pipeline)
     reader = Reader.open(client, subject, lambda data: data.replace(b"s3cret", b"[redacted: x]"))
-    (group,) = survey(reader).groups
+    (group,) = read_survey(reader).groups
     assert "s3cret" not in repr(group)

@@ -13,7 +13,7 @@ from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.captures import Captured
 from worker.sources.session_reader import Reader
-from worker.sources.table import bind
+from worker.sources.table import bind_sources
 from worker.sources.testing_farm import test_requests, xunit
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.sources.testing_farm.xunit import Report
@@ -62,7 +62,7 @@ def bound(farm: TestingFarm, store: TestingFarm, reader: Reader) -> dict[str, So
     store.files[f"/results/{ID}/results.xml"] = XML
     repositories = {"team/app": ["https://gitlab.example/team/*"]}
     rows = open_testing_farm(farm.url, f"{store.url}/results", "tf-token-1", repositories)
-    return bind(reader, rows)
+    return bind_sources(reader, rows)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which pipelines and jobs a session may read, whatever ids the model gives (law 2)."""
+"""Decides which pipelines and jobs a session may read, whatever ids the model gives."""
 
 import threading
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from worker.core.conversation.context import Subject
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.nearby_pipelines import OF_MR
 
 _MR_PAGES = 3
@@ -40,7 +40,7 @@ class Binding:
 
     def target_branch(self) -> str:
         """The branch that the merge request goes to. Raises SourceError."""
-        return self._merge_request().target_branch
+        return self._get_merge_request().target_branch
 
     def learn_jobs(self, pipeline_id: int, jobs: Iterable[wire.Job]) -> None:
         """Note the names of the jobs that GitLab lists for a pipeline, if it is an own one."""
@@ -60,7 +60,7 @@ class Binding:
         if pipeline is not None:
             if self._is_plainly_own(project_id, pipeline):
                 return
-            if self._is_of_target(project_id, pipeline) and self.has_name(job.name):
+            if self._is_on_target_branch(project_id, pipeline) and self.has_name(job.name):
                 return
             if self._is_listed(project_id, pipeline):
                 return
@@ -73,7 +73,7 @@ class Binding:
         """
         if self._is_plainly_own(project_id, pipeline):
             return True
-        if self._is_of_target(project_id, pipeline):
+        if self._is_on_target_branch(project_id, pipeline):
             return False
         if self._is_listed(project_id, pipeline):
             return True
@@ -84,15 +84,15 @@ class Binding:
 
         Raises SourceError.
         """
-        return name in self._known_names()
+        return name in self._get_known_names()
 
     def has_suite(self, name: str) -> bool:
         """Whether a test report's suite of this name is of such a job.
 
         GitLab makes one suite of all parts of a parallel job. Raises SourceError.
         """
-        names = self._known_names()
-        return name in names or any(name == dimensions(each).get("group") for each in names)
+        names = self._get_known_names()
+        return name in names or any(name == parse_dimensions(each).get("group") for each in names)
 
     # ------------------------------------------------------------------------------------- private
 
@@ -108,7 +108,7 @@ class Binding:
                 self._own.add(pipeline.id)
             return pipeline.id in self._own
 
-    def _is_of_target(self, project_id: int, pipeline: wire.Pipeline) -> bool:
+    def _is_on_target_branch(self, project_id: int, pipeline: wire.Pipeline) -> bool:
         return project_id == self._subject.project_id and pipeline.ref == self.target_branch()
 
     def _is_listed(self, project_id: int, pipeline: wire.Pipeline) -> bool:
@@ -119,13 +119,13 @@ class Binding:
         run = (project_id, pipeline.ref, pipeline.sha)
         with self._lock:
             if run not in self._runs and pipeline.id > self._newest:
-                self._list(pipeline.id)
+                self._ask_for_list(pipeline.id)
             if run in self._runs:
                 self._own.add(pipeline.id)
             return pipeline.id in self._own
 
-    def _list(self, asked_for: int) -> None:
-        mr, path = self._merge_request(), f"{self._path()}/pipelines"
+    def _ask_for_list(self, asked_for: int) -> None:
+        mr, path = self._get_merge_request(), f"{self._make_path()}/pipelines"
         what = "the merge request's pipelines"
         listed = self._client.many(path, wire.Pipeline, what, pages=_MR_PAGES).items
         source = mr.source_project_id or 0
@@ -135,7 +135,7 @@ class Binding:
             self._runs.add((source, mr.source_branch, each.sha))
         self._newest = max(asked_for, *(each.id for each in listed), 0)
 
-    def _known_names(self) -> frozenset[str]:
+    def _get_known_names(self) -> frozenset[str]:
         with self._lock:
             if not self._names_listed:
                 subject = self._subject
@@ -145,12 +145,12 @@ class Binding:
                 self.learn_jobs(subject.pipeline_id, found.items)
             return frozenset(self._names)
 
-    def _merge_request(self) -> wire.MergeRequest:
+    def _get_merge_request(self) -> wire.MergeRequest:
         with self._lock:
             if self._mr is None:
                 what = "the merge request"
-                self._mr = self._client.one(self._path(), wire.MergeRequest, what)
+                self._mr = self._client.one(self._make_path(), wire.MergeRequest, what)
             return self._mr
 
-    def _path(self) -> str:
+    def _make_path(self) -> str:
         return f"/projects/{self._subject.project_id}/merge_requests/{self._subject.mr_iid}"

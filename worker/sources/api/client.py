@@ -54,7 +54,7 @@ class Blob:
     size: int
 
     @property
-    def dropped(self) -> int:
+    def omitted_bytes(self) -> int:
         """Bytes left out between `head` and `tail`."""
         return self.size - len(self.head) - len(self.tail)
 
@@ -82,7 +82,7 @@ class ReadClient:
         self._retries = retries
         self._deadline = deadline
 
-    def until(self, deadline: float) -> "ReadClient":
+    def with_deadline(self, deadline: float) -> "ReadClient":
         """The same client, that begins nothing and streams nothing past `deadline` (monotonic)."""
         other = copy(self)
         other._deadline = deadline
@@ -90,8 +90,8 @@ class ReadClient:
 
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """The object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
-        with _asking(what), self._get(path, query or {}) as response:
-            return _parsed(model, decoded(response, MAX_JSON), what)
+        with _translate_errors(what), self._get(path, query or {}) as response:
+            return _parse_answer(model, decoded(response, MAX_JSON), what)
 
     def many(
         self, path: str, model: type[T], what: str, query: Query | None = None, pages: int = 10
@@ -102,7 +102,7 @@ class ReadClient:
         """
         items: list[T] = []
         for number in range(1, pages + 1):
-            if items and self._late():
+            if items and self._is_past_deadline():
                 break
             page = self.page(path, model, what, number, PER_PAGE, query)
             items += page.items
@@ -121,16 +121,16 @@ class ReadClient:
     ) -> Listing[T]:
         """Page `number` (from 1) of a list, `size` items long. Raises SourceError."""
         asked = {**(query or {}), "per_page": size, "page": number}
-        with _asking(what), self._get(path, asked) as response:
+        with _translate_errors(what), self._get(path, asked) as response:
             found = decoded(response, MAX_JSON)
             if not isinstance(found, list):
                 raise SourceError(f"{what}: GitLab's answer is not a list")
-            items = tuple(_parsed(model, item, what) for item in found)
+            items = tuple(_parse_answer(model, item, what) for item in found)
             return Listing(items, more=bool(response.headers.get("X-Next-Page", "").strip()))
 
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """The bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
-        with _asking(what), self._get(path, query or {}) as response:
+        with _translate_errors(what), self._get(path, query or {}) as response:
             return keep_ends(chunks(response), cap)
 
     def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
@@ -139,17 +139,17 @@ class ReadClient:
         So it does for more than `cap` bytes.
         """
         size = 0
-        with _asking(what), self._download(path, query or {}) as response:
+        with _translate_errors(what), self._download(path, query or {}) as response:
             for chunk in chunks(response):
                 size += len(chunk)
                 if size > cap:
                     raise TooMuch(f"larger than {cap} bytes")
-                if self._late():
+                if self._is_past_deadline():
                     raise TooMuch("still sending when the time for it was over")
                 yield chunk
 
     def _get(self, path: str, query: Query) -> requests.Response:
-        if self._late():
+        if self._is_past_deadline():
             raise requests.Timeout
         return self._connections.get().http_request(
             "get",
@@ -171,16 +171,16 @@ class ReadClient:
             target = (
                 error.response.headers.get("location", "") if error.response is not None else ""
             )
-            if not self._downloads.takes(target):
+            if not self._downloads.has_supported_scheme(target):
                 raise
         return self._downloads.get(target)
 
-    def _late(self) -> bool:
+    def _is_past_deadline(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
 
 @contextmanager
-def _asking(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except FOREIGN as error:
@@ -189,7 +189,7 @@ def _asking(what: str) -> Iterator[None]:
         raise kind(failure.text, transient=failure.transient) from error
 
 
-def _parsed(model: type[T], value: Any, what: str) -> T:
+def _parse_answer(model: type[T], value: Any, what: str) -> T:
     try:
         return model.model_validate(value)
     except ValidationError as error:

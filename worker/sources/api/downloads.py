@@ -37,7 +37,7 @@ def is_public(address: str) -> bool:
     return found.is_global and not found.is_multicast
 
 
-def public_address(host: str, port: int) -> str:
+def find_public_address(host: str, port: int) -> str:
     """The best address of a host that has public ones only. Raises Refused."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -57,14 +57,14 @@ class Downloads:
         schemes: Collection[str],
         hosts: Collection[str],
         timeout: tuple[float, float],
-        address_of: AddressOf = public_address,
+        address_of: AddressOf = find_public_address,
     ) -> None:
         self._schemes = schemes
         self._hosts = frozenset(host.lower() for host in hosts)
         self._timeout = timeout
         self._address_of = address_of
 
-    def takes(self, target: str) -> bool:
+    def has_supported_scheme(self, target: str) -> bool:
         """Whether it is a URL of a scheme that is spoken at all."""
         return target.partition(":")[0].lower() in self._schemes
 
@@ -74,7 +74,7 @@ class Downloads:
         with requests.Session() as session:
             session.mount("https://", adapter)
             session.mount("http://", adapter)
-            session.auth = _without_credentials
+            session.auth = _send_no_credentials
             response = session.get(
                 target, stream=True, timeout=self._timeout, allow_redirects=False
             )
@@ -84,7 +84,7 @@ class Downloads:
         return response
 
 
-def _without_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _send_no_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Stands where requests would look into ~/.netrc."""
     return request
 

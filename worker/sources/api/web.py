@@ -55,7 +55,7 @@ class WebReader:
         self._url = url.rstrip("/")
         self._http = httpx.Client(
             headers=_PLAIN | headers,
-            verify=_trust(ca_file, name),
+            verify=_make_ssl_context(ca_file, name),
             timeout=timeout,
             follow_redirects=False,
         )
@@ -71,7 +71,7 @@ class WebReader:
     def chunks(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
         """The bytes at `path`. Raises SourceError, also for more than `cap` bytes."""
         size, until = 0, time.monotonic() + DEADLINE
-        with explained(what, self._name):
+        with translate_errors(what, self._name):
             url = self._url + path
             with self._http.stream("GET", url, params=dict(query or {})) as response:
                 self._check(response, what)
@@ -107,7 +107,7 @@ class WebReader:
 
 
 @contextmanager
-def explained(what: str, name: str) -> Iterator[None]:
+def translate_errors(what: str, name: str) -> Iterator[None]:
     """Whatever httpx raises, as a SourceError about `what` of the system `name`."""
     try:
         yield
@@ -118,7 +118,7 @@ def explained(what: str, name: str) -> Iterator[None]:
         raise SourceError(text, transient=True) from error
 
 
-def _trust(ca_file: str, name: str) -> ssl.SSLContext | bool:
+def _make_ssl_context(ca_file: str, name: str) -> ssl.SSLContext | bool:
     if not ca_file:
         return True
     try:
@@ -132,14 +132,14 @@ def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
 
     `what` names it in words.
     """
-    if not log.dropped:
+    if not log.omitted_bytes:
         return trace.clean(log.head), ""
-    mark = f"[... {log.dropped} bytes of this log are left out here ...]\n".encode()
-    missing = f"{log.dropped} bytes of {what}, cut from its middle"
+    mark = f"[... {log.omitted_bytes} bytes of this log are left out here ...]\n".encode()
+    missing = f"{log.omitted_bytes} bytes of {what}, cut from its middle"
     return trace.clean(log.head) + mark + trace.clean(log.tail), missing
 
 
-def origin(url: str) -> str:
+def get_origin(url: str) -> str:
     """scheme://host[:port] of a URL, "" for what is none."""
     try:
         parts = urlsplit(url)

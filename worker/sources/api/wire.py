@@ -1,4 +1,4 @@
-"""GitLab's answers as types: only what is used, everything else ignored (wire-gitlab 4)."""
+"""Types of GitLab's answers, with the fields that are used: https://docs.gitlab.com/api/."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from worker.sources.api.client import NotFound
 from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.files import zips
 from worker.sources.files.packing import Packed
-from worker.sources.repository.file import checked
+from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
 
 MAX_ZIP = 256 * 1024 * 1024
@@ -45,11 +45,11 @@ class Artifact(Artifacts):
 
 def list_files(args: Artifacts, reader: Reader) -> RawDocument:
     """The job's reports and the files of its archive as JSON."""
-    path, job = _job(args.job_id, reader)
+    path, job = _read_job(args.job_id, reader)
     missing: list[str] = []
     files: list[dict[str, object]] = []
     try:
-        for file in _members(path, job, reader):
+        for file in _read_members(path, job, reader):
             if len(files) == MAX_LISTED:
                 missing.append(f"files after the first {MAX_LISTED}")
                 break
@@ -61,19 +61,19 @@ def list_files(args: Artifacts, reader: Reader) -> RawDocument:
     return RawDocument(told | {"files": files}, "; ".join(missing))
 
 
-def one_file(args: Artifact, reader: Reader) -> RawDocument:
+def read_file(args: Artifact, reader: Reader) -> RawDocument:
     """One file; of a large text its two ends, a binary one as it is."""
-    name = checked(args.path)
-    path, job = _job(args.job_id, reader)
+    name = check_path(args.path)
+    path, job = _read_job(args.job_id, reader)
     url = f"{path}/artifacts/{quote(name)}"
     what = f"{name} in the artifacts of job {job.id}"
     try:
         blob = reader.client.blob(url, what, MAX_FILE)
     except NotFound as error:
-        raise SourceError(f"{error}{_why_gone(job)}") from error
-    if blob.dropped:
-        mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
-        missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
+        raise SourceError(f"{error}{_explain_gone(job)}") from error
+    if blob.omitted_bytes:
+        mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()
+        missing = f"{blob.omitted_bytes} of the file's {blob.size} bytes, cut from its middle"
         return RawDocument(blob.head + mark + blob.tail, missing)
     data = blob.head + blob.tail
     if b"\0" in data[:8192]:
@@ -82,22 +82,22 @@ def one_file(args: Artifact, reader: Reader) -> RawDocument:
     return RawDocument(data)
 
 
-def all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
+def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
     """The files as one tar.gz, read from GitLab while it is written to the sandbox."""
-    path, job = _job(args.job_id, reader)
+    path, job = _read_job(args.job_id, reader)
     if not _has_archive(job):
-        raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_why_gone(job)}")
-    folder = checked(args.folder.strip("/")) + "/" if args.folder.strip("/") else ""
+        raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_explain_gone(job)}")
+    folder = check_path(args.folder.strip("/")) + "/" if args.folder.strip("/") else ""
 
     def files() -> Iterator[Packed]:
-        found = _members(path, job, reader)
+        found = _read_members(path, job, reader)
         return (each for each in found if each.name.startswith(folder))
 
     told = f"A tar.gz of the artifacts of job {job.id} ({job.name}). Unpack it: tar -xzf FILE\n"
     return RawDocument(told, files=files)
 
 
-def _job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:
+def _read_job(job_id: int, reader: Reader) -> tuple[str, wire.Job]:
     project, job = reader.logs.job(job_id)
     return f"/projects/{project}/jobs/{job_id}", job
 
@@ -106,15 +106,15 @@ def _has_archive(job: wire.Job) -> bool:
     return any(each.file_type == "archive" for each in job.artifacts)
 
 
-def _members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
+def _read_members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
     what = f"the artifacts of job {job.id}"
     try:
-        yield from zips.members(reader.client.stream(f"{path}/artifacts", what, MAX_ZIP), what)
+        yield from zips.read_members(reader.client.stream(f"{path}/artifacts", what, MAX_ZIP), what)
     except NotFound as error:
-        raise SourceError(f"{error}{_why_gone(job)}") from error
+        raise SourceError(f"{error}{_explain_gone(job)}") from error
 
 
-def _why_gone(job: wire.Job) -> str:
+def _explain_gone(job: wire.Job) -> str:
     """GitLab says 404 for all of it."""
     if _has_archive(job):
         return ""
@@ -135,7 +135,7 @@ ARTIFACT = SourceDef(
     name="gitlab_get_artifact",
     description="One file of a job's artifacts.",
     args=Artifact,
-    fetch=one_file,
+    fetch=read_file,
     note="one of those files",
 )
 ALL_ARTIFACTS = SourceDef(
@@ -145,7 +145,7 @@ ALL_ARTIFACTS = SourceDef(
         "over 16 MiB are left out and named in SANDPIPER-LEFT-OUT.txt inside."
     ),
     args=ArtifactsUnder,
-    fetch=all_files,
+    fetch=read_all_files,
     note="all artifacts of a job as a file to unpack in the sandbox",
     timeout=SECONDS,
 )

@@ -1,6 +1,6 @@
-"""Trees of hostile files on their way into the sandbox: renamed, capped, redacted, one tar.gz.
+"""Packs hostile files for the sandbox: names made safe, sizes capped, redacted, in one tar.gz.
 
-Nothing is unpacked on the host's disk; one file at a time is held in memory (wire-misc 4).
+Nothing is unpacked on the host's disk; one file at a time is held in memory.
 """
 
 import tarfile
@@ -44,19 +44,19 @@ class Budget:
         self._packed = 0
         self._total = 0
 
-    def packed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def count_packed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The archive's own bytes, counted."""
         for chunk in chunks:
             self._packed += len(chunk)
             yield chunk
 
-    def file(self) -> None:
+    def count_file(self) -> None:
         """One more file."""
         self._files += 1
         if self._files > MAX_FILES:
             raise SourceError(f"{self._what}: more than {MAX_FILES} files")
 
-    def unpacked(self, size: int) -> None:
+    def count_unpacked(self, size: int) -> None:
         """So many bytes more."""
         self._total += size
         if self._total > MAX_TOTAL:
@@ -65,7 +65,7 @@ class Budget:
             raise SourceError(f"{self._what}: refused, it unpacks to over {MAX_RATIO} times itself")
 
 
-def safe(name: str) -> str | None:
+def make_safe_path(name: str) -> str | None:
     """`name` as a plain relative path, or None for one that leads elsewhere."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     bad = (
@@ -81,54 +81,54 @@ def safe(name: str) -> str | None:
     return None if bad else "/".join(parts)
 
 
-def inflated(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
+def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
     """What a gzip stream unpacks to, in small pieces. Raises SourceError."""
     engine = zlib.decompressobj(wbits=31)
-    for chunk in budget.packed(chunks):
+    for chunk in budget.count_packed(chunks):
         rest = chunk
         while rest and not engine.eof:
             try:
                 piece = engine.decompress(rest, 1 << 18)
             except zlib.error as error:
                 raise SourceError(f"{what}: not a gzip file: {error}") from error
-            budget.unpacked(len(piece))
+            budget.count_unpacked(len(piece))
             yield piece
             rest = engine.unconsumed_tail
     if not engine.eof:
         raise SourceError(f"{what}: it broke off")
 
 
-def repacked(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
+def repack(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
     """A tar.gz of the files, each redacted, and their names; the same files give the same bytes.
 
     A last member, `NOTICE`, names what was left out. Raises what `files` raises.
     """
-    return map(assume_redacted, _packed(files, redact))
+    return map(assume_redacted, _pack_files(files, redact))
 
 
-def _packed(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
+def _pack_files(files: Iterable[Packed], redact: Redactions) -> Iterator[bytes]:
     engine = zlib.compressobj(1, zlib.DEFLATED, 31)
     notices: list[str] = []
     for file in files:
-        name = safe(file.name)
-        data = _whole(file.chunks) if name else None
+        name = make_safe_path(file.name)
+        data = _join_chunks(file.chunks) if name else None
         if name is None or data is None:
             why = "larger than 16 MiB" if name else "not a plain relative path"
             notices.append(f"{file.name[:500]!r}: {why}\n")
             continue
         shown = redact(name.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-        yield from _member(engine, shown, redact(data), file.executable)
+        yield from _pack_member(engine, shown, redact(data), file.executable)
     if notices:
-        text = "".join(notices[:_MAX_NOTICES]) + _more(len(notices))
-        yield from _member(engine, NOTICE, redact(text.encode(errors="replace")), False)
+        text = "".join(notices[:_MAX_NOTICES]) + _name_more(len(notices))
+        yield from _pack_member(engine, NOTICE, redact(text.encode(errors="replace")), False)
     yield engine.compress(b"\0" * 2 * _BLOCK) + engine.flush()
 
 
-def _more(count: int) -> str:
+def _name_more(count: int) -> str:
     return f"and {count - _MAX_NOTICES} more\n" if count > _MAX_NOTICES else ""
 
 
-def _whole(chunks: Iterator[bytes]) -> bytes | None:
+def _join_chunks(chunks: Iterator[bytes]) -> bytes | None:
     data = bytearray()
     for chunk in chunks:
         data += chunk
@@ -137,7 +137,9 @@ def _whole(chunks: Iterator[bytes]) -> bytes | None:
     return bytes(data)
 
 
-def _member(engine: "zlib._Compress", name: str, data: bytes, executable: bool) -> Iterator[bytes]:
+def _pack_member(
+    engine: "zlib._Compress", name: str, data: bytes, executable: bool
+) -> Iterator[bytes]:
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), 0o755 if executable else 0o644
     header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
@@ -145,7 +147,7 @@ def _member(engine: "zlib._Compress", name: str, data: bytes, executable: bool) 
     yield engine.compress(data + b"\0" * (-len(data) % _BLOCK))
 
 
-class Pipe:
+class ChunkReader:
     """Chunks as a file that can only be read forwards."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

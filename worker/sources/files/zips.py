@@ -1,4 +1,4 @@
-"""A zip file read as it comes, member by member, never on the disk (wire-misc 4).
+"""Reads a zip file as a stream, member by member, never from the disk.
 
 The directory of a zip stands at its end, so what is read here are the headers before each member.
 Sizes in them are not believed: bytes are counted.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from worker.errors import SourceError
-from worker.sources.files.packing import Budget, Packed, Pipe
+from worker.sources.files.packing import Budget, ChunkReader, Packed
 
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _DESCRIPTOR, _END64 = b"PK\x07\x08", b"PK\x06\x06"
@@ -29,18 +29,18 @@ class _Header:
     packed: int
 
 
-def members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
+def read_members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
     """The files of a zip, in its order, folders left out.
 
     Raises SourceError for what is no zip, breaks off, is encrypted, or is over a cap.
     """
     budget = Budget(what)
-    pipe = Pipe(budget.packed(chunks))
+    pipe = ChunkReader(budget.count_packed(chunks))
     while (mark := pipe.read(4)) == _LOCAL:
-        header = _header(pipe, what)
-        content = _content(header, pipe, budget, what)
+        header = _read_header(pipe, what)
+        content = _read_content(header, pipe, budget, what)
         if not header.name.endswith("/"):
-            budget.file()
+            budget.count_file()
             yield Packed(header.name, content)
         for _ in content:
             pass
@@ -50,7 +50,7 @@ def members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
         pass
 
 
-def _header(pipe: Pipe, what: str) -> _Header:
+def _read_header(pipe: ChunkReader, what: str) -> _Header:
     raw = pipe.read(_HEADER.size)
     if len(raw) < _HEADER.size:
         raise SourceError(f"{what}: it broke off")
@@ -58,13 +58,13 @@ def _header(pipe: Pipe, what: str) -> _Header:
     name = pipe.read(name_size).decode("utf-8" if flags & _UTF8 else "cp437", "replace")
     extra = pipe.read(extra_size)
     if packed == 0xFFFFFFFF:
-        packed = _zip64(extra, unpacked == 0xFFFFFFFF)
+        packed = _read_zip64_size(extra, unpacked == 0xFFFFFFFF)
     if flags & _ENCRYPTED:
         raise SourceError(f"{what}: {name!r} in it is encrypted")
     return _Header(name, flags, method, packed)
 
 
-def _zip64(extra: bytes, both: bool) -> int:
+def _read_zip64_size(extra: bytes, both: bool) -> int:
     """The packed size in the extra field 1, after the unpacked one where that is there too."""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)
@@ -75,11 +75,11 @@ def _zip64(extra: bytes, both: bool) -> int:
     return 0xFFFFFFFF
 
 
-def _content(header: _Header, pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
     if header.method == _DEFLATED:
-        yield from _deflated(pipe, budget, what)
+        yield from _read_deflated(pipe, budget, what)
     elif header.method == _STORED and not header.flags & _STREAMED:
-        yield from _stored(header.packed, pipe, budget, what)
+        yield from _read_stored(header.packed, pipe, budget, what)
     else:
         raise SourceError(
             f"{what}: {header.name!r} in it is packed in a way that cannot be read as a stream "
@@ -89,7 +89,7 @@ def _content(header: _Header, pipe: Pipe, budget: Budget, what: str) -> Iterator
         _skip_descriptor(pipe, what)
 
 
-def _deflated(pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_deflated(pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
     engine = zlib.decompressobj(wbits=-15)
     while not engine.eof:
         rest = pipe.some()
@@ -100,23 +100,23 @@ def _deflated(pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
                 piece = engine.decompress(rest, _PIECE)
             except zlib.error as error:
                 raise SourceError(f"{what}: damaged: {error}") from error
-            budget.unpacked(len(piece))
+            budget.count_unpacked(len(piece))
             yield piece
             rest = engine.unconsumed_tail
     pipe.back(engine.unused_data)
 
 
-def _stored(size: int, pipe: Pipe, budget: Budget, what: str) -> Iterator[bytes]:
+def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
     while size > 0:
         piece = pipe.read(min(size, _PIECE))
         if not piece:
             raise SourceError(f"{what}: it broke off")
         size -= len(piece)
-        budget.unpacked(len(piece))
+        budget.count_unpacked(len(piece))
         yield piece
 
 
-def _skip_descriptor(pipe: Pipe, what: str) -> None:
+def _skip_descriptor(pipe: ChunkReader, what: str) -> None:
     """Sizes after a member: with or without a mark of their own, in 32 or 64 bits."""
     ahead = pipe.read(28)
     for size in (16, 24) if ahead.startswith(_DESCRIPTOR) else (12, 20):

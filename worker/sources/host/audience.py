@@ -21,21 +21,21 @@ def find_audience(client: ReadClient, subject: Subject) -> Audience:
 
     Those are of the merge request's project and of the one the pipeline ran in. Raises SourceError.
     """
-    target = _read(client, subject.project_id, "the merge request's project").access
+    target = _read_project(client, subject.project_id, "the merge request's project").access
     logs = target.log_readers
     if subject.pipeline_project_id != subject.project_id:
-        logs = max(logs, _fork_log_readers(client, subject))
+        logs = max(logs, _find_fork_log_readers(client, subject))
     internal = logs > target.note_readers
     return Audience(Readers.MEMBERS if internal else target.note_readers, internal)
 
 
-def _fork_log_readers(client: ReadClient, subject: Subject) -> Readers:
+def _find_fork_log_readers(client: ReadClient, subject: Subject) -> Readers:
     try:
-        fork = _read(client, subject.pipeline_project_id, "the project the pipeline ran in")
+        fork = _read_project(client, subject.pipeline_project_id, "the project the pipeline ran in")
     except NotFound:
         return Readers.MEMBERS
     return fork.access.log_readers
 
 
-def _read(client: ReadClient, project_id: int, what: str) -> wire.Project:
+def _read_project(client: ReadClient, project_id: int, what: str) -> wire.Project:
     return client.one(f"/projects/{project_id}", wire.Project, what)

@@ -9,7 +9,7 @@ _PAGES = 10
 _PER_PAGE = 20
 
 
-def changes(client: ReadClient, subject: Subject) -> Changes | str:
+def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
     """The newest diff, or why it is not the one that `subject` was about. Raises SourceError.
 
     Of a very large merge request only the first files.

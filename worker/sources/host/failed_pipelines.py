@@ -19,32 +19,32 @@ _MR_PAGES = 3
 _WILD = re.compile(r"[*?\[]")
 
 
-def failing(
+def find_failed_pipelines(
     client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
 ) -> Iterator[PipelineFailed | str]:
     """See core.gitlab.Desk. `globs` are in lower case; none stands for all memberships."""
-    for project in _projects(client, globs):
+    for project in _list_projects(client, globs):
         if isinstance(project, str):
             yield project
             continue
         try:
-            yield from _of(client, project, since, sleep)
+            yield from _find_in_project(client, project, since, sleep)
         except SourceError as error:
             yield str(error)
 
 
-def _projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+def _list_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
     for path in globs:
         if not _WILD.search(path):
-            yield _named(client, path)
+            yield _read_named_project(client, path)
     if not globs or any(_WILD.search(glob) for glob in globs):
         try:
-            yield from _members(client, globs)
+            yield from _list_member_projects(client, globs)
         except SourceError as error:
             yield str(error)
 
 
-def _named(client: ReadClient, path: str) -> wire.Project | str:
+def _read_named_project(client: ReadClient, path: str) -> wire.Project | str:
     try:
         where = f"/projects/{quote(path, safe='')}"
         return client.one(where, wire.Project, f"the project {path}")
@@ -52,7 +52,7 @@ def _named(client: ReadClient, path: str) -> wire.Project | str:
         return str(error)
 
 
-def _members(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
+def _list_member_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
     """The projects that the token's user is a member of, where a wildcard names them."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     listed = client.many("/projects", wire.Project, "the projects", query, _PROJECT_PAGES)
@@ -67,7 +67,7 @@ def _members(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project 
         yield f"only the first {len(listed.items)} projects were looked at: name fewer"
 
 
-def _of(
+def _find_in_project(
     client: ReadClient, project: wire.Project, since: float, sleep: Callable[[float], None]
 ) -> Iterator[PipelineFailed | str]:
     path = f"/projects/{project.id}/merge_requests"

@@ -17,14 +17,14 @@ from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
 from worker.sources.host import failed_pipelines, policy
 from worker.sources.host.audience import find_audience
-from worker.sources.host.changes import changes
-from worker.sources.host.members import Memberships, access_level
-from worker.sources.host.news import since
+from worker.sources.host.changes import read_changes
+from worker.sources.host.members import Memberships, read_access_level
+from worker.sources.host.news import list_news
 from worker.sources.host.policy import DEFAULT, Policy
 
 log = logging.getLogger("sandpiper.desk")
 
-# Merged-results pipelines and merge trains run on a commit that GitLab makes (wire-gitlab 3).
+# Merged-results pipelines and merge trains run on a commit that GitLab makes.
 _SYNTHETIC = re.compile(r"refs/merge-requests/\d+/(merge|train)$")
 _OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/")
 _PIPELINE_PAGES = 2
@@ -57,28 +57,30 @@ class GitLabDesk:
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline that still matters, or the reason why not."""
-        targets = self._targets(trigger)
+        targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
-        pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
-        if pipeline.status != "failed" and not self._failing(trigger, pipeline):
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        if pipeline.status != "failed" and not self._has_failed_job(trigger, pipeline):
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
         if pipeline.source == "parent_pipeline":
             return f"pipeline {pipeline.id} is a child pipeline: its parent is looked at instead"
-        mr = self._merge_request(trigger, pipeline, targets)
+        mr = self._find_merge_request(trigger, pipeline, targets)
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
         return (
             _settled(mr)
-            or _outdated(mr, pipeline)
-            or policy.unwanted(self._client, mr, self._policy, trigger.project_id)
-            or self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+            or _explain_outdated(mr, pipeline)
+            or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
+            or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
         )
 
     def ended(self, trigger: PipelineFailed) -> float:
         """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
         try:
-            return _epoch(self._pipeline(trigger.project_id, trigger.pipeline_id).finished_at)
+            return _parse_time(
+                self._read_pipeline(trigger.project_id, trigger.pipeline_id).finished_at
+            )
         except NotFound:
             return 0.0
 
@@ -87,8 +89,8 @@ class GitLabDesk:
 
         Its newest failed pipeline unless one is named; how old it is does not matter.
         """
-        found = self._project(quote(project, safe=""), f"the project {project}")
-        if reason := self._unlisted(found):
+        found = self._read_project(quote(project, safe=""), f"the project {project}")
+        if reason := self._explain_unlisted(found):
             return reason
         path = f"/projects/{found.id}/merge_requests/{mr_iid}"
         name = f"{found.path_with_namespace}!{mr_iid}"
@@ -96,10 +98,10 @@ class GitLabDesk:
         listed = self._client.many(
             f"{path}/pipelines", wire.Pipeline, f"the pipelines of {name}", pages=_PIPELINE_PAGES
         )
-        pipeline = _chosen(listed.items, pipeline_id, name)
+        pipeline = _choose_pipeline(listed.items, pipeline_id, name)
         if isinstance(pipeline, str):
             return pipeline
-        return self._bound(found, mr, pipeline, pipeline.project_id or found.id)
+        return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
     def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """The notes of a thread, oldest first."""
@@ -114,7 +116,7 @@ class GitLabDesk:
                 body=note.body,
                 system=note.system,
                 internal=note.internal,
-                at=_epoch(note.created_at),
+                at=_parse_time(note.created_at),
                 author=note.author.username,
             )
             for note in thread.notes
@@ -122,11 +124,11 @@ class GitLabDesk:
 
     def may_command(self, project_id: int, user_id: int) -> bool:
         """Whether the user is an active member at or above `min_access`."""
-        return access_level(self._client, project_id, user_id) >= self._min_access
+        return read_access_level(self._client, project_id, user_id) >= self._min_access
 
     def unserved(self, project_id: int) -> str:
         """Why a project is not served, or ""."""
-        found = self._served(project_id)
+        found = self._read_served(project_id)
         return found if isinstance(found, str) else ""
 
     def is_members(self, subject: Subject) -> bool:
@@ -147,7 +149,7 @@ class GitLabDesk:
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""
-        return _settled(mr) or _overtaken(mr, subject)
+        return _settled(mr) or _explain_superseded(mr, subject)
 
     def same_commit(self, subject: Subject) -> Sequence[int]:
         """Other failed pipelines of the merge request on the same commit, newest first."""
@@ -166,26 +168,26 @@ class GitLabDesk:
 
     def failing(self, since: float) -> Iterator[PipelineFailed | str]:
         """The head pipelines that failed, of open merge requests touched since."""
-        return failed_pipelines.failing(self._client, self._globs, since, self._sleep)
+        return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
     def passed(self, trigger: PipelinePassed) -> Subject | str:
         """The merge request whose newest pipeline has passed, or the reason why there is none."""
-        targets = self._targets(trigger)
+        targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
-        pipeline = self._pipeline(trigger.project_id, trigger.pipeline_id)
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
         if pipeline.status != "success":
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
-        mr = self._merge_request(trigger, pipeline, targets)
+        mr = self._find_merge_request(trigger, pipeline, targets)
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
         if mr.head_pipeline is None or mr.head_pipeline.id != pipeline.id:
             return f"pipeline {pipeline.id} is not the newest of !{mr.iid}"
-        return self._bound(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
+        return self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
 
     def changes(self, subject: Subject) -> Changes | str:
         """The merge request's diff if the subject is still its head, or the reason why not."""
-        return changes(self._client, subject)
+        return read_changes(self._client, subject)
 
     def needs_internal_note(self, subject: Subject) -> bool:
         """Whether more people read the merge request than may open the logs of its jobs."""
@@ -193,18 +195,18 @@ class GitLabDesk:
 
     def since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
-        return since(self._client, subject)
+        return list_news(self._client, subject)
 
-    def _pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline:
+    def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline:
         path = f"/projects/{project_id}/pipelines/{pipeline_id}"
         what = f"pipeline {pipeline_id} of project {project_id}"
         return self._client.one(path, wire.Pipeline, what)
 
-    def _project(self, id_or_path: str, what: str = "") -> wire.Project:
+    def _read_project(self, id_or_path: str, what: str = "") -> wire.Project:
         path = f"/projects/{id_or_path}"
         return self._client.one(path, wire.Project, what or f"project {id_or_path}")
 
-    def _failing(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
+    def _has_failed_job(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
         """Whether one of its own jobs asks, while it runs, because another one has failed it."""
         if not trigger.by_job or pipeline.status != "running":
             return False
@@ -213,20 +215,20 @@ class GitLabDesk:
         listed = self._client.many(path, wire.Job, what, {"scope[]": "failed"}, _PIPELINE_PAGES)
         return any(not job.allow_failure for job in listed.items)
 
-    def _targets(
+    def _find_targets(
         self, trigger: PipelineFailed | PipelinePassed
     ) -> Mapping[int, wire.Project] | str:
         """The served projects that the merge request may go to, or why there is none."""
         if trigger.mr_iid:
-            return self._served(trigger.mr_project_id or trigger.project_id)
-        return self._served(trigger.project_id, or_parent=True)
+            return self._read_served(trigger.mr_project_id or trigger.project_id)
+        return self._read_served(trigger.project_id, or_parent=True)
 
-    def _served(
+    def _read_served(
         self, project_id: int, *, or_parent: bool = False
     ) -> Mapping[int, wire.Project] | str:
         """The project by its id if it is served, `or_parent` with what it is a fork of."""
         try:
-            found = [self._project(str(project_id))]
+            found = [self._read_project(str(project_id))]
         except NotFound:
             if self._globs:
                 raise
@@ -234,19 +236,19 @@ class GitLabDesk:
         parent = found[0].forked_from_project
         with suppress(NotFound):
             if or_parent and parent:
-                found.append(self._project(str(parent.id)))
-        refused = {project.id: self._refusal(project) for project in found}
+                found.append(self._read_project(str(parent.id)))
+        refused = {project.id: self._explain_refusal(project) for project in found}
         served = {project.id: project for project in found if not refused[project.id]}
         return served or refused[found[0].id]
 
-    def _refusal(self, project: wire.Project) -> str:
+    def _explain_refusal(self, project: wire.Project) -> str:
         """Why a project is not served, or ""."""
         if self._globs:
-            return self._unlisted(project)
-        reason = self._memberships.refusal(project.id)
+            return self._explain_unlisted(project)
+        reason = self._memberships.explain_refusal(project.id)
         return f"project {project.path_with_namespace}: {reason}" if reason else ""
 
-    def _merge_request(
+    def _find_merge_request(
         self,
         trigger: PipelineFailed | PipelinePassed,
         pipeline: wire.Pipeline,
@@ -255,14 +257,16 @@ class GitLabDesk:
         """The merge request of a pipeline into one of the projects `targets`."""
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
-            found = self._by_ref(pipeline, targets) or self._by_branch(trigger, targets)
+            found = self._find_by_ref(pipeline, targets) or self._find_by_branch(trigger, targets)
             if found is None:
                 return None
             project, iid = found.target_project_id, found.iid
         path = f"/projects/{project}/merge_requests/{iid}"
         return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
 
-    def _by_ref(self, pipeline: wire.Pipeline, targets: Iterable[int]) -> wire.MergeRequest | None:
+    def _find_by_ref(
+        self, pipeline: wire.Pipeline, targets: Iterable[int]
+    ) -> wire.MergeRequest | None:
         """The merge request that has the pipeline at its head, by the iid in the pipeline's ref."""
         named = _OF_MR.match(pipeline.ref)
         for project in targets if named else ():
@@ -273,17 +277,17 @@ class GitLabDesk:
                     return mr
         return None
 
-    def _by_branch(
+    def _find_by_branch(
         self, trigger: PipelineFailed | PipelinePassed, targets: Iterable[int]
     ) -> wire.MergeRequest | None:
         """The open merge request of a branch pipeline; a fork's may go to the parent project."""
-        found = [mr for project in targets for mr in self._open(project, trigger)]
+        found = [mr for project in targets for mr in self._list_open(project, trigger)]
         if len(found) > 1:
             names = ", ".join(f"!{mr.iid} to {mr.target_branch}" for mr in found)
             log.info("pipeline %d: the oldest of %s is taken", trigger.pipeline_id, names)
         return found[0] if found else None
 
-    def _open(
+    def _list_open(
         self, project: int, trigger: PipelineFailed | PipelinePassed
     ) -> list[wire.MergeRequest]:
         query = {"source_branch": trigger.ref, "state": "opened"}
@@ -296,13 +300,13 @@ class GitLabDesk:
         ]
         return sorted(found, key=lambda mr: mr.iid)
 
-    def _unlisted(self, project: wire.Project) -> str:
+    def _explain_unlisted(self, project: wire.Project) -> str:
         path = project.path_with_namespace
         if not self._globs or any(fnmatch.fnmatchcase(path.lower(), glob) for glob in self._globs):
             return ""
         return f"project {path} is not among gitlab.projects"
 
-    def _bound(
+    def _make_subject(
         self, project: wire.Project, mr: wire.MergeRequest, pipeline: wire.Pipeline, ran_in: int
     ) -> Subject:
         return Subject(
@@ -322,7 +326,7 @@ def _settled(mr: wire.MergeRequest) -> str:
     return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
 
 
-def _outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
+def _explain_outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
     head = mr.head_pipeline
     if head is not None and head.id > pipeline.id:
         return f"pipeline {pipeline.id} is superseded by pipeline {head.id}"
@@ -334,7 +338,7 @@ def _outdated(mr: wire.MergeRequest, pipeline: wire.Pipeline) -> str:
     return ""
 
 
-def _overtaken(mr: wire.MergeRequest, subject: Subject) -> str:
+def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
     head = mr.head_pipeline
     if head is not None and head.id > subject.pipeline_id:
         if head.sha != subject.sha:
@@ -347,7 +351,7 @@ def _overtaken(mr: wire.MergeRequest, subject: Subject) -> str:
     return ""
 
 
-def _epoch(text: str | None) -> float:
+def _parse_time(text: str | None) -> float:
     """A time as GitLab writes it; 0.0 for one that is none."""
     try:
         moment = datetime.fromisoformat(text or "")
@@ -356,7 +360,7 @@ def _epoch(text: str | None) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _chosen(
+def _choose_pipeline(
     pipelines: Sequence[wire.Pipeline], pipeline_id: int | None, name: str
 ) -> wire.Pipeline | str:
     if pipeline_id is None:

@@ -16,7 +16,7 @@ MOST = 2_000
 """Projects whose answers are kept."""
 
 
-def access_level(client: ReadClient, project_id: int, user_id: int) -> int:
+def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:
     """The access level of an active member, 0 for anybody else. Raises SourceError."""
     path = f"/projects/{project_id}/members/all/{user_id}"
     try:
@@ -36,7 +36,7 @@ class Memberships:
         self._answers: OrderedDict[int, tuple[float, str]] = OrderedDict()
         self._me = 0
 
-    def refusal(self, project_id: int) -> str:
+    def explain_refusal(self, project_id: int) -> str:
         """Why a project is none of the bot's, or "". Raises SourceError where asking again helps.
 
         What GitLab refuses to tell is no membership: it must not cost the operator anything.
@@ -46,7 +46,7 @@ class Memberships:
             until, answer = self._answers.get(project_id, (0.0, ""))
         if now < until:
             return answer
-        answer = self._asked(project_id)
+        answer = self._ask_gitlab(project_id)
         with self._lock:
             self._answers.pop(project_id, None)
             self._answers[project_id] = (now + (ANEW if answer else FRESH), answer)
@@ -54,10 +54,10 @@ class Memberships:
                 self._answers.popitem(last=False)
         return answer
 
-    def _asked(self, project_id: int) -> str:
+    def _ask_gitlab(self, project_id: int) -> str:
         self._me = self._me or self._client.one("/user", wire.User, "the read token's user").id
         try:
-            level = access_level(self._client, project_id, self._me)
+            level = read_access_level(self._client, project_id, self._me)
         except SourceError as error:
             if error.transient:
                 raise

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
-from worker.sources.host.members import access_level
+from worker.sources.host.members import read_access_level
 
 _DIFF_PAGES = 10
 
@@ -54,11 +54,11 @@ def is_fork(mr: wire.MergeRequest) -> bool:
 def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> bool:
     """Whether its author is a member of the target project. Raises SourceError."""
     author = mr.author.id if mr.author else 0
-    level = access_level(client, mr.target_project_id, author) if author else 0
+    level = read_access_level(client, mr.target_project_id, author) if author else 0
     return level >= policy.fork_min_access
 
 
-def unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
+def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
     """The reason to leave a merge request alone, or "". Raises SourceError.
 
     `ran_in` is the project its pipeline ran in: only a member starts a fork's in the target.

@@ -54,12 +54,12 @@ class Log:
         find_green: Callable[[], Green | None] | None,
     ) -> None:
         self.spool = spool
-        self.missing = missing
+        self.missing_parts = missing
         self.web_url = web_url
-        self.hidden = hidden
+        self.hidden_lines = hidden
         self.final = final
         self.seconds = seconds
-        self.failed = failed
+        self.job_failed = failed
         self._outline = outline
         self._digest = digest
         self._find_green = find_green
@@ -82,10 +82,10 @@ class Log:
             return trace.preview(b"".join(self.spool.chunks()), limit)
         with self._lock:
             if self._digest is None:
-                self._digest = self._digested()
+                self._digest = self._make_digest()
             return self._digest.text(limit)
 
-    def _passed(self) -> Green | None:
+    def _find_passed(self) -> Green | None:
         """The run that passed, looked for once. Held by the lock."""
         if self._find_green is not None:
             find, self._find_green = self._find_green, None
@@ -96,13 +96,13 @@ class Log:
     def green_job(self) -> int:
         """The job whose log is saved beside this one's, 0 if there is none."""
         with self._lock:
-            green = self._passed()
+            green = self._find_passed()
         return green.job_id if green else 0
 
     def last_pass(self) -> LastPass | None:
         """The last run of the job that passed, and what was installed otherwise there."""
         with self._lock:
-            green = self._passed()
+            green = self._find_passed()
             if green is None or max(self.spool.size, green.spool.size) > trace.LARGE:
                 return None
             if self._installed is None:
@@ -111,7 +111,7 @@ class Log:
         run = Run(green.job_id, 0, "success", sha=green.sha, url=green.url)
         return LastPass(run, self._installed)
 
-    def told_cut(self, duration: float | None) -> str:
+    def describe_cut(self, duration: float | None) -> str:
         """That the runner stopped keeping the log, and when, in words; or "".
 
         `duration` is how long the job ran.
@@ -125,35 +125,35 @@ class Log:
         whole = f" of the job's {duration:,.0f} s" if duration else ""
         return f"the runner cut the log at {int(found[1]):,} bytes{kept}{whole}"
 
-    def document(self) -> Document:
+    def make_document(self) -> Document:
         """The log as a source returns it."""
         spool = self.spool
-        whole = spool.size <= HELD and not spool.dropped
+        whole = spool.size <= HELD and not spool.dropped_lines
         said = assume_redacted(b"a log of %d bytes" % spool.size)
         data = Redacted.join_all(spool.chunks()) if whole else said
         return Document(
             data,
             DocumentKind.LOG,
-            self.missing,
+            self.missing_parts,
             chunks=None if whole else spool.chunks,
             final=self.final,
             lines=spool.lines,
             preview=self.preview,
-            beside=self._beside,
+            beside=self._list_beside,
             part=spool.chunks,
         )
 
-    def _digested(self) -> Digest:
-        green = self._passed()
+    def _make_digest(self) -> Digest:
+        green = self._find_passed()
         passed = green.spool.chunks() if green else None
         return trace.excerpt_of(self.spool.chunks(), passed).digest()
 
-    def _beside(self) -> Iterator[Beside]:
+    def _list_beside(self) -> Iterator[Beside]:
         if (outline := self._outline) is not None:
             about = "times and sections, for `log outline`"
             yield Beside(OUTLINE, lambda: iter([outline]), about)
         with self._lock:
-            green = self._passed()
+            green = self._find_passed()
         if green:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
             yield Beside(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")

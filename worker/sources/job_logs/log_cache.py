@@ -1,5 +1,5 @@
 """Job logs: fetched, cleaned and redacted once, then kept, so that a quote is proven against
-exactly what the model was given (law 5)."""
+exactly what the model was given."""
 
 import threading
 import time
@@ -91,15 +91,15 @@ class JobLogs:
 
     def document(self, job_id: int) -> Document:
         """The log of a job, cleaned and redacted. Raises SourceError."""
-        return self.log(job_id).document()
+        return self.log(job_id).make_document()
 
-    def error_text(self) -> str:
+    def get_error_text(self) -> str:
         """What the logs that were read so far say of the failures of their jobs.
 
         Before any was read, as in a reply, what is known from before.
         """
         with self._lock:
-            failed = [log for log in self._kept.values() if log.failed][-MAX_ERRORS:]
+            failed = [log for log in self._kept.values() if log.job_failed][-MAX_ERRORS:]
         return "\n".join(log.preview(ERROR) for log in failed) or self.known_errors
 
     def url(self, job_id: int, number: int) -> str:
@@ -108,7 +108,7 @@ class JobLogs:
             log = self.log(job_id)
         except SourceError:
             return f"{self._subject.gitlab_url}/{self._subject.project}/-/jobs/{job_id}"
-        shown = number - log.hidden
+        shown = number - log.hidden_lines
         return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
 
     def log(self, job_id: int) -> Log:
@@ -135,23 +135,23 @@ class JobLogs:
         read = self._read_trace(project, job, MAX_TRACE, SECONDS)
         return Log(
             spool=read.spool,
-            missing=_missing(job, read),
+            missing=_list_missing(job, read),
             web_url=job.web_url,
             hidden=read.hidden,
             final=job.status in ENDED and read.size > 0 and not read.broken,
             seconds=read.timeline.seconds,
-            outline=self._outline(read.timeline),
+            outline=self._write_outline(read.timeline),
             digest=read.digest,
             failed=job.status == "failed",
-            find_green=(lambda: self._green(job)) if job.status == "failed" else None,
+            find_green=(lambda: self._find_green(job)) if job.status == "failed" else None,
         )
 
-    def _outline(self, timeline: Timeline) -> Redacted | None:
+    def _write_outline(self, timeline: Timeline) -> Redacted | None:
         """What lies beside the log; the names of its sections are other people's."""
         values = timeline.values()
-        return self._redact.json(values) if values else None
+        return self._redact.redact_to_json(values) if values else None
 
-    def _green(self, job: wire.Job) -> Green | None:
+    def _find_green(self, job: wire.Job) -> Green | None:
         """The log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
             self._greens += 1
@@ -160,10 +160,10 @@ class JobLogs:
         found = self._passed.find(job.name, time.monotonic() + GREEN_SECONDS)
         if found is None or found.job.id == job.id:
             return None
-        log, run = self._green_log(found), found.pipeline
+        log, run = self._read_green_log(found), found.pipeline
         return Green(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
 
-    def _green_log(self, found: Passed) -> Spool | None:
+    def _read_green_log(self, found: Passed) -> Spool | None:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool
@@ -172,7 +172,7 @@ class JobLogs:
 
     def _read_trace(self, project: int, job: wire.Job, most: int, seconds: float) -> "_Reading":
         path = f"/projects/{project}/jobs/{job.id}/trace"
-        client = self._client.until(time.monotonic() + seconds)
+        client = self._client.with_deadline(time.monotonic() + seconds)
         reading = _Reading(Spool(self._max_log))
         redact = self._redact.for_document(f"the log of job {job.id}")
         reading.run(client.stream(path, f"the log of job {job.id}", most), redact)
@@ -183,39 +183,39 @@ class JobLogs:
 
         Raises SourceError, also for a job that is not this session's to read.
         """
-        project, job = self._find(job_id)
+        project, job = self._find_job(job_id)
         if job_id not in self._adopted:
             self._binding.check_job(project, job)
         return project, job
 
-    def _find(self, job_id: int) -> tuple[int, wire.Job]:
-        *first, last = self._projects(job_id)
+    def _find_job(self, job_id: int) -> tuple[int, wire.Job]:
+        *first, last = self._list_projects(job_id)
         for project in first:
             with suppress(NotFound):
-                return project, self._read(project, job_id)
+                return project, self._read_job(project, job_id)
         try:
-            return last, self._read(last, job_id)
+            return last, self._read_job(last, job_id)
         except NotFound as error:
             hint = "one of a downstream project is read once gitlab_list_pipeline_jobs has shown it"
             raise NotFound(f"{error}; {hint}") from error
 
-    def _projects(self, job_id: int) -> list[int]:
+    def _list_projects(self, job_id: int) -> list[int]:
         if job_id in self._adopted:
             return [self._adopted[job_id]]
         subject = self._subject
         return list(dict.fromkeys((subject.pipeline_project_id, subject.project_id)))
 
-    def _read(self, project: int, job_id: int) -> wire.Job:
+    def _read_job(self, project: int, job_id: int) -> wire.Job:
         path = f"/projects/{project}/jobs/{job_id}"
         return self._client.one(path, wire.Job, f"job {job_id}")
 
     def _keep(self, job_id: int, log: Log) -> None:
         with self._lock:
             self._kept[job_id] = log
-            while len(self._kept) > 1 and self._size() > self._max_kept:
+            while len(self._kept) > 1 and self._get_size() > self._max_kept:
                 self._kept.popitem(last=False)
 
-    def _size(self) -> int:
+    def _get_size(self) -> int:
         return sum(each.spool.size for each in self._kept.values())
 
 
@@ -241,7 +241,7 @@ class _Reading:
     def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
         """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
         found: Excerpt | None = None
-        for lines in redact.stream(trace.pieces(self._counted(raw), self.timeline)):
+        for lines in redact.redact_stream(trace.pieces(self._count_bytes(raw), self.timeline)):
             self.spool.write(lines)
             if found is not None:
                 found.feed(lines)
@@ -249,7 +249,7 @@ class _Reading:
                 found = trace.excerpt_of(self.spool.chunks())
         self.digest = found.digest() if found is not None else None
 
-    def _counted(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+    def _count_bytes(self, raw: Iterator[bytes]) -> Iterator[bytes]:
         try:
             for chunk in raw:
                 self.size += len(chunk)
@@ -264,13 +264,13 @@ class _Reading:
             self.broken = str(error)
 
 
-def _missing(job: wire.Job, read: _Reading) -> str:
+def _list_missing(job: wire.Job, read: _Reading) -> str:
     spool = read.spool
     said = []
     if read.broken:
         said.append(f"the log after its first {read.size} bytes: {read.broken}")
     if spool.dropped_bytes:
-        first, last = spool.dropped[0], spool.dropped[-1]
+        first, last = spool.dropped_lines[0], spool.dropped_lines[-1]
         said.append(
             f"lines {first} to {last}, {spool.dropped_bytes} bytes from the log's middle: in the "
             "file they are empty, and line numbers count them"

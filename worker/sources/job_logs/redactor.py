@@ -43,23 +43,23 @@ class Redactions:
 
     def __call__(self, data: bytes) -> Redacted:
         """`data`, a text or a file, without its secrets."""
-        return redact_bytes(data, self._counted)
+        return redact_bytes(data, self._redact_and_count)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The same for a string."""
-        return self._counted(text.encode(errors="replace")).decode("utf-8", "replace")
+        return self._redact_and_count(text.encode(errors="replace")).decode("utf-8", "replace")
 
-    def value(self, value: T) -> T:
+    def redact_value(self, value: T) -> T:
         """The same for every string in `value`: see `redact_values`."""
-        return redact_values(value, self.text)
+        return redact_values(value, self.redact_text)
 
-    def json(self, value: Mapping[str, Any]) -> Redacted:
+    def redact_to_json(self, value: Mapping[str, Any]) -> Redacted:
         """`value` as JSON without the secrets in its strings: see `redact_json`."""
-        return redact_json(value, self.text)
+        return redact_json(value, self.redact_text)
 
-    def stream(self, pieces: Iterable[bytes]) -> Iterator[Redacted]:
+    def redact_stream(self, pieces: Iterable[bytes]) -> Iterator[Redacted]:
         """Pieces of whole lines of one text, without the secrets in it: see `redact_stream`."""
-        return redact_stream(pieces, self._counted)
+        return redact_stream(pieces, self._redact_and_count)
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
@@ -67,7 +67,7 @@ class Redactions:
         with self._lock:
             return dict(+self._found)
 
-    def _counted(self, data: bytes) -> bytes:
+    def _redact_and_count(self, data: bytes) -> bytes:
         clean = self._redact(data)
         if clean != data:
             with self._lock:
@@ -75,23 +75,23 @@ class Redactions:
         return clean
 
     def _count(self, data: bytes, clean: bytes) -> None:
-        for found in _secrets(data.split(b"\n"), clean.split(b"\n")):
+        for found in _find_secrets(data.split(b"\n"), clean.split(b"\n")):
             if hash(found) not in self._seen:
                 self._seen.add(hash(found))
                 self._found[found[0].decode(), self._document] += 1
 
 
-def _secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """The kind and the text of each secret, of one over many lines the first two."""
     # Redaction keeps the number of lines, and empties those that a secret began before.
     following = zip([*data[1:], b""], [*clean[1:], b""], strict=False)
     for before, after, (more, left) in zip(data, clean, following, strict=False):
         if before != after:
-            for kind, secret in _taken(before, after):
+            for kind, secret in _find_removed(before, after):
                 yield kind, secret if left else secret + more
 
 
-def _taken(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _find_removed(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
     """What each mark of a line stands for: what lies between the texts that it has left."""
     first, *rest = _MARK.split(after)
     at = len(first)

@@ -74,13 +74,13 @@ class Spool:
         """Bytes that are kept."""
         self.lines = 0
         """Lines of the whole log."""
-        self.dropped = range(0)
+        self.dropped_lines = range(0)
         """The numbers of the lines that are left out."""
         self.dropped_bytes = 0
 
     def write(self, lines: Redacted) -> None:
         """The next whole lines, each ended by a newline. Raises SourceError without room."""
-        for block in _blocks(lines):
+        for block in _split_blocks(lines):
             self._write(block)
 
     def _write(self, lines: bytes) -> None:
@@ -96,38 +96,40 @@ class Spool:
         self.lines += count
         self.size += len(lines)
         if len(self._segments) > _SEGMENTS:
-            self._drop(self._segments.pop(_HEAD))
+            self._drop_segment(self._segments.pop(_HEAD))
 
-    def _drop(self, segment: _Segment) -> None:
+    def _drop_segment(self, segment: _Segment) -> None:
         self._blocks = [block for block in self._blocks if block.segment is not segment]
         self.size -= segment.size
         self.dropped_bytes += segment.size
-        first = self.dropped.start or segment.first
-        self.dropped = range(first, segment.first + segment.lines)
+        first = self.dropped_lines.start or segment.first
+        self.dropped_lines = range(first, segment.first + segment.lines)
 
     def chunks(self, most: int | None = None) -> Iterator[Redacted]:
         """The log; what was left out as empty lines, so that line N stays line N.
 
         Of more than `most` bytes a part from the middle is left out too.
         """
-        return map(assume_redacted, self._chunks(most))
+        return map(assume_redacted, self._read_chunks(most))
 
-    def _chunks(self, most: int | None) -> Iterator[bytes]:
-        hidden = self.dropped if most is None else self._hidden(most)
+    def _read_chunks(self, most: int | None) -> Iterator[bytes]:
+        hidden = self.dropped_lines if most is None else self._choose_hidden(most)
         told = not hidden
         for block in self._blocks:
             if not told and block.first >= hidden.stop:
-                yield from _gap(hidden)
+                yield from _make_gap(hidden)
                 told = True
             if block.first not in hidden:
                 yield block.segment.read(block.offset, block.size)
         if not told:
-            yield from _gap(hidden)
+            yield from _make_gap(hidden)
 
-    def _hidden(self, most: int) -> range:
+    def _choose_hidden(self, most: int) -> range:
         """The numbers of the lines that go, besides the dropped ones, to leave `most` bytes."""
         blocks, size = list(self._blocks), self.size
-        at = next((n for n, one in enumerate(blocks) if one.first >= self.dropped.stop > 0), None)
+        at = next(
+            (n for n, one in enumerate(blocks) if one.first >= self.dropped_lines.stop > 0), None
+        )
         at = at if at is not None else len(blocks) // 4
         gone: list[_Block] = []
         while at < len(blocks) - 1 and size > most:
@@ -138,8 +140,8 @@ class Spool:
             gone.append(blocks.pop(at))
             size -= gone[-1].size
         if not gone:
-            return self.dropped
-        numbers = [*self.dropped[:1], *self.dropped[-1:], *(one.first for one in gone)]
+            return self.dropped_lines
+        numbers = [*self.dropped_lines[:1], *self.dropped_lines[-1:], *(one.first for one in gone)]
         return range(min(numbers), max(*numbers, *(one.first + one.count - 1 for one in gone)) + 1)
 
     def holds(self, text: bytes) -> bool:
@@ -150,7 +152,7 @@ class Spool:
 
     def block(self, number: int) -> tuple[int, list[str]]:
         """Some lines around line `number` (from 1), and the number of the first of them."""
-        if number in self.dropped:
+        if number in self.dropped_lines:
             return number, [""]
         at = bisect_right(self._blocks, number, key=lambda block: block.first) - 1
         block = self._blocks[at]
@@ -158,7 +160,7 @@ class Spool:
         return block.first, text.split("\n")[:-1]
 
 
-def _blocks(lines: bytes) -> Iterator[bytes]:
+def _split_blocks(lines: bytes) -> Iterator[bytes]:
     start = 0
     while start < len(lines):
         end = lines.find(b"\n", start + BLOCK) + 1 or len(lines)
@@ -166,7 +168,7 @@ def _blocks(lines: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _gap(hidden: range) -> Iterator[bytes]:
+def _make_gap(hidden: range) -> Iterator[bytes]:
     yield f"[lines {hidden[0]} to {hidden[-1]} of this log are left out here]\n".encode()
     for start in range(1, len(hidden), _READ):
         yield b"\n" * min(_READ, len(hidden) - start)

@@ -1,4 +1,4 @@
-"""What is never seen made visible, where it may be the very cause of a failure (wire-misc 6)."""
+"""Makes invisible characters visible: they may be the very cause of a failure."""
 
 import re
 
@@ -6,7 +6,7 @@ from worker.core.text.redacted_values import Redacted, assume_redacted
 from worker.core.text.untrusted import UNSEEN
 
 
-def revealed(data: Redacted) -> Redacted:
+def reveal_invisible(data: Redacted) -> Redacted:
     """`data` with each invisible character as `<U+200B>`; what is not UTF-8 stays as it is.
 
     Text is hidden from humans so; in a file it can also break a build, so it is not taken out.
@@ -14,10 +14,10 @@ def revealed(data: Redacted) -> Redacted:
     if data.isascii():
         return data
     text = data.decode("utf-8", "surrogateescape")
-    return assume_redacted(UNSEEN.sub(_named, text).encode("utf-8", "surrogateescape"))
+    return assume_redacted(UNSEEN.sub(_name_character, text).encode("utf-8", "surrogateescape"))
 
 
-def _named(found: re.Match[str]) -> str:
+def _name_character(found: re.Match[str]) -> str:
     code = ord(found[0])
     plain = code < 0x80 or 0xD800 <= code <= 0xDFFF
     return found[0] if plain else f"<U+{code:04X}>"

@@ -84,7 +84,7 @@ class Konflux:
 
     def rows(self) -> tuple[SourceDef[Any], ...]:
         """The sources, for sessions of a configured project only."""
-        return tuple(row(self) for row in (_list_runs, _list_tasks, _pod_log))
+        return tuple(row(self) for row in (_make_list_runs, _make_list_tasks, _make_get_log))
 
     def applies(self, subject: Subject) -> bool:
         """Whether the session's project has a namespace."""
@@ -92,46 +92,48 @@ class Konflux:
 
     def pipeline_runs(self, args: NoArguments, reader: Reader) -> RawDocument:
         """The merge request's PipelineRuns as JSON, newest first."""
-        tenant = self._tenant(reader.subject)
+        tenant = self._get_tenant(reader.subject)
         missing: list[str] = []
         found: dict[str, Run] = {}
-        for selector in _selectors(tenant, reader.subject):
-            found |= self._listed(tenant, "pipelineruns", selector, missing)
+        for selector in _make_selectors(tenant, reader.subject):
+            found |= self._list_runs(tenant, "pipelineruns", selector, missing)
         runs = sorted(found.values(), key=lambda run: run.metadata.creationTimestamp or "")
-        told = {"pipeline_runs": [_pipeline_run(run) for run in reversed(runs)]}
+        told = {"pipeline_runs": [_describe_pipeline_run(run) for run in reversed(runs)]}
         if not runs:
             missing.append("runs: the cluster has none for this merge request (any more)")
         return RawDocument(told, "; ".join(missing))
 
     def task_runs(self, args: OfPipelineRun, reader: Reader) -> RawDocument:
         """The TaskRuns of one PipelineRun as JSON, failed ones first."""
-        tenant = self._tenant(reader.subject)
-        self._owned(tenant, "pipelineruns", args.pipeline_run, reader.subject)
+        tenant = self._get_tenant(reader.subject)
+        self._find_own_run(tenant, "pipelineruns", args.pipeline_run, reader.subject)
         missing: list[str] = []
         selector = f"tekton.dev/pipelineRun={args.pipeline_run}"
-        runs = self._listed(tenant, "taskruns", selector, missing).values()
-        ordered = sorted(runs, key=lambda run: (run.condition.status != "False", _began(run)))
-        return RawDocument({"task_runs": [_task_run(run) for run in ordered]}, "; ".join(missing))
+        runs = self._list_runs(tenant, "taskruns", selector, missing).values()
+        ordered = sorted(runs, key=lambda run: (run.condition.status != "False", _get_start(run)))
+        return RawDocument(
+            {"task_runs": [_describe_task_run(run) for run in ordered]}, "; ".join(missing)
+        )
 
     def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
         """The log of one step of a TaskRun. Its lines are numbered as quotes of it are."""
-        tenant = self._tenant(reader.subject)
-        run = self._owned(tenant, "taskruns", args.task_run, reader.subject)
+        tenant = self._get_tenant(reader.subject)
+        run = self._find_own_run(tenant, "taskruns", args.task_run, reader.subject)
         if not run.status.podName:
             why = one_line(run.condition.message, 300)
             raise SourceError(f"task run {args.task_run} has no pod, it never started: {why}")
-        step = _chosen(run.status.steps, args.step)
-        log, missing = self._log(tenant, run.status.podName, step.container)
+        step = _choose_step(run.status.steps, args.step)
+        log, missing = self._read_log(tenant, run.status.podName, step.container)
         return RawDocument(
             log,
             missing,
             final=step.terminated is not None,
             is_log=True,
             place=TaskStep(args.task_run, step.name),
-            url=self._page(tenant, run),
+            url=self._make_page_url(tenant, run),
         )
 
-    def _page(self, tenant: Tenant, run: Run) -> str:
+    def _make_page_url(self, tenant: Tenant, run: Run) -> str:
         """Where people read the log of a TaskRun, "" if nobody has said."""
         pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
         if not self._ui_url or not pipeline_run:
@@ -142,10 +144,10 @@ class Konflux:
 
     # ------------------------------------------------------------------------------------ asking
 
-    def _tenant(self, subject: Subject) -> Tenant:
+    def _get_tenant(self, subject: Subject) -> Tenant:
         return self._tenants[subject.project.lower()]
 
-    def _listed(
+    def _list_runs(
         self, tenant: Tenant, kind: str, selector: str, missing: list[str]
     ) -> dict[str, Run]:
         """Runs by name from all places; one that fails is said, if another one answers."""
@@ -167,27 +169,29 @@ class Konflux:
         missing += map(str, failures)
         return found
 
-    def _owned(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
+    def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
         """The run of that name, if its labels say that it is the merge request's."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
-        run = self._first(lambda place: place.one(path, Run, f"{kind.removesuffix('s')} {name}"))
-        wanted = _selectors(tenant, subject)
+        run = self._ask_each_place(
+            lambda place: place.one(path, Run, f"{kind.removesuffix('s')} {name}")
+        )
+        wanted = _make_selectors(tenant, subject)
         has = {f"{key}={value}" for key, value in run.metadata.labels.items()}
         if not any(has.issuperset(selector.split(",")) for selector in wanted):
             raise SourceError(f"{kind.removesuffix('s')} {name} is not of this merge request")
         return run
 
-    def _log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
+    def _read_log(self, tenant: Tenant, pod: str, container: str) -> tuple[bytes, str]:
         """The log of a container, and what is missing of it."""
         path = f"/api/v1/namespaces/{tenant.namespace}/pods/{quote(pod, safe='')}/log"
         what = f"the log of {container}"
         query = {"container": container}
-        blob = self._first(
+        blob = self._ask_each_place(
             lambda place: keep_ends(place.chunks(path, what, MAX_READ, query), MAX_LOG)
         )
         return clean_ends(blob, what)
 
-    def _first(self, ask: Callable[[WebReader], T]) -> T:
+    def _ask_each_place(self, ask: Callable[[WebReader], T]) -> T:
         """The answer of the first place that has it."""
         *first, last = self._places
         for place in first:
@@ -198,7 +202,7 @@ class Konflux:
         return ask(last)
 
 
-def _chosen(steps: Sequence[Step], name: str) -> Step:
+def _choose_step(steps: Sequence[Step], name: str) -> Step:
     """The step of this name; without a name the one that failed, or the only one.
 
     Raises ArgumentError where that says not which.
@@ -207,13 +211,13 @@ def _chosen(steps: Sequence[Step], name: str) -> Step:
     found = [each for each in steps if each.name == name] if name else (failed or steps)
     if len(found) == 1:
         return found[0]
-    known = ", ".join(map(_ended, steps)) or "none"
+    known = ", ".join(map(_describe_end, steps)) or "none"
     if name:
         raise ArgumentError(f"step: {name!r} is not one of the steps: {known}")
     raise ArgumentError(f"step: name one of the steps: {known}")
 
 
-def _ended(step: Step) -> str:
+def _describe_end(step: Step) -> str:
     return f"{step.name} (exit code {step.terminated.exitCode})" if step.terminated else step.name
 
 
@@ -237,7 +241,7 @@ def open_konflux(
     return Konflux(places, tenants, ui_url).rows()
 
 
-def _selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
+def _make_selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
     """Label selectors, any of which marks a run as the merge request's."""
     for prefix in PREFIXES:
         yield f"{prefix}/sha={subject.sha}"
@@ -246,16 +250,16 @@ def _selectors(tenant: Tenant, subject: Subject) -> Iterator[str]:
             yield f"{repository},{prefix}/pull-request={subject.mr_iid}"
 
 
-def _label(run: Run, name: str) -> str:
+def _get_label(run: Run, name: str) -> str:
     found = (run.metadata.labels.get(f"{prefix}/{name}", "") for prefix in PREFIXES)
     return next(filter(None, found), "")
 
 
-def _began(run: Run) -> str:
+def _get_start(run: Run) -> str:
     return run.status.startTime or ""
 
 
-def _outcome(run: Run) -> dict[str, Any]:
+def _describe_outcome(run: Run) -> dict[str, Any]:
     state = {"True": "succeeded", "False": "failed"}.get(run.condition.status, "running")
     return present(
         status=state,
@@ -266,28 +270,28 @@ def _outcome(run: Run) -> dict[str, Any]:
     )
 
 
-def _pipeline_run(run: Run) -> dict[str, Any]:
+def _describe_pipeline_run(run: Run) -> dict[str, Any]:
     return present(
         name=run.metadata.name,
-        **_outcome(run),
-        sha=_label(run, "sha"),
-        event=_label(run, "event-type"),
+        **_describe_outcome(run),
+        sha=_get_label(run, "sha"),
+        event=_get_label(run, "event-type"),
         component=run.metadata.labels.get("appstudio.openshift.io/component", ""),
         scenario=run.metadata.labels.get("test.appstudio.openshift.io/scenario", ""),
     )
 
 
-def _task_run(run: Run) -> dict[str, Any]:
+def _describe_task_run(run: Run) -> dict[str, Any]:
     steps = [
         present(name=step.name, exit_code=step.terminated.exitCode, reason=step.terminated.reason)
         for step in run.status.steps
         if step.terminated
     ]
     task = run.metadata.labels.get("tekton.dev/pipelineTask", "")
-    return present(name=run.metadata.name, task=task, **_outcome(run), steps=steps)
+    return present(name=run.metadata.name, task=task, **_describe_outcome(run), steps=steps)
 
 
-def _list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
+def _make_list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
     return SourceDef(
         name="konflux_list_pipelineruns",
         description=(
@@ -301,7 +305,7 @@ def _list_runs(konflux: Konflux) -> SourceDef[NoArguments]:
     )
 
 
-def _list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
+def _make_list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
     return SourceDef(
         name="konflux_list_taskruns",
         description="The TaskRuns of a Konflux PipelineRun with their steps, failed ones first.",
@@ -312,7 +316,7 @@ def _list_tasks(konflux: Konflux) -> SourceDef[OfPipelineRun]:
     )
 
 
-def _pod_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
+def _make_get_log(konflux: Konflux) -> SourceDef[OfTaskRun]:
     return SourceDef(
         name="konflux_get_pod_log",
         description=(

@@ -17,10 +17,10 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     path = f"{reader.merge_request}/commits"
     found = reader.client.many(path, wire.Commit, "the commits", pages=PAGES)
     missing = f"commits before the newest {len(found.items)}" if found.more else ""
-    return RawDocument({"commits": list(map(commit_facts, found.items))}, missing)
+    return RawDocument({"commits": list(map(describe_commit, found.items))}, missing)
 
 
-def commit_facts(commit: wire.Commit) -> dict[str, Any]:
+def describe_commit(commit: wire.Commit) -> dict[str, Any]:
     """A commit with its message; the title is the message's first line."""
     message = visible(commit.message or commit.title).strip()
     cut = len(message) - MAX_MESSAGE

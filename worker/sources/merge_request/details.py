@@ -18,15 +18,15 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """The merge request, its pipeline and commits as JSON."""
     mr = reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     missing: list[str] = []
-    pipeline = _pipeline(reader, missing)
-    commits = _commits(reader, missing)
+    pipeline = _read_pipeline(reader, missing)
+    commits = _read_commits(reader, missing)
     if len(mr.description or "") > MAX_DESCRIPTION:
         missing.append(f"the description after {MAX_DESCRIPTION} characters")
-    content = _details(mr) | {"pipeline": pipeline, "commits": commits}
+    content = _describe_merge_request(mr) | {"pipeline": pipeline, "commits": commits}
     return RawDocument(content, "; ".join(missing))
 
 
-def _details(mr: wire.MergeRequest) -> dict[str, Any]:
+def _describe_merge_request(mr: wire.MergeRequest) -> dict[str, Any]:
     fork = mr.source_project_id != mr.target_project_id
     return present(
         iid=mr.iid,
@@ -48,17 +48,17 @@ def _details(mr: wire.MergeRequest) -> dict[str, Any]:
     )
 
 
-def _pipeline(reader: Reader, missing: list[str]) -> dict[str, Any] | None:
+def _read_pipeline(reader: Reader, missing: list[str]) -> dict[str, Any] | None:
     number = reader.subject.pipeline_id
     try:
         path = f"{reader.pipeline_project}/pipelines/{number}"
-        return pipeline_facts(reader.client.one(path, wire.Pipeline, f"pipeline {number}"))
+        return describe_pipeline(reader.client.one(path, wire.Pipeline, f"pipeline {number}"))
     except SourceError as error:
         missing.append(str(error))
         return None
 
 
-def pipeline_facts(pipeline: wire.Pipeline) -> dict[str, Any]:
+def describe_pipeline(pipeline: wire.Pipeline) -> dict[str, Any]:
     """What an analyst needs of a pipeline."""
     return present(
         id=pipeline.id,
@@ -73,7 +73,7 @@ def pipeline_facts(pipeline: wire.Pipeline) -> dict[str, Any]:
     )
 
 
-def _commits(reader: Reader, missing: list[str]) -> list[dict[str, Any]]:
+def _read_commits(reader: Reader, missing: list[str]) -> list[dict[str, Any]]:
     try:
         path = f"{reader.merge_request}/commits"
         found = reader.client.many(path, wire.Commit, "the commits", pages=COMMIT_PAGES)

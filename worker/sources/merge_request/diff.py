@@ -23,26 +23,26 @@ SHOWN_WHOLE = 8192
 
 def fetch(args: NoArguments, reader: Reader) -> Document:
     """A summary, a line for each file, then the diffs."""
-    found = changed_files(reader)
-    shown, cut = fitting(found.items)
-    missing = left_out(cut)
+    found = read_changed_files(reader)
+    shown, cut = split_by_size(found.items)
+    missing = list_left_out(cut)
     if found.more:
         missing.append(f"all files after the first {len(found.items)}")
-    return diff_document(rendered(found.items, shown), "; ".join(missing), reader)
+    return make_diff_document(render_diff(found.items, shown), "; ".join(missing), reader)
 
 
-def diff_document(diff: str, missing: str, reader: Reader) -> Document:
+def make_diff_document(diff: str, missing: str, reader: Reader) -> Document:
     """A diff as a document, of which the hunks are shown first that the failing jobs' logs name."""
     made = redacted_document(RawDocument(diff, missing), reader.redact)
     text, project = made.data.decode(errors="replace"), reader.subject.project
 
     def preview(limit: int) -> str:
-        return preview_diff(text, reader.logs.error_text(), project, limit)
+        return preview_diff(text, reader.logs.get_error_text(), project, limit)
 
     return replace(made, preview=preview, shown_whole=SHOWN_WHOLE)
 
 
-def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
+def read_changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
     """The files, read until there are no more or enough. Raises SourceError."""
     path = f"{reader.merge_request}/diffs"
     items: list[wire.DiffFile] = []
@@ -56,7 +56,7 @@ def changed_files(reader: Reader, pages: int = PAGES) -> Listing[wire.DiffFile]:
     return Listing(tuple(items), more=True)
 
 
-def fitting(
+def split_by_size(
     files: tuple[wire.DiffFile, ...],
 ) -> tuple[list[wire.DiffFile], list[wire.DiffFile]]:
     """The files whose diffs are there and fit in `MAX_SIZE`, and the others."""
@@ -70,25 +70,25 @@ def fitting(
     return shown, others
 
 
-def left_out(files: list[wire.DiffFile]) -> list[str]:
+def list_left_out(files: list[wire.DiffFile]) -> list[str]:
     """The files whose diffs are not shown, and why."""
-    return [f"the diff of {each.new_path} ({_why(each)})" for each in files]
+    return [f"the diff of {each.new_path} ({_explain_left_out(each)})" for each in files]
 
 
-def _why(file: wire.DiffFile) -> str:
+def _explain_left_out(file: wire.DiffFile) -> str:
     if file.too_large:
         return "too large for GitLab to show"
     return "collapsed by GitLab" if file.collapsed else "over the size cap"
 
 
-def rendered(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
+def render_diff(files: tuple[wire.DiffFile, ...], shown: list[wire.DiffFile]) -> str:
     """A summary of all `files`, then the diffs of the `shown` ones."""
     plural = "" if len(files) == 1 else "s"
-    summary = [f"{len(files)} file{plural} changed", *map(_summary, files), ""]
-    return "\n".join([*summary, *map(unified, shown)])
+    summary = [f"{len(files)} file{plural} changed", *map(_summarise_file, files), ""]
+    return "\n".join([*summary, *map(write_unified_diff, shown)])
 
 
-def _summary(file: wire.DiffFile) -> str:
+def _summarise_file(file: wire.DiffFile) -> str:
     kind = "A" if file.new_file else "D" if file.deleted_file else "R" if file.renamed_file else "M"
     lines = file.diff.split("\n")
     added = sum(line.startswith("+") for line in lines)
@@ -97,7 +97,7 @@ def _summary(file: wire.DiffFile) -> str:
     return f"{kind} {name} +{added} -{removed}" + (" (generated)" if file.generated_file else "")
 
 
-def unified(file: wire.DiffFile) -> str:
+def write_unified_diff(file: wire.DiffFile) -> str:
     """One file's diff with the headers that `git apply` needs; GitLab gives the hunks alone."""
     lines = [f"diff --git a/{file.old_path} b/{file.new_path}"]
     if file.new_file:

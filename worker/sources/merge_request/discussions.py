@@ -22,7 +22,7 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
     """The threads as JSON, oldest first: no system notes, none of our own, none internal."""
     path = f"{reader.merge_request}/discussions"
     found = reader.client.many(path, wire.Discussion, "the discussions", pages=PAGES)
-    own = _own(reader)
+    own = _find_own_ids(reader)
     notes = [(thread, note) for thread in found.items for note in thread.notes if not note.system]
     internal = {note.id for thread, note in notes if note.internal or thread.notes[0].internal}
     shown = [
@@ -30,11 +30,11 @@ def fetch(args: NoArguments, reader: Reader) -> RawDocument:
         for thread, note in notes
         if note.id not in internal and note.author.id not in own
     ]
-    missing = _missing(len(internal), len(shown) - MAX_NOTES, found.more)
-    return RawDocument({"discussions": _threads(shown[-MAX_NOTES:])}, missing)
+    missing = _describe_missing(len(internal), len(shown) - MAX_NOTES, found.more)
+    return RawDocument({"discussions": _describe_threads(shown[-MAX_NOTES:])}, missing)
 
 
-def _own(reader: Reader) -> frozenset[int]:
+def _find_own_ids(reader: Reader) -> frozenset[int]:
     """The bot's user ids; the read token's user is one of them."""
     own = reader.own()
     with suppress(SourceError):
@@ -42,7 +42,7 @@ def _own(reader: Reader) -> frozenset[int]:
     return own
 
 
-def _missing(internal: int, over: int, more: bool) -> str:
+def _describe_missing(internal: int, over: int, more: bool) -> str:
     reasons = []
     if internal:
         reasons.append(f"{internal} internal notes: what is answered here may be public")
@@ -53,14 +53,14 @@ def _missing(internal: int, over: int, more: bool) -> str:
     return "; ".join(reasons)
 
 
-def _threads(notes: list[tuple[wire.Discussion, wire.Note]]) -> list[dict[str, Any]]:
+def _describe_threads(notes: list[tuple[wire.Discussion, wire.Note]]) -> list[dict[str, Any]]:
     threads: dict[str, list[dict[str, Any]]] = {}
     for thread, note in notes:
-        threads.setdefault(thread.id, []).append(_facts(note))
+        threads.setdefault(thread.id, []).append(_describe_note(note))
     return [{"notes": each} for each in threads.values()]
 
 
-def _facts(note: wire.Note) -> dict[str, Any]:
+def _describe_note(note: wire.Note) -> dict[str, Any]:
     body = visible(note.body)
     at = note.position
     return present(

@@ -6,7 +6,7 @@ from worker.arguments import Arguments
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.base import RawDocument, SourceDef
-from worker.sources.merge_request.details import pipeline_facts
+from worker.sources.merge_request.details import describe_pipeline
 from worker.sources.session_reader import Reader
 
 SHOWN = 30
@@ -24,21 +24,21 @@ class BranchPipelines(Arguments):
 
 def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
     """The newest pipelines as JSON, newest first."""
-    branch = args.branch or target_branch(reader)
-    found = recent(branch, SHOWN, reader)
-    content = {"branch": branch, "pipelines": [pipeline_facts(each) for each in found.items]}
+    branch = args.branch or read_target_branch(reader)
+    found = read_recent_pipelines(branch, SHOWN, reader)
+    content = {"branch": branch, "pipelines": [describe_pipeline(each) for each in found.items]}
     missing = f"pipelines before the newest {SHOWN}" if found.more else ""
     if not found.items:
         missing = f"pipelines: branch {branch} has none, or the read token may not see them"
     return RawDocument(content, missing)
 
 
-def target_branch(reader: Reader) -> str:
+def read_target_branch(reader: Reader) -> str:
     """The branch that the merge request goes to. Raises SourceError."""
     return reader.binding.target_branch()
 
 
-def recent(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
+def read_recent_pipelines(branch: str, count: int, reader: Reader) -> Listing[wire.Pipeline]:
     """The newest pipelines of a branch of the merge request's project. Raises SourceError."""
     path, what = f"{reader.target_project}/pipelines", f"the pipelines of {branch}"
     return reader.client.page(path, wire.Pipeline, what, 1, count, {"ref": branch})

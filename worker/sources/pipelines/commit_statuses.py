@@ -32,10 +32,10 @@ def fetch(args: Statuses, reader: Reader) -> RawDocument:
     found = reader.client.many(path, wire.Status, what, pages=PAGES)
     ordered = sorted(found.items, key=lambda each: each.status != "failed")
     missing = f"statuses after the first {len(found.items)}" if found.more else ""
-    return RawDocument({"sha": sha, "statuses": list(map(_facts, ordered))}, missing)
+    return RawDocument({"sha": sha, "statuses": list(map(_describe_status, ordered))}, missing)
 
 
-def failed_outside(
+def find_failed_outside(
     reader: Reader, ids: Collection[int], names: Collection[str]
 ) -> tuple[list[wire.Status], str]:
     """What other systems report as failed of the pipeline's commit, and what is missing of that.
@@ -59,7 +59,7 @@ def failed_outside(
     return failed, f"commit statuses after the first {len(found.items)}" if found.more else ""
 
 
-def _facts(status: wire.Status) -> dict[str, Any]:
+def _describe_status(status: wire.Status) -> dict[str, Any]:
     return present(
         name=status.name,
         status=status.status,

@@ -7,7 +7,7 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import present
 from worker.sources.session_reader import Reader
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.matrix import parse_dimensions
 
 MAX_DEPTH = 4
 MAX_PIPELINES = 25
@@ -26,9 +26,9 @@ class Descent:
         self._reader = reader
         self._own = own
         self._seen: set[int] = set()
-        self.missing: list[str] = []
+        self.missing_parts: list[str] = []
 
-    def below(self, path: str, number: int, depth: int = 1) -> list[dict[str, Any]]:
+    def list_below(self, path: str, number: int, depth: int = 1) -> list[dict[str, Any]]:
         """The pipelines below the one at `path`, in one list, each with its failed jobs."""
         self._seen.add(number)
         try:
@@ -36,13 +36,15 @@ class Descent:
                 f"{path}/bridges", wire.Bridge, f"the trigger jobs of pipeline {number}"
             )
         except SourceError as error:
-            self.missing.append(str(error))
+            self.missing_parts.append(str(error))
             return []
         if found.more:
-            self.missing.append(f"trigger jobs of pipeline {number} after {len(found.items)}")
-        return [each for bridge in found.items for each in self._through(bridge, number, depth)]
+            self.missing_parts.append(f"trigger jobs of pipeline {number} after {len(found.items)}")
+        return [
+            each for bridge in found.items for each in self._follow_bridge(bridge, number, depth)
+        ]
 
-    def _through(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
+    def _follow_bridge(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
         told = present(
             started_by=bridge.name,
             of_pipeline=parent,
@@ -57,13 +59,13 @@ class Descent:
         if child.id in self._seen:
             return []
         if len(self._seen) > MAX_PIPELINES or depth > MAX_DEPTH:
-            self.missing.append(
+            self.missing_parts.append(
                 f"pipeline {child.id} and what it has started: too many or too deep"
             )
             return [told]
-        return self._child(told, child, depth)
+        return self._describe_child(told, child, depth)
 
-    def _child(
+    def _describe_child(
         self, told: dict[str, Any], child: wire.Pipeline, depth: int
     ) -> list[dict[str, Any]]:
         reader = self._reader
@@ -72,23 +74,23 @@ class Descent:
             if not reader.may_read(project):
                 return [told | {"not_read": f"project {project} is not one this session may read"}]
             path = f"/projects/{project}/pipelines/{child.id}"
-            failed = self._failed(path, child.id, project)
+            failed = self._list_failed_jobs(path, child.id, project)
         except SourceError as error:
             self._seen.add(child.id)
             return [told | {"not_read": str(error)}]
-        below = self.below(path, child.id, depth + 1)
+        below = self.list_below(path, child.id, depth + 1)
         return [told | present(failed_jobs=failed), *below]
 
-    def _failed(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
+    def _list_failed_jobs(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
         found = self._reader.client.many(
             f"{path}/jobs", wire.Job, f"the failed jobs of pipeline {number}", _QUERY
         )
-        self._adopt(found.items, project)
+        self._adopt_jobs(found.items, project)
         return [
             present(
                 id=job.id,
                 name=job.name,
-                **dimensions(job.name),
+                **parse_dimensions(job.name),
                 stage=job.stage,
                 failure_reason=job.failure_reason,
                 allow_failure=job.allow_failure,
@@ -97,7 +99,7 @@ class Descent:
             for job in found.items
         ]
 
-    def _adopt(self, jobs: Sequence[wire.Job], project: int) -> None:
+    def _adopt_jobs(self, jobs: Sequence[wire.Job], project: int) -> None:
         reader = self._reader
         for job in jobs:
             if self._own:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
-from worker.sources.pipelines.pipeline_jobs import all_jobs
+from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 
 MOST = 4
@@ -19,55 +19,55 @@ BEYOND = "\0"
 """Between the two names. No name has one in it, so that no job can pass for another."""
 
 
-def project_of(pipeline: wire.Pipeline, reader: Reader) -> int:
+def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
     """The project that a pipeline ran in: not every answer of GitLab's says it."""
     return pipeline.project_id or reader.subject.pipeline_project_id
 
 
-def started(
+def read_started_jobs(
     pipeline: wire.Pipeline, reader: Reader, triggers: Collection[str] = ()
 ) -> list[wire.Job] | Unknown:
     """The jobs behind the trigger jobs of these names; without names, behind those whose pipeline
     did not pass. Unknown if any of it cannot be read."""
-    path = f"/projects/{project_of(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
+    path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
     what = f"the trigger jobs of pipeline {pipeline.id}"
     try:
         bridges = reader.client.many(path, wire.Bridge, what).items
         return [
             job
-            for bridge in [each for each in bridges if _wanted(each, triggers)][:MOST]
-            for job in _behind(bridge, reader, skip=not triggers)
+            for bridge in [each for each in bridges if _is_wanted(each, triggers)][:MOST]
+            for job in _read_jobs_behind(bridge, reader, skip=not triggers)
         ]
     except SourceError as error:
         return Unknown(str(error))
 
 
-def trigger_of(job: wire.Job) -> str:
-    """The name of the trigger job that a job of `started` is behind."""
+def get_trigger_name(job: wire.Job) -> str:
+    """The name of the trigger job that a job of `read_started_jobs` is behind."""
     return job.name.partition(BEYOND)[0]
 
 
-def shown(name: str) -> str:
+def write_job_name(name: str) -> str:
     """A job's name as people read it."""
     return name.replace(BEYOND, " > ")
 
 
-def _wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
+def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
     if bridge.downstream_pipeline is None:
         return False
     return bridge.name in triggers if triggers else bridge.downstream_pipeline.status != "success"
 
 
-def _behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
+def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
     """The jobs of what was started; `skip` says that what may not be read is nothing to miss."""
     child = bridge.downstream_pipeline
     if child is None:
         return
-    project = project_of(child, reader)
+    project = get_project_id(child, reader)
     if not reader.may_read(project):
         if skip:
             return
         raise SourceError(f"project {project} is not one this session may read")
     path = f"/projects/{project}/pipelines/{child.id}"
-    for job in all_jobs(path, child.id, reader).items:
+    for job in read_all_jobs(path, child.id, reader).items:
         yield job.model_copy(update={"name": f"{bridge.name}{BEYOND}{job.name}"})

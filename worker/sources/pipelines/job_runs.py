@@ -13,8 +13,8 @@ from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import RawDocument, SourceDef, present
-from worker.sources.pipelines.branch_pipelines import recent, target_branch
-from worker.sources.pipelines.pipeline_jobs import all_jobs
+from worker.sources.pipelines.branch_pipelines import read_recent_pipelines, read_target_branch
+from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 
 PIPELINES = 15
@@ -35,12 +35,12 @@ class _Run:
 
 def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     """The runs of the job as JSON, newest first, every attempt."""
-    branch = target_branch(reader)
+    branch = read_target_branch(reader)
     looked_at: list[int] = []
     missing: list[str] = []
     runs: list[_Run] = []
     try:
-        for run in _runs(args.job_name, branch, reader, looked_at):
+        for run in _find_runs(args.job_name, branch, reader, looked_at):
             runs.append(run)
     except SourceError as error:
         if not looked_at:
@@ -51,33 +51,33 @@ def list_runs(args: JobRuns, reader: Reader) -> RawDocument:
     told = {
         "branch": branch,
         "pipelines_looked_at": len(looked_at),
-        "runs": list(map(_facts, runs)),
+        "runs": list(map(_describe_run, runs)),
     }
     return RawDocument(told, "; ".join(missing))
 
 
-def last_green(args: JobRuns, reader: Reader) -> Document:
+def read_last_green_log(args: JobRuns, reader: Reader) -> Document:
     """The log of the newest run that passed; its last line says which run that is."""
-    branch = target_branch(reader)
+    branch = read_target_branch(reader)
     looked_at: list[int] = []
-    for run in _runs(args.job_name, branch, reader, looked_at):
+    for run in _find_runs(args.job_name, branch, reader, looked_at):
         if run.job.status == "success":
-            return _told(run, branch, reader)
+            return _make_log_document(run, branch, reader)
     raise SourceError(
         f"job {args.job_name!r} has not passed in the newest {len(looked_at)} pipelines of {branch}"
     )
 
 
-def _runs(name: str, branch: str, reader: Reader, looked_at: list[int]) -> Iterator[_Run]:
-    for pipeline in recent(branch, PIPELINES, reader).items:
+def _find_runs(name: str, branch: str, reader: Reader, looked_at: list[int]) -> Iterator[_Run]:
+    for pipeline in read_recent_pipelines(branch, PIPELINES, reader).items:
         path = f"{reader.target_project}/pipelines/{pipeline.id}"
-        jobs = all_jobs(path, pipeline.id, reader).items
+        jobs = read_all_jobs(path, pipeline.id, reader).items
         looked_at.append(pipeline.id)
         found = [job for job in jobs if job.name == name]
         yield from (_Run(pipeline, job) for job in sorted(found, key=lambda job: -job.id))
 
 
-def _facts(run: _Run) -> dict[str, Any]:
+def _describe_run(run: _Run) -> dict[str, Any]:
     return present(
         job_id=run.job.id,
         status=run.job.status,
@@ -91,7 +91,7 @@ def _facts(run: _Run) -> dict[str, Any]:
     )
 
 
-def _told(run: _Run, branch: str, reader: Reader) -> Document:
+def _make_log_document(run: _Run, branch: str, reader: Reader) -> Document:
     document = reader.logs.document(run.job.id)
     # At its end, so that line N of the file is line N of the job's log.
     where = f"job {run.job.id}, passed on {branch} at {run.pipeline.sha}, {run.job.web_url}"
@@ -120,6 +120,6 @@ LAST_GREEN_LOG = SourceDef(
         "compare with the failed one. Its last line says which run it is."
     ),
     args=JobRuns,
-    fetch=last_green,
+    fetch=read_last_green_log,
     note="the log of the same job when it last passed: what is new in the failed log",
 )

@@ -48,24 +48,24 @@ class LastGreen:
                 if name in jobs:
                     return jobs[name]
             if self._rest is None:
-                self._rest = self._listed(self._client.until(deadline))
+                self._rest = self._list_passed(self._client.with_deadline(deadline))
             for jobs in self._rest:
                 self._known.append(jobs)
                 if name in jobs:
                     return jobs[name]
         return None
 
-    def _listed(self, client: ReadClient) -> Iterator[dict[str, Passed]]:
+    def _list_passed(self, client: ReadClient) -> Iterator[dict[str, Passed]]:
         """The passed jobs, by name, of one pipeline after the other. What fails is left out."""
         for pipelines, most in (
-            (partial(self._of_branch, client), BRANCH_PIPELINES),
-            (partial(self._of_merge_request, client), MR_PIPELINES),
+            (partial(self._read_branch_pipelines, client), BRANCH_PIPELINES),
+            (partial(self._read_merge_request_pipelines, client), MR_PIPELINES),
         ):
             with suppress(SourceError):
                 for pipeline in pipelines()[:most]:
-                    yield self._passed(client, pipeline)
+                    yield self._read_passed_jobs(client, pipeline)
 
-    def _of_branch(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+    def _read_branch_pipelines(self, client: ReadClient) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
         mr = client.one(mr_path, wire.MergeRequest, "the merge request")
@@ -74,7 +74,7 @@ class LastGreen:
         path = f"{project}/pipelines"
         return client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
 
-    def _of_merge_request(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+    def _read_merge_request_pipelines(self, client: ReadClient) -> Sequence[wire.Pipeline]:
         """Those before the session's own, passed ones first."""
         subject = self._subject
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
@@ -83,15 +83,15 @@ class LastGreen:
         earlier = [each for each in listed if each.id < subject.pipeline_id]
         return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
 
-    def _passed(self, client: ReadClient, pipeline: wire.Pipeline) -> dict[str, Passed]:
+    def _read_passed_jobs(self, client: ReadClient, pipeline: wire.Pipeline) -> dict[str, Passed]:
         project = pipeline.project_id or self._subject.project_id
         if project not in (self._subject.project_id, self._subject.pipeline_project_id):
             return {}
         path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
         query = {"scope[]": "success"}
         found = client.many(path, wire.Job, what, query, _JOB_PAGES).items
-        return {job.name: Passed(project, pipeline, job) for job in sorted(found, key=_by_id)}
+        return {job.name: Passed(project, pipeline, job) for job in sorted(found, key=_get_job_id)}
 
 
-def _by_id(job: wire.Job) -> int:
+def _get_job_id(job: wire.Job) -> int:
     return job.id

@@ -10,10 +10,10 @@ from worker.arguments import Arguments
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.base import RawDocument, SourceDef, present
-from worker.sources.merge_request.details import pipeline_facts
+from worker.sources.merge_request.details import describe_pipeline
 from worker.sources.pipelines.downstream import Descent
 from worker.sources.session_reader import Reader
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.matrix import parse_dimensions
 
 PAGES = 20
 """Pages of 100 jobs."""
@@ -33,16 +33,16 @@ def fetch(args: PipelineJobs, reader: Reader) -> RawDocument:
     """The pipeline, its jobs and those of the pipelines it has started, as JSON."""
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
-    found = all_jobs(path, number, reader)
+    found = read_all_jobs(path, number, reader)
     descent = Descent(reader, own=own)
-    downstream = descent.below(path, pipeline.id)
-    content = _told(pipeline, found.items) | present(downstream=downstream)
-    missing = [*_missing(pipeline, found, bool(downstream)), *descent.missing]
+    downstream = descent.list_below(path, pipeline.id)
+    content = _describe_pipeline(pipeline, found.items) | present(downstream=downstream)
+    missing = [*_list_missing(pipeline, found, bool(downstream)), *descent.missing_parts]
     final = pipeline.status not in ("created", "pending", "running")
     return RawDocument(content, "; ".join(missing), final)
 
 
-def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
+def read_all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
     """The jobs of the pipeline at `path`, earlier attempts too. Raises SourceError."""
     what = f"the jobs of pipeline {number}"
     query = {"include_retried": "true"}
@@ -51,42 +51,42 @@ def all_jobs(path: str, number: int, reader: Reader) -> Listing[wire.Job]:
     return found
 
 
-def _told(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
-    retried = retried_ids(found)
-    runs = _runs(found)
-    jobs = sorted(found, key=lambda job: (_rank(job, retried), job.id))
+def _describe_pipeline(pipeline: wire.Pipeline, found: Sequence[wire.Job]) -> dict[str, Any]:
+    retried = find_retried_ids(found)
+    runs = _group_attempts(found)
+    jobs = sorted(found, key=lambda job: (_rank_job(job, retried), job.id))
     return {
-        "pipeline": pipeline_facts(pipeline),
+        "pipeline": describe_pipeline(pipeline),
         "counts": dict(Counter(job.status for job in jobs if job.id not in retried)),
-        "jobs": [_facts(job, job.id in retried, runs[job.name]) for job in jobs],
+        "jobs": [_describe_job(job, job.id in retried, runs[job.name]) for job in jobs],
     }
 
 
-def _runs(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
+def _group_attempts(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
     runs: dict[str, list[int]] = {}
     for job in sorted(jobs, key=lambda job: job.id):
         runs.setdefault(job.name, []).append(job.id)
     return runs
 
 
-def retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
+def find_retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
     """The jobs that were run again: GitLab does not say so, but a newer one has their name."""
-    newest = {name: ids[-1] for name, ids in _runs(jobs).items()}
+    newest = {name: ids[-1] for name, ids in _group_attempts(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
 
 
-def _rank(job: wire.Job, retried: frozenset[int]) -> int:
+def _rank_job(job: wire.Job, retried: frozenset[int]) -> int:
     if job.status != "failed":
         return 3
     return 2 if job.id in retried else int(job.allow_failure)
 
 
-def _facts(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
+def _describe_job(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
     attempt = f"{runs.index(job.id) + 1} of {len(runs)}" if len(runs) > 1 else None
     return present(
         id=job.id,
         name=job.name,
-        **dimensions(job.name),
+        **parse_dimensions(job.name),
         stage=job.stage,
         status=job.status,
         failure_reason=job.failure_reason,
@@ -103,10 +103,10 @@ def _facts(job: wire.Job, retried: bool, runs: list[int]) -> dict[str, Any]:
     )
 
 
-def _missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
+def _list_missing(pipeline: wire.Pipeline, found: Listing[wire.Job], descended: bool) -> list[str]:
     if found.more:
         return [f"jobs older than the newest {len(found.items)}"]
-    retried = retried_ids(found.items)
+    retried = find_retried_ids(found.items)
     failed = [job for job in found.items if job.status == "failed" and job.id not in retried]
     if pipeline.status != "failed" or failed or descended or pipeline.yaml_errors:
         return []

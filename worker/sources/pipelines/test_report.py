@@ -39,34 +39,34 @@ def fetch(args: TestReportOf, reader: Reader) -> RawDocument:
     if number != reader.subject.pipeline_id:
         path, _, own = reader.find_pipeline(number, what)
     found = reader.client.one(f"{path}/test_report", wire.TestReport, what)
-    report = found if own else _of_same_jobs(found, reader)
-    bad = list(_bad(report))
+    report = found if own else _keep_own_jobs(found, reader)
+    bad = list(_find_failed_cases(report))
     content = {
-        "total": present(**_counts(report), seconds=report.total_time),
-        "suites": [_suite(suite) for suite in report.test_suites],
-        "failed": [_case(suite, case) for suite, case in bad[:MAX_CASES]],
+        "total": present(**_get_counts(report), seconds=report.total_time),
+        "suites": [_describe_suite(suite) for suite in report.test_suites],
+        "failed": [_describe_case(suite, case) for suite, case in bad[:MAX_CASES]],
     }
     withheld = len(found.test_suites) - len(report.test_suites)
     missing = [f"the tests of {withheld} jobs that the merge request does not have"] * bool(
         withheld
     )
-    missing += [_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
+    missing += [_describe_missing(report, len(bad))] * (not withheld or len(bad) > MAX_CASES)
     return RawDocument(content, "; ".join(filter(None, missing)))
 
 
-def _of_same_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
+def _keep_own_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
     """What the jobs have reported whose names the merge request's pipelines have too."""
     kept = tuple(each for each in report.test_suites if reader.binding.has_suite(each.name))
     return report.model_copy(update={"test_suites": kept})
 
 
-def _bad(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite, wire.TestCase]]:
+def _find_failed_cases(report: wire.TestReport) -> Iterator[tuple[wire.TestSuite, wire.TestCase]]:
     for wanted in ("failed", "error"):
         for suite in report.test_suites:
             yield from ((suite, case) for case in suite.test_cases if case.status == wanted)
 
 
-def _counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
+def _get_counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
     return {
         "tests": counted.total_count,
         "passed": counted.success_count,
@@ -76,11 +76,11 @@ def _counts(counted: wire.TestReport | wire.TestSuite) -> dict[str, int]:
     }
 
 
-def _suite(suite: wire.TestSuite) -> dict[str, Any]:
-    return present(job=suite.name, **_counts(suite), unreadable=suite.suite_error)
+def _describe_suite(suite: wire.TestSuite) -> dict[str, Any]:
+    return present(job=suite.name, **_get_counts(suite), unreadable=suite.suite_error)
 
 
-def _case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
+def _describe_case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
     recent = case.recent_failures
     return present(
         job=suite.name,
@@ -90,21 +90,21 @@ def _case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]:
         status=case.status,
         seconds=case.execution_time,
         failures_in_14_days=f"{recent.count} on {recent.base_branch}" if recent else None,
-        output=clipped(_text(case.system_output)),
-        stack_trace=clipped(case.stack_trace or ""),
+        output=clip_text(_get_text(case.system_output)),
+        stack_trace=clip_text(case.stack_trace or ""),
     )
 
 
-def _text(output: Any, depth: int = 0) -> str:
+def _get_text(output: Any, depth: int = 0) -> str:
     """GitLab gives text, or what its XML was made into: of that the texts, one below the other."""
     if isinstance(output, Mapping):
         output = list(output.values())
     if isinstance(output, list):
-        return "\n".join(_text(item, depth + 1) for item in output) if depth < MAX_DEPTH else ""
+        return "\n".join(_get_text(item, depth + 1) for item in output) if depth < MAX_DEPTH else ""
     return "" if output is None else str(output)
 
 
-def clipped(text: str) -> str:
+def clip_text(text: str) -> str:
     """`text` without what is never seen; of a long one the two ends."""
     text = visible(text)
     if len(text) <= MAX_TEXT:
@@ -113,7 +113,7 @@ def clipped(text: str) -> str:
     return f"{text[:half]}\n[{len(text) - 2 * half} characters cut]\n{text[-half:]}"
 
 
-def _missing(report: wire.TestReport, bad: int) -> str:
+def _describe_missing(report: wire.TestReport, bad: int) -> str:
     if not report.test_suites:
         return "no job of this pipeline has uploaded a test report that is still kept"
     return f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""

@@ -10,8 +10,8 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.errors import SourceError
 from worker.sources.base import RawDocument, SourceDef
-from worker.sources.files.packing import Budget, Packed, Pipe, inflated
-from worker.sources.repository.file import checked
+from worker.sources.files.packing import Budget, ChunkReader, Packed, inflate
+from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
 
 MAX_ARCHIVE = 256 * 1024 * 1024
@@ -44,13 +44,13 @@ class SourceArchive(Arguments):
 def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     """A tar.gz, read from GitLab while it is written to the sandbox."""
     ref = args.ref or reader.subject.sha
-    folder = checked(args.folder.strip("/")) if args.folder.strip("/") else ""
+    folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
     query = {"sha": ref} | ({"path": folder} if folder else {})
     path = f"{reader.pipeline_project}/repository/archive.tar.gz"
     what = f"the source archive at {ref}"
 
     def files() -> Iterator[Packed]:
-        return members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
+        return read_members(reader.client.stream(path, what, MAX_ARCHIVE, query), what)
 
     told = (
         f"A tar.gz of the repository at {ref}; no .git in it, no LFS content, no links. "
@@ -60,32 +60,32 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     return RawDocument(told, files=files)
 
 
-def members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
+def read_members(packed: Iterator[bytes], what: str) -> Iterator[Packed]:
     """The regular files of a tar.gz without its top folder. Raises SourceError."""
     budget = Budget(what)
-    pipe = Pipe(inflated(packed, budget, what))
+    pipe = ChunkReader(inflate(packed, budget, what))
     with (
-        _explained(what),
+        _translate_errors(what),
         tarfile.open(fileobj=cast(IO[bytes], pipe), mode="r|", tarinfo=_ShortHeader) as tar,
     ):
         for info in tar:
             if not info.isreg() or info.issparse():
                 continue
-            budget.file()
+            budget.count_file()
             content = tar.extractfile(info)
             if content is not None:
                 name = info.name.partition("/")[2]
-                yield Packed(name, _pieces(content, what), bool(info.mode & 0o100))
+                yield Packed(name, _read_pieces(content, what), bool(info.mode & 0o100))
 
 
-def _pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
-    with _explained(what):
+def _read_pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
+    with _translate_errors(what):
         while piece := content.read(_PIECE):
             yield piece
 
 
 @contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     """Whatever tarfile raises for a hostile or torn archive, as a SourceError."""
     try:
         yield

@@ -1,7 +1,7 @@
 """`gitlab_get_ci_config`: the CI configuration as GitLab sees it, includes merged, and its lint.
 
 GitLab resolves `include:` with the rights of whoever asks. Asked with the read token it would merge
-files of any project that the bot can see, so what comes from another project is withheld (law 2).
+files of any project that the bot can see, so what comes from another project is withheld.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class _OwnFile:
     path: str
     data: bytes | None
 
-    def includes(self) -> bool:
+    def may_include(self) -> bool:
         """Whether it may include anything; if in doubt, yes. A key can be written with escapes."""
         if self.data is None:
             return self.path != DEFAULT_PATH
@@ -63,15 +63,15 @@ def fetch(args: CiConfig, reader: Reader) -> RawDocument:
     path = f"{reader.pipeline_project}/ci/lint"
     what = f"the CI configuration at {ref}"
     found = reader.client.one(path, wire.Lint, what, {"content_ref": ref})
-    foreign = has_foreign(found.includes or (), reader)
-    if foreign or not tells_includes(found):
+    foreign = has_foreign_includes(found.includes or (), reader)
+    if foreign or not names_includes(found):
         own = _read_own_file(ref, reader)
-        if foreign or own.includes():
-            return _withheld(own, ref, found, reader)
-    return _merged(found)
+        if foreign or own.may_include():
+            return _make_own_document(own, ref, found, reader)
+    return _make_merged_document(found)
 
 
-def _merged(found: wire.Lint) -> RawDocument:
+def _make_merged_document(found: wire.Lint) -> RawDocument:
     problems = [f"error: {each}" for each in found.errors]
     problems += [f"warning: {each}" for each in found.warnings]
     head = [f"# valid: {str(found.valid).lower()}"]
@@ -84,7 +84,7 @@ def _merged(found: wire.Lint) -> RawDocument:
 # ---------------------------------------------------------------------------------- other projects
 
 
-def tells_includes(found: wire.Lint) -> bool:
+def names_includes(found: wire.Lint) -> bool:
     """Whether GitLab says of which files it speaks.
 
     Where an include fails it lists none, and its errors may be about another project's file.
@@ -92,15 +92,15 @@ def tells_includes(found: wire.Lint) -> bool:
     return found.includes is not None if found.valid else bool(found.includes)
 
 
-def has_foreign(includes: tuple[wire.Include, ...], reader: Reader) -> bool:
+def has_foreign_includes(includes: tuple[wire.Include, ...], reader: Reader) -> bool:
     """Whether a file was merged of a project that this session may not read."""
-    owners = {_owner(each) for each in includes if each.type not in _OF_NO_PROJECT}
+    owners = {_find_owner(each) for each in includes if each.type not in _OF_NO_PROJECT}
     if None in owners or len(owners) > MAX_PROJECTS:
         return True
     return not all(reader.may_read_path(each) for each in owners if each is not None)
 
 
-def _owner(include: wire.Include) -> str | None:
+def _find_owner(include: wire.Include) -> str | None:
     """The path of the project that an included file is in; None if that cannot be told."""
     match include.type:
         case "file":
@@ -124,21 +124,23 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
     project = reader.client.one(reader.pipeline_project, wire.Project, what)
     path = project.ci_config_path or DEFAULT_PATH
     try:
-        blob = file.read_from(reader.subject.pipeline_project_id, reader, file.checked(path), ref)
+        blob = file.read_from_project(
+            reader.subject.pipeline_project_id, reader, file.check_path(path), ref
+        )
     except (ArgumentError, NotFound):
         return _OwnFile(project.path_with_namespace, path, None)
     return _OwnFile(project.path_with_namespace, path, blob.head)
 
 
-def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
+def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
     """The own file under comment lines that say what is not shown, and why."""
-    asked = dict.fromkeys(_asked_for(found.includes or (), own.project))
+    asked = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
         "# come from a project that is neither this merge request's nor listed by the operator in",
         "# sources.also_read. Files of this project: read them with gitlab_get_file.",
         *(f"# included: {one_line(each, 300)}" for each in islice(asked, MAX_PROBLEMS)),
-        *(f"# {one_line(each, 2000)}" for each in _pipeline_errors(ref, reader)),
+        *(f"# {one_line(each, 2000)}" for each in _read_pipeline_errors(ref, reader)),
         f"# {one_line(own.path, 300)} as it stands:" if own.data is not None else "# no own file",
     ]
     text = "\n".join([*head, ""]).encode(errors="replace")
@@ -146,15 +148,15 @@ def _withheld(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawD
     return RawDocument(text + (own.data or b""), missing)
 
 
-def _asked_for(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
+def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
     """The includes that the project itself asks for: what foreign files include is not told."""
     for each in includes:
         if (each.context_project or "").lower() == project.lower():
-            owner = _owner(each)
+            owner = _find_owner(each)
             yield f"{each.type} {each.location}" + (f" of {owner}" if owner else "")
 
 
-def _pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
+def _read_pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
     """What GitLab told the pipeline's author: it was found with their rights, not the bot's."""
     if ref != reader.subject.sha:
         return

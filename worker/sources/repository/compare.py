@@ -10,7 +10,12 @@ from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
 from worker.sources.base import SourceDef
-from worker.sources.merge_request.diff import diff_document, fitting, left_out, rendered
+from worker.sources.merge_request.diff import (
+    list_left_out,
+    make_diff_document,
+    render_diff,
+    split_by_size,
+)
 from worker.sources.session_reader import Reader
 
 MAX_COMMITS = 100
@@ -32,18 +37,18 @@ def fetch(args: Compare, reader: Reader) -> Document:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
-    found = _compared(query, f"the comparison of {args.old} with {new}", reader)
-    shown, cut = fitting(found.diffs)
-    missing = left_out(cut)
+    found = _read_comparison(query, f"the comparison of {args.old} with {new}", reader)
+    shown, cut = split_by_size(found.diffs)
+    missing = list_left_out(cut)
     if found.compare_timeout:
         missing.append("part of the diff: GitLab gave up, it is too large")
     if len(found.commits) > MAX_COMMITS:
         missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
-    text = _commits(found.commits) + rendered(found.diffs, shown)
-    return diff_document(text, "; ".join(missing), reader)
+    text = _write_commits(found.commits) + render_diff(found.diffs, shown)
+    return make_diff_document(text, "; ".join(missing), reader)
 
 
-def _compared(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:
+def _read_comparison(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:
     """Within one project: a fork has its parent's commits only as of its last update."""
     *first, last = reader.projects
     for project in first:
@@ -52,7 +57,7 @@ def _compared(query: dict[str, str], what: str, reader: Reader) -> wire.Comparis
     return reader.client.one(f"{last}/repository/compare", wire.Comparison, what, query)
 
 
-def _commits(commits: tuple[wire.Commit, ...]) -> str:
+def _write_commits(commits: tuple[wire.Commit, ...]) -> str:
     newest = commits[-MAX_COMMITS:][::-1]
     lines = [f"{each.short_id} {one_line(each.title, 200)} ({each.author_name})" for each in newest]
     return "\n".join([f"{len(commits)} commits, newest first", *lines, "", ""])

@@ -44,14 +44,14 @@ class File(Arguments):
 
 def fetch(args: File, reader: Reader) -> Document:
     """The file's bytes; of a large file its two ends. Of a range, its lines with their numbers."""
-    path = checked(args.path)
+    path = check_path(args.path)
     made = redacted_document(_read_whole(args, path, reader), reader.redact)
-    lines = known_lines(made)
+    lines = list_known_lines(made)
     if args.first_line or args.last_line:
-        return _range(args, made, lines)
+        return _cut_range(args, made, lines)
 
     def preview(limit: int, most: int | None = None) -> str:
-        named = find_lines(path, lines, reader.logs.error_text())
+        named = find_lines(path, lines, reader.logs.get_error_text())
         return preview_file(lines, named, limit, most)
 
     if b"\0" in made.data[:_SAMPLE]:  # it is no text
@@ -60,15 +60,15 @@ def fetch(args: File, reader: Reader) -> Document:
 
 
 def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
-    blob = _read(reader, path, args.ref or reader.subject.sha)
-    if not blob.dropped:
+    blob = _read_from_either(reader, path, args.ref or reader.subject.sha)
+    if not blob.omitted_bytes:
         return RawDocument(blob.head)
-    mark = f"\n[... {blob.dropped} bytes of this file are left out here ...]\n".encode()
-    missing = f"{blob.dropped} of the file's {blob.size} bytes, cut from its middle"
+    mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()
+    missing = f"{blob.omitted_bytes} of the file's {blob.size} bytes, cut from its middle"
     return RawDocument(blob.head + mark + blob.tail, missing)
 
 
-def known_lines(document: Document) -> list[str]:
+def list_known_lines(document: Document) -> list[str]:
     """The lines of a file as far as their numbers are known: up to where it was cut."""
     lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
     if document.missing:
@@ -77,7 +77,7 @@ def known_lines(document: Document) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _range(args: File, whole: Document, lines: Sequence[str]) -> Document:
+def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
     """Some lines of the redacted file: a secret of several lines is found in the whole alone."""
     first, last = max(args.first_line, 1), args.last_line or len(lines)
     if first > min(last, len(lines)):
@@ -91,24 +91,24 @@ def _range(args: File, whole: Document, lines: Sequence[str]) -> Document:
     return Document(assume_redacted((told + shown).encode()), DocumentKind.TEXT)
 
 
-def _read(reader: Reader, path: str, ref: str) -> Blob:
+def _read_from_either(reader: Reader, path: str, ref: str) -> Blob:
     """From the project the pipeline ran in, else from the merge request's, where they differ."""
     subject = reader.subject
     try:
-        return read_from(subject.pipeline_project_id, reader, path, ref)
+        return read_from_project(subject.pipeline_project_id, reader, path, ref)
     except NotFound:
         if subject.pipeline_project_id == subject.project_id:
             raise
-        return read_from(subject.project_id, reader, path, ref)
+        return read_from_project(subject.project_id, reader, path, ref)
 
 
-def read_from(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
+def read_from_project(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
     """A file of one project. Raises SourceError."""
     url = f"/projects/{project_id}/repository/files/{quote(path, safe='')}/raw"
     return reader.client.blob(url, f"the file {path} at {ref}", MAX_BYTES, {"ref": ref})
 
 
-def checked(path: str) -> str:
+def check_path(path: str) -> str:
     """`path`, if it stays where it is put in a URL. Raises ArgumentError."""
     parts = path.split("/")
     if {"", ".", ".."} & set(parts) or not path.isprintable():

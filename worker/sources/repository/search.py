@@ -28,12 +28,12 @@ def fetch(args: Search, reader: Reader) -> RawDocument:
     path = f"{reader.target_project}/search"
     what = f"the search for {args.text!r}"
     found = reader.client.page(path, wire.SearchHit, what, 1, PER_PAGE, query)
-    text = "\n".join(map(_shown, found.items)) or "nothing found\n"
+    text = "\n".join(map(_write_hit, found.items)) or "nothing found\n"
     missing = f"all after the first {PER_PAGE} places" if found.more else ""
     return RawDocument(text, missing)
 
 
-def _shown(hit: wire.SearchHit) -> str:
+def _write_hit(hit: wire.SearchHit) -> str:
     lines = visible(hit.data).rstrip("\n").split("\n")
     return "".join(
         f"{hit.path}:{number}: {line}\n" for number, line in enumerate(lines, hit.startline)

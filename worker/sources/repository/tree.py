@@ -8,7 +8,7 @@ from worker.arguments import Arguments
 from worker.sources.api import wire
 from worker.sources.api.client import Listing, NotFound
 from worker.sources.base import RawDocument, SourceDef
-from worker.sources.repository.file import checked
+from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
 
 PAGES = 30
@@ -31,26 +31,28 @@ class Tree(Arguments):
 
 def fetch(args: Tree, reader: Reader) -> RawDocument:
     """One path a line; a folder's ends with a slash."""
-    found = _listed(args, reader)
+    found = _read_tree(args, reader)
     lines = [each.path + ("/" if each.type == "tree" else "") for each in found.items]
     missing = f"everything after the first {len(lines)} entries" if found.more else ""
     text = "".join(f"{line}\n" for line in lines)
     return RawDocument(text, missing)
 
 
-def _listed(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
-    folder = checked(args.folder.strip("/")) if args.folder.strip("/") else ""
+def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
+    folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
     ref = args.ref or reader.subject.sha
     query = {"ref": ref, "recursive": str(args.recursive).lower(), "path": folder}
     what = f"the folder {folder or '/'} at {ref}"
     *first, last = reader.projects
     for project in first:
         with suppress(NotFound):
-            return _of(project, query, what, reader)
-    return _of(last, query, what, reader)
+            return _read_project_tree(project, query, what, reader)
+    return _read_project_tree(last, query, what, reader)
 
 
-def _of(project: str, query: dict[str, str], what: str, reader: Reader) -> Listing[wire.TreeEntry]:
+def _read_project_tree(
+    project: str, query: dict[str, str], what: str, reader: Reader
+) -> Listing[wire.TreeEntry]:
     path = f"{project}/repository/tree"
     return reader.client.many(path, wire.TreeEntry, what, query, PAGES)
 

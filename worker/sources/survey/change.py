@@ -23,7 +23,7 @@ def read_change(
         return diff
     files, whole = diff.items, not diff.more
     paths = [path for each in files for path in dict.fromkeys((each.new_path, each.old_path))]
-    touched = find_touches(error_text, [_changed(each) for each in files], project)
+    touched = find_touches(error_text, [_describe_file(each) for each in files], project)
     return Change(
         files=len(files),
         ci=tuple(path for path in paths if is_ci(path)),
@@ -36,7 +36,7 @@ def read_change(
     )
 
 
-def _changed(file: wire.DiffFile) -> FileChange:
+def _describe_file(file: wire.DiffFile) -> FileChange:
     return FileChange(
         file.new_path,
         file.old_path,

@@ -8,12 +8,12 @@ from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.session_reader import Reader
-from worker.sources.survey.nearby_pipelines import LISTED, Around, around
+from worker.sources.survey.nearby_pipelines import LISTED, Around, choose_pipelines
 
 T = TypeVar("T")
 
 
-def known(read: Callable[[], T]) -> T | Unknown:
+def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
     """What `read` gives, or why it cannot be had."""
     try:
         return read()
@@ -23,25 +23,31 @@ def known(read: Callable[[], T]) -> T | Unknown:
 
 def find_pipelines(reader: Reader, pool: Executor) -> Around:
     """The pipelines around the session's: three lists, read at once. Raises nothing."""
-    finding = pool.submit(known, lambda: _pipelines(reader, "failed", status="failed"))
-    listing = pool.submit(known, lambda: _of_the_merge_request(reader))
-    mr = known(
+    finding = pool.submit(
+        read_or_unknown, lambda: _read_pipelines(reader, "failed", status="failed")
+    )
+    listing = pool.submit(read_or_unknown, lambda: _read_merge_request_pipelines(reader))
+    mr = read_or_unknown(
         lambda: reader.client.one(reader.merge_request, wire.MergeRequest, "the merge request")
     )
-    target = mr if isinstance(mr, Unknown) else known(lambda: _of_the_target(mr, reader))
+    target = (
+        mr
+        if isinstance(mr, Unknown)
+        else read_or_unknown(lambda: _read_target_pipelines(mr, reader))
+    )
     listed = listing.result()
-    own = _own(listed, reader)
-    return around(own, mr, listed, target, finding.result())
+    own = _find_own(listed, reader)
+    return choose_pipelines(own, mr, listed, target, finding.result())
 
 
-def _own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
+def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
     """The session's pipeline, or what is known of it without asking."""
     subject = reader.subject
     for each in () if isinstance(listed, Unknown) else listed:
         if each.id == subject.pipeline_id:
             return each
     path = f"{reader.pipeline_project}/pipelines/{subject.pipeline_id}"
-    found = known(lambda: reader.client.one(path, wire.Pipeline, "the pipeline"))
+    found = read_or_unknown(lambda: reader.client.one(path, wire.Pipeline, "the pipeline"))
     if not isinstance(found, Unknown):
         return found
     return wire.Pipeline(
@@ -49,21 +55,23 @@ def _own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipe
     )
 
 
-def _of_the_merge_request(reader: Reader) -> Sequence[wire.Pipeline]:
+def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
     path = f"{reader.merge_request}/pipelines"
     what = "the merge request's pipelines"
     return reader.client.page(path, wire.Pipeline, what, 1, 30).items
 
 
-def _of_the_target(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
+def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
     """The newest ones, and then those of the merge base, if it is further back."""
-    found = _pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
+    found = _read_pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:
-        found += _pipelines(reader, "the merge base's", ref=mr.target_branch, sha=base)
+        found += _read_pipelines(reader, "the merge base's", ref=mr.target_branch, sha=base)
     return found
 
 
-def _pipelines(reader: Reader, which: str, most: int = 30, **query: str) -> list[wire.Pipeline]:
+def _read_pipelines(
+    reader: Reader, which: str, most: int = 30, **query: str
+) -> list[wire.Pipeline]:
     path = f"{reader.target_project}/pipelines"
     return list(reader.client.page(path, wire.Pipeline, f"{which} pipelines", 1, most, query).items)

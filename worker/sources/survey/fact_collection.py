@@ -11,13 +11,19 @@ from worker.core.failure.jobs import FailingJob, Group
 from worker.core.logs.error_lines import error_lines
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
-from worker.sources.pipelines.downstream_jobs import BEYOND, project_of, shown, started, trigger_of
-from worker.sources.pipelines.pipeline_jobs import all_jobs
+from worker.sources.pipelines.downstream_jobs import (
+    BEYOND,
+    get_project_id,
+    get_trigger_name,
+    read_started_jobs,
+    write_job_name,
+)
+from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
-from worker.sources.survey.compared_logs import key_of, read_errors, read_own_errors
-from worker.sources.survey.compared_pipelines import find_pipelines, known
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.compared_logs import make_key, read_errors, read_own_errors
+from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
+from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
 from worker.sources.survey.nearby_pipelines import OF_MR, Around
 
@@ -53,7 +59,7 @@ class Collection:
         self._errors: dict[int, frozenset[str]] = {}
         self._words: dict[str, str] = {}
 
-    def facts(self) -> list[Facts]:
+    def collect_facts(self) -> list[Facts]:
         """The facts, in the order of what fails."""
         near = find_pipelines(self._reader, self._pool)
         wanted = [near.own, *near.aside]
@@ -62,16 +68,16 @@ class Collection:
         pipelines = list({each.id: each for each in wanted}.values())
         self._read_jobs(pipelines)
         self._follow(near.own, [each for each in pipelines if each.id != near.own.id])
-        self._listed = {job.id: job for job in self._all(near.own)}
-        near = self._further_back(near)
+        self._listed = {job.id: job for job in self._list_all_jobs(near.own)}
+        near = self._read_further_back(near)
         self._read_logs(near)
-        found = [self._told(each, near) for each in self._failing]
-        if not (broken := self._broken_since(found, near)):
+        found = [self._describe_group(each, near) for each in self._failing]
+        if not (broken := self._find_breaking_commit(found, near)):
             return found
         near = self._without_carriers(near, broken)
-        return [self._told(each, near) for each in self._failing]
+        return [self._describe_group(each, near) for each in self._failing]
 
-    def _broken_since(self, found: Sequence[Facts], near: Around) -> str:
+    def _find_breaking_commit(self, found: Sequence[Facts], near: Around) -> str:
         """The newest commit of the target that fails so and is not the one under the change."""
         failed = (
             run.sha
@@ -84,24 +90,24 @@ class Collection:
 
     def _without_carriers(self, near: Around, newest: str) -> Around:
         """Without the target's pipelines that ran with the change, as far as that can be known."""
-        carriers = known(lambda: find_carriers(newest, near.base, self._reader))
+        carriers = read_or_unknown(lambda: find_carriers(newest, near.base, self._reader))
         if isinstance(carriers, Unknown) or not carriers:
             return near
-        target = _items(near.target)
+        target = _get_items(near.target)
         left = [each for each in target if each.sha not in carriers]
         recent = [each for each in target[: near.recent] if each.sha not in carriers]
         return replace(near, target=left, recent=len(recent))
 
     def _read_jobs(self, pipelines: Sequence[wire.Pipeline]) -> None:
-        read = self._pool.map(lambda each: known(lambda: self._jobs_of(each)), pipelines)
+        read = self._pool.map(lambda each: read_or_unknown(lambda: self._get_jobs(each)), pipelines)
         self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
-    def _further_back(self, near: Around) -> Around:
+    def _read_further_back(self, near: Around) -> Around:
         """With the target's pipelines back to the last in which a job failed that fails here and
         did not run in the newest ones; as it is where there is no such one."""
-        recent = _items(near.target)[: near.recent]
-        ran = {job.name for each in recent for job in self._named(each) if _is_finished(job)}
-        names = {self._name(group) for group in self._failing} - ran
+        recent = _get_items(near.target)[: near.recent]
+        ran = {job.name for each in recent for job in self._list_runs(each) if _is_finished(job)}
+        names = {self._get_group_name(group) for group in self._failing} - ran
         failed = [each for each in near.older if each.status == "failed"][:FAILED]
         if not names or not failed:
             return near
@@ -109,54 +115,60 @@ class Collection:
         found = [
             each
             for each in failed
-            if any(job.name in names and job.status == "failed" for job in self._named(each))
+            if any(job.name in names and job.status == "failed" for job in self._list_runs(each))
         ]
         between = [each for each in near.older if found and each.id >= found[0].id]
         if not between:
             return near
         self._read_jobs([each for each in between if each.id not in self._jobs])
-        target = {each.id: each for each in (*recent, *between, *_items(near.target))}
+        target = {each.id: each for each in (*recent, *between, *_get_items(near.target))}
         return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
     def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
         """Add the jobs behind the trigger jobs, where one of them fails here."""
         listed = self._jobs[own.id]
-        foreign = self._ours() - {job.id for job in _items(listed)}
+        foreign = self._get_own_ids() - {job.id for job in _get_items(listed)}
         if isinstance(listed, Unknown) or not foreign:
             return
-        behind = _items(started(own, self._reader))
-        triggers = {trigger_of(job) for job in behind if job.id in foreign}
+        behind = _get_items(read_started_jobs(own, self._reader))
+        triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
         if not triggers:
             return
-        more = self._pool.map(lambda each: started(each, self._reader, triggers), others)
+        more = self._pool.map(lambda each: read_started_jobs(each, self._reader, triggers), others)
         found = zip([own, *others], [behind, *more], strict=True)
         self._behind = {each.id: jobs for each, jobs in found}
 
-    def _ours(self) -> set[int]:
+    def _get_own_ids(self) -> set[int]:
         return {job.job_id for group in self._failing for job in group.jobs if job.job_id}
 
-    def _jobs_of(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
-        path = f"/projects/{project_of(pipeline, self._reader)}/pipelines/{pipeline.id}"
-        return all_jobs(path, pipeline.id, self._reader).items
+    def _get_jobs(self, pipeline: wire.Pipeline) -> Sequence[wire.Job]:
+        path = f"/projects/{get_project_id(pipeline, self._reader)}/pipelines/{pipeline.id}"
+        return read_all_jobs(path, pipeline.id, self._reader).items
 
     # ------------------------------------------------------------------------------------- logs
 
     def _read_logs(self, near: Around) -> None:
         """The errors of the runs that failed, in the order of what they can prove."""
-        target = _items(near.target)
+        target = _get_items(near.target)
         based = [each for each in target if each.sha == near.base]
-        order = [*_items(near.attempts), *target[:1], *based, *target, *_items(near.elsewhere)]
-        order += _items(near.earlier)
+        order = [
+            *_get_items(near.attempts),
+            *target[:1],
+            *based,
+            *target,
+            *_get_items(near.elsewhere),
+        ]
+        order += _get_items(near.earlier)
         pipelines = list({each.id: each for each in order}.values())
-        firsts, ours = set(map(self._name, self._failing)), self._ours()
+        firsts, ours = set(map(self._get_group_name, self._failing)), self._get_own_ids()
         failed = {
             job.id: (job, job.pipeline or pipeline)
             for pipeline in pipelines
-            for job in self._named(pipeline)
+            for job in self._list_runs(pipeline)
             if job.status == "failed" and job.id not in ours
         }
         wanted = sorted(failed.values(), key=lambda run: run[0].name not in firsts)[:LOGS]
-        retried = [(job, near.own) for job, _ in self._recovered(near.own)][:RETRIED]
+        retried = [(job, near.own) for job, _ in self._find_recovered(near.own)][:RETRIED]
         listed = [
             job for group in self._failing for job in group.jobs if job.job_id in self._listed
         ]
@@ -171,10 +183,11 @@ class Collection:
         """Of jobs with one error that fail together elsewhere too, not every log is read: what was
         not counts as what the first of them failed with there."""
         for group in self._failing:
-            names = list(dict.fromkeys(map(self._name_of, group.jobs)))
+            names = list(dict.fromkeys(map(self._get_job_name, group.jobs)))
             for pipeline in pipelines if len(names) > 1 else ():
                 runs = {
-                    job.name: job for job in sorted(self._all(pipeline), key=lambda job: job.id)
+                    job.name: job
+                    for job in sorted(self._list_all_jobs(pipeline), key=lambda job: job.id)
                 }
                 first = runs.get(names[0])
                 for name in names[1:] if first else ():
@@ -182,66 +195,70 @@ class Collection:
                     if first and job and job.status == first.status == "failed":
                         self._errors.setdefault(job.id, self._errors.get(first.id, frozenset()))
 
-    def _recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
+    def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """Of each other job of the pipeline that passed in the end, the last failure before."""
-        names = set(map(self._name, self._failing))
-        jobs = sorted(_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
+        names = set(map(self._get_group_name, self._failing))
+        jobs = sorted(_get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
         newest = {job.name: job for job in jobs}
         failed = {job.name: job for job in jobs if job.status == "failed"}
         for name, passed in newest.items():
             if passed.status == "success" and name in failed and name not in names:
                 yield failed[name], passed
 
-    def _named(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
+    def _list_runs(self, pipeline: wire.Pipeline) -> Iterator[wire.Job]:
         """The pipeline's runs of jobs that fail here, newest first."""
-        names = {self._name_of(job) for group in self._failing for job in group.jobs}
-        jobs = sorted(self._all(pipeline), key=lambda job: -job.id)
+        names = {self._get_job_name(job) for group in self._failing for job in group.jobs}
+        jobs = sorted(self._list_all_jobs(pipeline), key=lambda job: -job.id)
         return (job for job in jobs if job.name in names)
 
-    def _all(self, pipeline: wire.Pipeline) -> list[wire.Job]:
+    def _list_all_jobs(self, pipeline: wire.Pipeline) -> list[wire.Job]:
         """The pipeline's jobs, and those behind its trigger jobs, as far as they were read."""
         read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
-        return [job for jobs in read for job in _items(jobs)]
+        return [job for jobs in read for job in _get_items(jobs)]
 
-    def _name(self, group: Group) -> str:
-        return self._name_of(group.jobs[0])
+    def _get_group_name(self, group: Group) -> str:
+        return self._get_job_name(group.jobs[0])
 
-    def _name_of(self, job: FailingJob) -> str:
+    def _get_job_name(self, job: FailingJob) -> str:
         """The job's name as GitLab has it: a survey's is cleaned."""
         return self._listed[job.job_id].name if job.job_id in self._listed else job.name
 
     # -------------------------------------------------------------------------------------- facts
 
-    def _told(self, group: Group, near: Around) -> Facts:
+    def _describe_group(self, group: Group, near: Around) -> Facts:
         own = self._listed
         runs = [
-            _failing(job, self._key(job.job_id), own.get(job.job_id), near.own)
+            _make_run(job, self._get_key(job.job_id), own.get(job.job_id), near.own)
             for job in group.jobs
         ]
-        made = Facts(self._name(group), runs[0], tuple(runs[1:]))
+        made = Facts(self._get_group_name(group), runs[0], tuple(runs[1:]))
         project = self._reader.subject.project
-        change = read_change(self._error_text(group), project, self._diff)
+        change = read_change(self._get_error_text(group), project, self._diff)
         rest = tuple(
-            replace(self._compared(Facts(name, run), near), name=shown(name), change=change)
-            for name, run in zip(map(self._name_of, group.jobs[1:]), runs[1:], strict=True)
+            replace(
+                self._add_compared_runs(Facts(name, run), near),
+                name=write_job_name(name),
+                change=change,
+            )
+            for name, run in zip(map(self._get_job_name, group.jobs[1:]), runs[1:], strict=True)
         )
-        made = self._looked_into(self._compared(made, near), group, near)
-        return replace(made, name=shown(made.name), change=change, rest=rest)
+        made = self._add_own_facts(self._add_compared_runs(made, near), group, near)
+        return replace(made, name=write_job_name(made.name), change=change, rest=rest)
 
-    def _key(self, job_id: int) -> str:
-        return key_of(self._errors.get(job_id, frozenset()))
+    def _get_key(self, job_id: int) -> str:
+        return make_key(self._errors.get(job_id, frozenset()))
 
-    def _looked_into(self, made: Facts, group: Group, near: Around) -> Facts:
+    def _add_own_facts(self, made: Facts, group: Group, near: Around) -> Facts:
         """What the pipeline itself and the job's own log tell."""
         first, recovered = group.jobs[0], []
-        for failed, passed in self._recovered(near.own):
-            run = self._run(failed, near.own, made.run)
+        for failed, passed in self._find_recovered(near.own):
+            run = self._describe_run(failed, near.own, made.run)
             if made.has_same_error(run):
                 named = replace(run, place=failed.name)
-                recovered.append((named, self._run(passed, near.own, made.run)))
+                recovered.append((named, self._describe_run(passed, near.own, made.run)))
         made = replace(
             made,
-            siblings=tuple(self._siblings(made, near.own)),
+            siblings=tuple(self._find_siblings(made, near.own)),
             recoveries=tuple(recovered),
             errors=len(self._errors.get(first.job_id, ())),
         )
@@ -249,44 +266,46 @@ class Collection:
             return made
         log = self._reader.logs.log(first.job_id)
         return replace(
-            made, last_pass=log.last_pass(), cut=log.told_cut(self._listed[first.job_id].duration)
+            made,
+            last_pass=log.last_pass(),
+            cut=log.describe_cut(self._listed[first.job_id].duration),
         )
 
-    def _siblings(self, made: Facts, own: wire.Pipeline) -> Iterator[Run]:
+    def _find_siblings(self, made: Facts, own: wire.Pipeline) -> Iterator[Run]:
         """The newest runs of the other jobs of the same matrix, by their names."""
-        group = dimensions(made.name).get("group")
-        newest = {job.name: job for job in sorted(self._all(own), key=lambda job: job.id)}
+        group = parse_dimensions(made.name).get("group")
+        newest = {job.name: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
         for name, job in sorted(newest.items()):
-            if group and name != made.name and dimensions(name).get("group") == group:
-                yield replace(self._run(job, own, made.run), place=name)
+            if group and name != made.name and parse_dimensions(name).get("group") == group:
+                yield replace(self._describe_run(job, own, made.run), place=name)
 
-    def _compared(self, made: Facts, near: Around) -> Facts:
+    def _add_compared_runs(self, made: Facts, near: Around) -> Facts:
         if made.run.job_id not in self._listed:
             jobs = self._jobs[near.own.id]
             why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
             return replace(made, attempts=why, target=why, earlier=why, elsewhere=why)
         ours = {run.job_id for run in made.jobs}
-        attempts = self._runs(made, near.attempts)
-        aside = self._runs(made, near.aside)
-        elsewhere = self._runs(made, near.elsewhere)
+        attempts = self._find_runs(made, near.attempts)
+        aside = self._find_runs(made, near.aside)
+        elsewhere = self._find_runs(made, near.elsewhere)
         return replace(
             made,
             attempts=attempts
             if isinstance(attempts, Unknown)
             else tuple(each for each in attempts if each.job_id not in ours),
             runs_of_other_sources=() if isinstance(aside, Unknown) else aside,
-            earlier=self._runs(made, near.earlier),
+            earlier=self._find_runs(made, near.earlier),
             elsewhere=elsewhere
             if isinstance(elsewhere, Unknown)
             else tuple(each for each in elsewhere if made.has_same_error(each)),
-            target=self._target(made, near),
+            target=self._describe_target(made, near),
         )
 
-    def _target(self, made: Facts, near: Around) -> Target | Unknown:
-        runs = self._runs(made, near.target)
+    def _describe_target(self, made: Facts, near: Around) -> Target | Unknown:
+        runs = self._find_runs(made, near.target)
         if isinstance(runs, Unknown):
             return runs
-        target, read = _items(near.target), self._read_of(made.name)
+        target, read = _get_items(near.target), self._get_jobs_read(made.name)
         unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
@@ -298,28 +317,28 @@ class Collection:
         seen = not newest or any(each.pipeline_id in recent for each in newest)
         return replace(found, may_hide_newer_runs=hidden or not seen)
 
-    def _read_of(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
+    def _get_jobs_read(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
         """The jobs of pipelines among which a job of this name is."""
         return self._behind if BEYOND in name else self._jobs
 
-    def _runs(
+    def _find_runs(
         self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
     ) -> tuple[Run, ...] | Unknown:
         """The runs of the job, newest pipeline first; unknown if there is none in what was read
         and not all was."""
         if isinstance(pipelines, Unknown):
             return pipelines
-        read = self._read_of(made.name)
+        read = self._get_jobs_read(made.name)
         unread = [jobs for each in pipelines if isinstance(jobs := read[each.id], Unknown)]
         runs = tuple(
-            self._run(job, each, made.run)
+            self._describe_run(job, each, made.run)
             for each in pipelines
-            for job in self._named(each)
+            for job in self._list_runs(each)
             if job.name == made.name
         )
         return unread[0] if unread and not runs else runs
 
-    def _run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
+    def _describe_run(self, job: wire.Job, pipeline: wire.Pipeline, ours: Run) -> Run:
         of_mr = OF_MR.match(pipeline.ref)
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job.id, frozenset())
@@ -330,7 +349,7 @@ class Collection:
             status=job.status,
             sha=pipeline.sha,
             reason=(job.failure_reason or "") if job.status == "failed" else "",
-            error=self._error(job.id, ours),
+            error=self._get_error(job.id, ours),
             url=job.web_url,
             started_at=job.started_at or pipeline.created_at or "",
             place=f"!{of_mr[1]}" if of_mr else pipeline.ref,
@@ -340,23 +359,23 @@ class Collection:
             missing_errors=tuple(self._words.get(each, each) for each in sorted(lacked)[:NAMED]),
         )
 
-    def _error(self, job_id: int, ours: Run) -> str:
+    def _get_error(self, job_id: int, ours: Run) -> str:
         """The key of what a run failed with: ours, if it failed with all that our run did.
 
         One that fails there with less does not explain what is new here.
         """
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job_id, frozenset())
-        return ours.error if wanted and wanted <= found else key_of(found)
+        return ours.error if wanted and wanted <= found else make_key(found)
 
-    def _error_text(self, group: Group) -> str:
+    def _get_error_text(self, group: Group) -> str:
         """The lines of the log that tell of the failure, as far as it was read."""
         first = group.jobs[0]
         log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
         return error_lines(f"{group.text}\n{log.preview(MAX_TEXT) if log else first.excerpt}")
 
 
-def _failing(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
+def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
     """A failing job as a run; of one that its pipeline does not list, less is known."""
     return Run(
         job_id=job.job_id,
@@ -376,5 +395,5 @@ def _is_finished(job: wire.Job) -> bool:
     return job.status in ("success", "failed")
 
 
-def _items(found: Sequence[T] | Unknown) -> Sequence[T]:
+def _get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
     return () if isinstance(found, Unknown) else found

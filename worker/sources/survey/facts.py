@@ -13,9 +13,9 @@ from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Run, Unknown
 from worker.core.failure.jobs import Group
 from worker.core.failure.verdict import Ruling, make_ruling
-from worker.sources.merge_request.diff import changed_files
+from worker.sources.merge_request.diff import read_changed_files
 from worker.sources.session_reader import Reader
-from worker.sources.survey.compared_pipelines import known
+from worker.sources.survey.compared_pipelines import read_or_unknown
 from worker.sources.survey.fact_collection import Collection, Diff
 
 SECONDS = 20.0
@@ -33,29 +33,29 @@ WORKERS = 6
 
 def read_diff(reader: Reader) -> Diff:
     """The files that the merge request changes, or why they are not known. Raises nothing."""
-    return known(lambda: changed_files(reader, DIFF_PAGES))
+    return read_or_unknown(lambda: read_changed_files(reader, DIFF_PAGES))
 
 
-def with_facts(
+def add_facts(
     groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = SECONDS
 ) -> tuple[Group, ...]:
     """The groups with what the record says of each. Raises nothing."""
-    found = iter(facts(groups, reader, diff, seconds))
+    found = iter(collect_facts(groups, reader, diff, seconds))
 
     return tuple(
-        replace(group, ruling=_ruling(made))
+        replace(group, ruling=_make_ruling(made))
         if _is_recorded(group) and (made := next(found, None))
         else group
         for group in groups
     )
 
 
-def _ruling(made: Facts) -> Ruling:
+def _make_ruling(made: Facts) -> Ruling:
     ruling = make_ruling(made)
     return replace(ruling, record=tuple(describe_facts(made, ruling.hard)))
 
 
-def facts(
+def collect_facts(
     groups: Sequence[Group],
     reader: Reader,
     diff: Diff,
@@ -66,13 +66,13 @@ def facts(
     failing = [group for group in groups if _is_recorded(group)]
     if not failing:
         return []
-    bounded = reader.until(time.monotonic() + seconds)
+    bounded = reader.with_deadline(time.monotonic() + seconds)
     pool = ThreadPoolExecutor(WORKERS + 1, thread_name_prefix="facts")
     try:
-        made = pool.submit(Collection(bounded, pool, failing, diff).facts)
+        made = pool.submit(Collection(bounded, pool, failing, diff).collect_facts)
         return made.result(max(0.0, seconds) + grace)
     except TimeoutError:
-        return [_unread(group) for group in failing]
+        return [_make_unread(group) for group in failing]
     finally:
         # A request that hangs is left behind: it has a time-out of its own.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -83,7 +83,7 @@ def _is_recorded(group: Group) -> bool:
     return bool(group.jobs) and not group.external
 
 
-def _unread(group: Group) -> Facts:
+def _make_unread(group: Group) -> Facts:
     why = Unknown("GitLab took too long")
     job = group.jobs[0]
     run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)

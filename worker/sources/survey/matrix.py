@@ -7,7 +7,7 @@ _MATRIX = re.compile(r"(?P<group>.+?): \[(?P<values>.+)\]")
 _PARALLEL = re.compile(r"(?P<group>.+?)[ :]+(?P<part>\d+)/(?P<total>\d+)")
 
 
-def dimensions(name: str) -> dict[str, Any]:
+def parse_dimensions(name: str) -> dict[str, Any]:
     """`group` and `matrix` of `test: [3.12, linux]`, `group` and `part` of `test 2/5`, else {}."""
     if found := _MATRIX.fullmatch(name):
         return {"group": found["group"], "matrix": found["values"].split(", ")}

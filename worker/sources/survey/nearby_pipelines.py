@@ -41,7 +41,7 @@ class Around:
     older: Sequence[wire.Pipeline] = ()
 
 
-def around(
+def choose_pipelines(
     own: wire.Pipeline,
     mr: wire.MergeRequest | Unknown,
     listed: Sequence[wire.Pipeline] | Unknown,
@@ -51,19 +51,19 @@ def around(
     """The pipelines worth a look, of those that GitLab lists; `own` is the session's."""
     known = () if isinstance(listed, Unknown) else listed
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
-    alike = [each for each in same if _kind(each) == _kind(own)]
+    alike = [each for each in same if _get_kind(each) == _get_kind(own)]
     shas = {own.sha, *(each.sha for each in known)}
-    without = [] if isinstance(target, Unknown) else _ran_without(target, shas)
-    base = _base(own, mr, without)
+    without = [] if isinstance(target, Unknown) else _list_without_change(target, shas)
+    base = _find_base(own, mr, without)
     recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
     based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
     return Around(
         own=own,
         attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
         aside=[each for each in same if each not in alike][:ASIDE],
-        earlier=listed if isinstance(listed, Unknown) else _one_each(known, own)[:BEFORE],
+        earlier=listed if isinstance(listed, Unknown) else _keep_newest(known, own)[:BEFORE],
         target=target if isinstance(target, Unknown) else [*recent, *based],
-        elsewhere=failed if isinstance(failed, Unknown) else _others(failed, own, mr, shas),
+        elsewhere=failed if isinstance(failed, Unknown) else _choose_others(failed, own, mr, shas),
         branch="" if isinstance(mr, Unknown) else mr.target_branch,
         base=base,
         recent=len(recent),
@@ -71,17 +71,17 @@ def around(
     )
 
 
-def _kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
+def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
     """What decides a pipeline's variables and rules: where it ran, on what, and why."""
     return pipeline.project_id, pipeline.ref, pipeline.source
 
 
-def _ran_without(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
+def _list_without_change(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
     """The pipelines that ran without the change: a branch can be where the commits went to."""
     return [each for each in target if each.sha not in shas]
 
 
-def _one_each(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
+def _keep_newest(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.Pipeline]:
     """The newest pipeline of each earlier commit."""
     older = (each for each in known if each.id < own.id and each.sha != own.sha)
     newest: dict[str, wire.Pipeline] = {}
@@ -90,7 +90,7 @@ def _one_each(known: Sequence[wire.Pipeline], own: wire.Pipeline) -> list[wire.P
     return list(newest.values())
 
 
-def _others(
+def _choose_others(
     failed: Sequence[wire.Pipeline],
     own: wire.Pipeline,
     mr: wire.MergeRequest | Unknown,
@@ -107,7 +107,7 @@ def _others(
     return list(newest.values())[:ELSEWHERE]
 
 
-def _base(
+def _find_base(
     own: wire.Pipeline, mr: wire.MergeRequest | Unknown, target: Sequence[wire.Pipeline]
 ) -> str:
     """The target branch's commit that the pipeline is built on.

@@ -5,8 +5,8 @@ from typing import Any
 
 from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
-from worker.sources.pipelines.pipeline_jobs import retried_ids
-from worker.sources.survey.matrix import dimensions
+from worker.sources.pipelines.pipeline_jobs import find_retried_ids
+from worker.sources.survey.matrix import parse_dimensions
 
 MOST_NAMED = 30
 """Jobs that failed and are named, in each line."""
@@ -21,16 +21,19 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
 
     Of those that passed, the siblings of a failing job come first: other variants of a matrix.
     """
-    retried = retried_ids(jobs)
+    retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
-    failed = {_family(job) for job in newest.values() if job.status == "failed"}
+    failed = {_get_family(job) for job in newest.values() if job.status == "failed"}
     told = (
-        ("Failed, but is allowed to", [_called(job) for job in newest.values() if _may_fail(job)]),
-        ("Failed and was retried", list(_again(jobs, retried, newest))),
+        (
+            "Failed, but is allowed to",
+            [_write_name(job) for job in newest.values() if _may_fail(job)],
+        ),
+        ("Failed and was retried", list(_describe_retried(jobs, retried, newest))),
     )
-    lines = [f"{words}: {_listed(names, MOST_NAMED)}" for words, names in told if names]
-    passed = _passed(newest, failed)
-    return (*lines, *([f"Passed: {_listed(passed, MOST_PASSED)}"] if passed else []))
+    lines = [f"{words}: {_join_names(names, MOST_NAMED)}" for words, names in told if names]
+    passed = _list_passed(newest, failed)
+    return (*lines, *([f"Passed: {_join_names(passed, MOST_PASSED)}"] if passed else []))
 
 
 def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -40,14 +43,14 @@ def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         for job in jobs
         if job.get("allow_failure")
     ]
-    return (f"Failed below, but is allowed to: {_listed(names, MOST_NAMED)}",) if names else ()
+    return (f"Failed below, but is allowed to: {_join_names(names, MOST_NAMED)}",) if names else ()
 
 
 def _may_fail(job: wire.Job) -> bool:
     return job.status == "failed" and job.allow_failure
 
 
-def _again(
+def _describe_retried(
     jobs: Sequence[wire.Job], retried: frozenset[int], newest: dict[str, wire.Job]
 ) -> Iterator[str]:
     for job in sorted(jobs, key=lambda job: job.id):
@@ -55,22 +58,24 @@ def _again(
             last = newest[job.name]
             reason = f", {job.failure_reason}" if job.failure_reason else ""
             ended = {"success": "passed", "failed": "failed again"}.get(last.status, last.status)
-            yield f"{_called(job)}{reason}, then job {last.id} {ended}"
+            yield f"{_write_name(job)}{reason}, then job {last.id} {ended}"
 
 
-def _passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
+def _list_passed(newest: dict[str, wire.Job], failed: set[str]) -> list[str]:
     passed = [job for job in newest.values() if job.status == "success"]
-    return [_called(job) for job in sorted(passed, key=lambda job: _family(job) not in failed)]
+    return [
+        _write_name(job) for job in sorted(passed, key=lambda job: _get_family(job) not in failed)
+    ]
 
 
-def _family(job: wire.Job) -> str:
-    return str(dimensions(job.name).get("group", job.name))
+def _get_family(job: wire.Job) -> str:
+    return str(parse_dimensions(job.name).get("group", job.name))
 
 
-def _called(job: wire.Job) -> str:
+def _write_name(job: wire.Job) -> str:
     return f"job {job.id} ({one_line(job.name, _NAME)})"
 
 
-def _listed(names: Sequence[str], most: int) -> str:
+def _join_names(names: Sequence[str], most: int) -> str:
     more = f"; and {len(names) - most} more" if len(names) > most else ""
     return "; ".join(names[:most]) + more

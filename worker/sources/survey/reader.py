@@ -26,15 +26,15 @@ from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
-from worker.sources.pipelines.commit_statuses import failed_outside
+from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import Descent
-from worker.sources.pipelines.pipeline_jobs import all_jobs, retried_ids
+from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
 from worker.sources.repository.ci_config import DEFAULT_PATH
-from worker.sources.repository.file import read_from
+from worker.sources.repository.file import read_from_project
 from worker.sources.session_reader import Reader
 from worker.sources.survey.fact_collection import Diff
-from worker.sources.survey.facts import read_diff, with_facts
-from worker.sources.survey.matrix import dimensions
+from worker.sources.survey.facts import add_facts, read_diff
+from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs
 
 MOST_LOGS = 12
@@ -64,48 +64,48 @@ class _Found:
     whole: bool = True
     others: tuple[str, ...] = ()
 
-    def lacks(self, what: str) -> None:
+    def note_missing(self, what: str) -> None:
         """Something that may hide a failing job could not be read."""
         self.missing.append(what)
         self.whole = False
 
 
-def survey(reader: Reader, seconds: float = SECONDS) -> Survey:
+def read_survey(reader: Reader, seconds: float = SECONDS) -> Survey:
     """The failing jobs of the session's pipeline by cause."""
     deadline = time.monotonic() + seconds
-    timed = reader.until(deadline)
+    timed = reader.with_deadline(deadline)
     found = _Found()
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="survey")
     try:
         diff = pool.submit(read_diff, timed)
-        _pipeline(timed, found)
-        _read(found, reader, pool, deadline)
-        found.diff = _within(diff, deadline)
+        _read_pipeline(timed, found)
+        _read_logs(found, reader, pool, deadline)
+        found.diff = _read_diff_in_time(diff, deadline)
     finally:
         # A log that hangs is left behind: its request has a time-out of its own.
         pool.shutdown(wait=False, cancel_futures=True)
-    return reader.redact.value(_told(found, reader, deadline))
+    return reader.redact.redact_value(_make_survey(found, reader, deadline))
 
 
-def _told(found: _Found, reader: Reader, deadline: float) -> Survey:
+def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
     subject = reader.subject
-    changed = _paths(found)
+    changed = _list_paths(found)
     scene = Scene(subject.project, subject.sha, changed)
     groups = group_jobs(found.jobs, lambda job: rules.recognise(job, scene))
     inside = any(not job.external for job in found.jobs)
-    broken = None if inside else _broken(found, scene, reader)
+    broken = None if inside else _rule_on_configuration(found, scene, reader)
     if broken:
         groups = (Group("", one_line(found.errors, 300), (), broken), *groups)
     bare = tuple(
         replace(group, jobs=tuple(job.without_log() for job in group.jobs)) for group in groups
     )
     left = max(LEAST, deadline - time.monotonic())
-    bare = tuple(map(_doubted, with_facts(bare, reader, found.diff, left)))
-    whole = found.whole and _seen(bare)
+    bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, found.diff, left)))
+    whole = found.whole and _is_fully_read(bare)
     return Survey(bare, tuple(found.missing), changed, whole, found.others)
 
 
-def _doubted(group: Group) -> Group:
+def _drop_doubtful_rule(group: Group) -> Group:
     """The group, whose rule is not certain of what GitLab's record speaks against."""
     if not group.rule_match or not group.ruling:
         return group
@@ -113,7 +113,7 @@ def _doubted(group: Group) -> Group:
     return replace(group, rule_match=replace(group.rule_match, certain=False)) if against else group
 
 
-def _seen(groups: Sequence[Group]) -> bool:
+def _is_fully_read(groups: Sequence[Group]) -> bool:
     """Whether of each family a log was read, or needs not be: GitLab's own word is enough."""
     read = {job.family for group in groups for job in group.jobs if job.read}
     return all(
@@ -126,161 +126,164 @@ def _seen(groups: Sequence[Group]) -> bool:
 # ------------------------------------------------------------------------------------------- jobs
 
 
-def _pipeline(reader: Reader, found: _Found) -> None:
+def _read_pipeline(reader: Reader, found: _Found) -> None:
     number = reader.subject.pipeline_id
     path = f"{reader.pipeline_project}/pipelines/{number}"
     try:
-        listed = all_jobs(path, number, reader)
+        listed = read_all_jobs(path, number, reader)
     except SourceError as error:
-        found.lacks(str(error))
+        found.note_missing(str(error))
         return
     if listed.more:
-        found.lacks(f"jobs older than the newest {len(listed.items)}")
-    retried = retried_ids(listed.items)
+        found.note_missing(f"jobs older than the newest {len(listed.items)}")
+    retried = find_retried_ids(listed.items)
     newest = [job for job in listed.items if job.id not in retried]
     failed = [job for job in newest if job.status == "failed" and not job.allow_failure]
     found.others = tell_other_jobs(listed.items)
-    variants = _variants(job.name for job in newest)
+    variants = _count_variants(job.name for job in newest)
     found.jobs += [
-        _failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
+        _describe_failing(job, variants, reader) for job in sorted(failed, key=lambda job: job.id)
     ]
     if not newest:
-        found.errors = _errors(path, number, reader, found)
-    triggers = set(_below(path, number, reader, found))
-    _outside(listed.items, triggers, reader, found)
+        found.errors = _read_errors(path, number, reader, found)
+    triggers = set(_read_below(path, number, reader, found))
+    _read_outside(listed.items, triggers, reader, found)
     if len(found.jobs) > MOST_JOBS:
         more = ", ".join(job.name for job in found.jobs[MOST_JOBS:])
-        found.lacks(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
+        found.note_missing(f"{len(found.jobs) - MOST_JOBS} more failing jobs: {more}")
         found.jobs = found.jobs[:MOST_JOBS]
 
 
-def _errors(path: str, number: int, reader: Reader, found: _Found) -> str:
+def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
     try:
         pipeline = reader.client.one(path, wire.Pipeline, f"pipeline {number}")
     except SourceError as error:
-        found.lacks(str(error))
+        found.note_missing(str(error))
         return ""
-    return _clean(pipeline.yaml_errors or "", reader)
+    return _clean_text(pipeline.yaml_errors or "", reader)
 
 
-def _below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
+def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
     """Find the failing jobs of the pipelines that this one has started; gives the names of the
     trigger jobs."""
     descent = Descent(reader)
-    for told in descent.below(path, number):
+    for told in descent.list_below(path, number):
         yield str(told.get("started_by", ""))
         if told.get("allow_failure"):
             continue
         if "not_read" in told and told.get("status") != "success":
-            found.lacks(one_line(str(told["not_read"]), 300))
+            found.note_missing(one_line(str(told["not_read"]), 300))
         if told.get("status") == "failed" and "pipeline" not in told:
-            found.jobs.append(_bridge(told, reader))
-        found.jobs += [_child(job, reader) for job in _hard(told.get("failed_jobs", ()))]
+            found.jobs.append(_describe_bridge(told, reader))
+        found.jobs += [
+            _describe_child(job, reader)
+            for job in _choose_hard_failures(told.get("failed_jobs", ()))
+        ]
         found.others += tell_allowed(told.get("failed_jobs", ()))
-    for missing in descent.missing:
-        found.lacks(missing)
+    for missing in descent.missing_parts:
+        found.note_missing(missing)
 
 
-def _outside(
+def _read_outside(
     jobs: Sequence[wire.Job], triggers: Collection[str], reader: Reader, found: _Found
 ) -> None:
     """Find what other systems report as failed."""
     names = {job.name for job in jobs} | set(triggers)
     try:
-        failed, missing = failed_outside(reader, {job.id for job in jobs}, names)
+        failed, missing = find_failed_outside(reader, {job.id for job in jobs}, names)
     except NotFound:
         return
     except SourceError as error:
         found.missing.append(str(error))
         return
     found.missing += [missing] if missing else []
-    found.jobs += [_external(status, reader) for status in failed]
+    found.jobs += [_describe_external(status, reader) for status in failed]
 
 
-def _external(status: wire.Status, reader: Reader) -> FailingJob:
-    name, page = _clean(status.name, reader), _clean(status.target_url or "", reader)
+def _describe_external(status: wire.Status, reader: Reader) -> FailingJob:
+    name, page = _clean_text(status.name, reader), _clean_text(status.target_url or "", reader)
     return FailingJob(
         job_id=0,
         name=name,
         url=page if page.startswith(("https://", "http://")) else "",
         family=name,
-        excerpt=_clean(status.description or "", reader),
+        excerpt=_clean_text(status.description or "", reader),
         read=True,
         external=True,
     )
 
 
-def _hard(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _choose_hard_failures(jobs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [job for job in jobs if not job.get("allow_failure")]
 
 
-def _variants(names: Iterable[str]) -> dict[str, int]:
+def _count_variants(names: Iterable[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name in names:
-        counts[_family(name)] = counts.get(_family(name), 0) + 1
+        counts[_get_family(name)] = counts.get(_get_family(name), 0) + 1
     return counts
 
 
-def _family(name: str) -> str:
-    return str(dimensions(name).get("group", name))
+def _get_family(name: str) -> str:
+    return str(parse_dimensions(name).get("group", name))
 
 
-def _failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> FailingJob:
+def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -> FailingJob:
     return FailingJob(
         job_id=job.id,
-        name=_clean(job.name, reader),
-        stage=_clean(job.stage, reader),
-        reason=_clean(job.failure_reason or "", reader),
+        name=_clean_text(job.name, reader),
+        stage=_clean_text(job.stage, reader),
+        reason=_clean_text(job.failure_reason or "", reader),
         url=job.web_url,
-        family=_clean(_family(job.name), reader),
-        family_size=variants[_family(job.name)],
+        family=_clean_text(_get_family(job.name), reader),
+        family_size=variants[_get_family(job.name)],
     )
 
 
-def _child(job: dict[str, Any], reader: Reader) -> FailingJob:
+def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
     name = str(job["name"])
     return FailingJob(
         job_id=int(job["id"]),
-        name=_clean(name, reader),
-        stage=_clean(str(job.get("stage", "")), reader),
-        reason=_clean(str(job.get("failure_reason", "")), reader),
+        name=_clean_text(name, reader),
+        stage=_clean_text(str(job.get("stage", "")), reader),
+        reason=_clean_text(str(job.get("failure_reason", "")), reader),
         url=str(job.get("web_url", "")),
-        family=_clean(_family(name), reader),
+        family=_clean_text(_get_family(name), reader),
     )
 
 
-def _bridge(told: dict[str, Any], reader: Reader) -> FailingJob:
+def _describe_bridge(told: dict[str, Any], reader: Reader) -> FailingJob:
     """A trigger job that started nothing; it has no log."""
-    name = _clean(str(told.get("started_by", "?")), reader)
-    reason = _clean(str(told.get("failure_reason", "")), reader)
+    name = _clean_text(str(told.get("started_by", "?")), reader)
+    reason = _clean_text(str(told.get("failure_reason", "")), reader)
     return FailingJob(0, name, "", reason, family=name, read=True)
 
 
-def _clean(text: str, reader: Reader) -> str:
-    return one_line(reader.redact.text(text), 1000)
+def _clean_text(text: str, reader: Reader) -> str:
+    return one_line(reader.redact.redact_text(text), 1000)
 
 
-def _broken(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
+def _rule_on_configuration(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
     """What GitLab says of a configuration that it could not make jobs of, with the line if told."""
     if not found.errors:
         return None
     subject = reader.subject
     try:
-        blob = read_from(subject.pipeline_project_id, reader, DEFAULT_PATH, subject.sha)
+        blob = read_from_project(subject.pipeline_project_id, reader, DEFAULT_PATH, subject.sha)
     except SourceError:
         return rules.explain_configuration_error(found.errors, scene)
     text = blob.head.decode("utf-8", "replace")
     return rules.explain_configuration_error(found.errors, scene, DEFAULT_PATH, text)
 
 
-def _within(diff: Future[Diff], deadline: float) -> Diff:
+def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
     try:
         return diff.result(max(0.0, deadline - time.monotonic()))
     except TimeoutError:
         return Unknown("the diff: it took too long")
 
 
-def _paths(found: _Found) -> tuple[str, ...] | None:
+def _list_paths(found: _Found) -> tuple[str, ...] | None:
     """The paths that the merge request touches, if all of them are known."""
     if isinstance(found.diff, Unknown):
         found.missing.append(found.diff.why)
@@ -295,26 +298,26 @@ def _paths(found: _Found) -> tuple[str, ...] | None:
 # ------------------------------------------------------------------------------------------- logs
 
 
-def _read(found: _Found, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
+def _read_logs(found: _Found, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
     """Read the logs of some of the jobs, several at once, as far as the time goes."""
-    chosen = _chosen([job for job in found.jobs if job.job_id])
-    reading = {job.job_id: pool.submit(_with_log, job, reader) for job in chosen}
+    chosen = _choose_jobs([job for job in found.jobs if job.job_id])
+    reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
     done = {number: each.result() for number, each in reading.items() if each.done()}
     for number in reading.keys() - done.keys():
         found.missing.append(f"the log of job {number}: it took too long")
     found.missing += [each for each in done.values() if isinstance(each, str)][:8]
-    found.jobs = [_of(done, job) for job in found.jobs]
+    found.jobs = [_get_result(done, job) for job in found.jobs]
     if len(chosen) < sum(job.job_id > 0 for job in found.jobs):
         found.missing.append(f"only {len(chosen)} logs were read")
 
 
-def _of(done: dict[int, FailingJob | str], job: FailingJob) -> FailingJob:
+def _get_result(done: dict[int, FailingJob | str], job: FailingJob) -> FailingJob:
     found = done.get(job.job_id)
     return found if isinstance(found, FailingJob) else job
 
 
-def _chosen(jobs: Sequence[FailingJob]) -> list[FailingJob]:
+def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:
     """The first job of each family, then the second of each, and so on."""
     nth: dict[str, int] = {}
     ranked = []
@@ -324,7 +327,7 @@ def _chosen(jobs: Sequence[FailingJob]) -> list[FailingJob]:
     return [job for _, _, job in sorted(ranked, key=lambda each: each[:2])[:MOST_LOGS]]
 
 
-def _with_log(job: FailingJob, reader: Reader) -> FailingJob | str:
+def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
     """The job with what its log shows, or why that cannot be had."""
     try:
         log = reader.logs.log(job.job_id)

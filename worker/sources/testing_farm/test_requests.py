@@ -18,7 +18,7 @@ from worker.core.ports.evidence import RequestFile
 from worker.core.text.untrusted import one_line
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import NotFound, keep_ends
-from worker.sources.api.web import WebReader, clean_ends, origin
+from worker.sources.api.web import WebReader, clean_ends, get_origin
 from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.session_reader import Reader
 from worker.sources.testing_farm.xunit import MAX_CASES, Case, Report
@@ -129,7 +129,7 @@ class Farm:
 
     def rows(self) -> tuple[SourceDef[Any], ...]:
         """The sources, for sessions of a configured project only."""
-        return _rows(self)
+        return _make_rows(self)
 
     def applies(self, subject: Subject) -> bool:
         """Whether the session's project has repositories listed."""
@@ -137,7 +137,7 @@ class Farm:
 
     def request(self, args: OfRequest, reader: Reader) -> RawDocument:
         """The request's state and outcome as JSON."""
-        found = self._found(args.request_id, reader.subject)
+        found = self._read_request(args.request_id, reader.subject)
         result = found.result or Result()
         tested = found.test.one
         told = present(
@@ -148,7 +148,9 @@ class Farm:
             tested=present(url=tested.url, ref=tested.ref, plan=tested.name),
             created=found.created,
             updated=found.updated,
-            environments=[_environment(each) for each in found.environments_requested or ()],
+            environments=[
+                _describe_environment(each) for each in found.environments_requested or ()
+            ],
             artifacts=found.run.artifacts if found.run else None,
             has_results=bool(result.xunit or result.xunit_url),
         )
@@ -156,27 +158,27 @@ class Farm:
 
     def test_results(self, args: OfRequest, reader: Reader) -> RawDocument:
         """Counts, and the tests that failed or ended in an error, as JSON."""
-        found = self._found(args.request_id, reader.subject)
+        found = self._read_request(args.request_id, reader.subject)
         what = f"the results of request {found.id}"
-        report = Report().read(self._xml(found, what), what)
+        report = Report().read(self._read_xml(found, what), what)
         bad = report.counts["failed"] + report.counts["error"]
-        base = self._artifacts(found)
-        failed = [case.facts() | present(logs=_files(case, base)) for case in report.bad]
+        base = self._find_artifacts_url(found)
+        failed = [case.facts() | present(logs=_list_files(case, base)) for case in report.bad]
         told = {"counts": report.counts, "failed": failed}
         missing = f"{bad - MAX_CASES} more failed tests" if bad > MAX_CASES else ""
         return RawDocument(told, missing)
 
     def log(self, args: OfFile, reader: Reader) -> RawDocument:
         """A file that the request has left, as a log."""
-        found = self._found(args.request_id, reader.subject)
+        found = self._read_request(args.request_id, reader.subject)
         what = f"the file {args.file} of request {found.id}"
         if ".." in args.file.split("/"):
             raise ArgumentError(f"file: {args.file!r} is not the plain path of a file")
-        base = self._artifacts(found)
+        base = self._find_artifacts_url(found)
         if not base:
             raise SourceError(f"{what}: the request has left no files (it is {found.state})")
         path = f"{base}/{quote(args.file)}"
-        read = self._downloaded(path.removeprefix(self._results_url), what, MAX_READ)
+        read = self._download(path.removeprefix(self._results_url), what, MAX_READ)
         log, missing = clean_ends(keep_ends(read, MAX_LOG), what)
         return RawDocument(
             log,
@@ -187,17 +189,19 @@ class Farm:
             url=path,
         )
 
-    def _artifacts(self, found: TestRequest) -> str:
+    def _find_artifacts_url(self, found: TestRequest) -> str:
         """Where the files of a request are, "" if there are none where the operator allows."""
         url = (found.run.artifacts if found.run else None) or ""
         return url.rstrip("/") if self._is_allowed(url) else ""
 
     def _is_allowed(self, url: str) -> bool:
         """Whether it lies where results are, and says so without a detour."""
-        same = origin(url) == origin(self._results_url) and url.startswith(f"{self._results_url}/")
+        same = get_origin(url) == get_origin(self._results_url) and url.startswith(
+            f"{self._results_url}/"
+        )
         return same and not re.search(r"[?#%\\\s]|/\.\.?(?:/|$)", url)
 
-    def _found(self, request_id: str, subject: Subject) -> TestRequest:
+    def _read_request(self, request_id: str, subject: Subject) -> TestRequest:
         what = f"request {request_id}"
         found = self._api.one(f"/v0.1/requests/{request_id}", TestRequest, what)
         url = found.test.one.url.lower().removesuffix(".git")
@@ -206,7 +210,7 @@ class Farm:
             raise SourceError(f"{what} tests a repository this session may not look at")
         return found
 
-    def _xml(self, found: TestRequest, what: str) -> Iterator[bytes]:
+    def _read_xml(self, found: TestRequest, what: str) -> Iterator[bytes]:
         result = found.result or Result()
         if result.xunit:
             return iter([result.xunit.encode(errors="replace")])
@@ -215,9 +219,9 @@ class Farm:
             raise SourceError(f"{what}: none yet (the request is {found.state})")
         if not self._is_allowed(url):
             raise SourceError(f"{what}: they lie at {url[:200]!r}, not where the operator allows")
-        return self._downloaded(url.removeprefix(self._results_url), what, MAX_XML)
+        return self._download(url.removeprefix(self._results_url), what, MAX_XML)
 
-    def _downloaded(self, path: str, what: str, cap: int) -> Iterator[bytes]:
+    def _download(self, path: str, what: str, cap: int) -> Iterator[bytes]:
         try:
             yield from self._results.chunks(path, what, cap)
         except NotFound as error:
@@ -235,7 +239,7 @@ def open_testing_farm(
     return Farm(api, results, results_url, repositories).rows()
 
 
-def _files(case: Case, base: str) -> list[str]:
+def _list_files(case: Case, base: str) -> list[str]:
     """The paths below `base` of the files that a test has left."""
     found = (href.removeprefix("./").removeprefix(f"{base}/") for href in case.logs)
     # What has no ending is a folder.
@@ -243,13 +247,13 @@ def _files(case: Case, base: str) -> list[str]:
     return [path for path in paths if "." in path.rpartition("/")[2]] if base else []
 
 
-def _environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
     system = environment.get("os")
     compose = system.get("compose") if isinstance(system, dict) else None
     return present(arch=environment.get("arch"), compose=compose)
 
 
-def _rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
+def _make_rows(farm: Farm) -> tuple[SourceDef[Any], ...]:
     request = SourceDef(
         name="testing_farm_get_request",
         description="A Testing Farm request: state, overall result, what was tested and where.",

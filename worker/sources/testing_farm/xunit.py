@@ -84,9 +84,9 @@ class Report:
         self._elements = 0
         self._parser = ParserCreate()
         self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
+        self._parser.StartElementHandler = self._start_element
+        self._parser.EndElementHandler = self._end_element
+        self._parser.CharacterDataHandler = self._add_text
         self._parser.XmlDeclHandler = _check_encoding
         self._parser.StartDoctypeDeclHandler = _refuse_dtd
 
@@ -94,7 +94,7 @@ class Report:
         """All of it. Raises SourceError for what is no XML, or more than XML should be."""
         fed = 0
         try:
-            for piece in _pieces(chunks):
+            for piece in _split_pieces(chunks):
                 self._parser.Parse(piece, False)
                 fed += len(piece)
                 if fed - self._parser.CurrentByteIndex > MAX_MARKUP:
@@ -104,7 +104,7 @@ class Report:
             raise SourceError(f"{what}: not a usable XML report: {error}") from error
         return self
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         self._path.append(name)
         self._elements += 1
         if self._elements > MAX_ELEMENTS:
@@ -132,29 +132,29 @@ class Report:
         if owner and address and len(owner.logs) < MAX_LOGS:
             owner.logs.append(address[:1000])
 
-    def _end(self, name: str) -> None:
+    def _end_element(self, name: str) -> None:
         self._path.pop()
         if name == "testsuite":
             suite, bad_before = self._suites.pop()
             if len(self.bad) == bad_before:  # it has failed before its tests
-                self._add(suite)
+                self._add_case(suite)
         elif name == "testcase" and self._case:
             self.counts[self._case.status] += 1
-            self._add(self._case)
+            self._add_case(self._case)
             self._case = None
 
-    def _add(self, case: Case) -> None:
+    def _add_case(self, case: Case) -> None:
         if case.status in ("failed", "error") and len(self.bad) < MAX_CASES:
             self.bad.append(case)
 
-    def _characters(self, data: str) -> None:
+    def _add_text(self, data: str) -> None:
         said = self._path[-1] in ("failure", "error", "note")
         if self._case and said and self._kept < MAX_TEXT:
             self._case.text.append(data[: MAX_TEXT - self._kept])
             self._kept += len(data)
 
 
-def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _split_pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         for at in range(0, len(chunk), _PIECE):
             yield chunk[at : at + _PIECE]

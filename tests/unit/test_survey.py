@@ -357,14 +357,14 @@ def stands(at: At, pipeline: Pipeline) -> bool:
 
 def test_a_finding_that_cannot_be_kept_costs_neither_turn_nor_note(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
-    finished(at.failed(pipeline, known=NeverKept(StoreError("the disk is full"))))
+    finished(at.failed(pipeline, known_failures=NeverKept(StoreError("the disk is full"))))
     assert stands(at, pipeline)
 
 
 def test_what_breaks_while_a_finding_is_kept_breaks_after_turn_and_note(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
     with pytest.raises(Fault):
-        at.failed(pipeline, known=NeverKept(Fault()))
+        at.failed(pipeline, known_failures=NeverKept(Fault()))
     assert stands(at, pipeline)
 
 

@@ -9,7 +9,7 @@ from celery import Task
 from celery.exceptions import Reject
 from celery.signals import setup_logging
 
-from worker.core.events import Watcher, unwatched
+from worker.core.events import Watcher, ignore_event
 from worker.core.triggers import Trigger, from_message, trigger_id
 from worker.errors import SandpiperError
 from worker.queue.consumer import Consumer
@@ -32,7 +32,7 @@ AGAIN = 3
 def build_app(
     settings: Settings,
     deps: Callable[[], Deps],
-    watch: Watcher = unwatched,
+    watch: Watcher = ignore_event,
     journal: Callable[[], Journal] | None = None,
 ) -> Sandpiper:
     """Make the Celery app.

@@ -28,7 +28,7 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.context_json import Dumper
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.ports import Claim, Model, Ran, SessionKey
 from worker.models import table
 from worker.models.http.client import HttpModel
@@ -118,7 +118,7 @@ def driven(model: Model, store: FolderStore, many: int) -> None:
     def checkpoint(now: Context) -> None:
         store.checkpoint(KEY, 0, dumper.dump(now))
 
-    parts = Parts(model, _Toolbox(), clock, checkpoint, unwatched)
+    parts = Parts(model, _Toolbox(), clock, checkpoint, ignore_event)
     ended = run_loop(replace(start, session_id=KEY.session_id), limits, parts)
     assert ended.turn_usage.iterations == many, ended.outcome
 

@@ -52,14 +52,14 @@ def main() -> None:
 
 def shown(path: str) -> str:
     """The preview of a log, as the scorer asks for it."""
-    return trace.preview_of([Path(path).read_bytes()])
+    return trace.preview_trace([Path(path).read_bytes()])
 
 
 def shown_beside_green(path: str, meta: dict[str, str | None]) -> str:
     """The same with the log of the last run that passed, if the case has one."""
     green = meta["pass_log"]
     passed = [Path(green).read_bytes()] if green else None
-    return trace.preview_of([Path(path).read_bytes()], green=passed)
+    return trace.preview_trace([Path(path).read_bytes()], green=passed)
 
 
 def _real_speed(folder: Path) -> None:
@@ -85,7 +85,7 @@ def _seconds(text: bytes) -> float:
 
 def _spent(text: bytes) -> float:
     started = time.process_time()
-    trace.preview_of(text[at : at + trace.PIECE] for at in range(0, len(text), trace.PIECE))
+    trace.preview_trace(text[at : at + trace.PIECE] for at in range(0, len(text), trace.PIECE))
     return time.process_time() - started
 
 
@@ -99,7 +99,7 @@ def _speed() -> None:
     piece = "".join(_line(number) for number in range(14_000)).encode()
     count = SPEED_MB * 1_000_000 // len(piece)
     started = time.process_time()
-    trace.preview_of(piece for _ in range(count))
+    trace.preview_trace(piece for _ in range(count))
     ours = time.process_time() - started
     started = time.process_time()
     for _ in range(count):

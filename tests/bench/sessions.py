@@ -15,7 +15,7 @@ from tests.fakes import HandClock
 from worker.core.conversation.context import Context
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.ports import Ran
 from worker.demo.anthropic import binding, checks
 from worker.demo.anthropic.answers import make_message
@@ -123,7 +123,7 @@ class Session:
     def run(self, limits: Limits = ENDLESS) -> Context:
         """The turn, to its end."""
         model = table.build_model(MODEL, "", "key", clock=self.clock, transport=self.wire)
-        parts = Parts(model, self._tools, self.clock, lambda _: None, unwatched)
+        parts = Parts(model, self._tools, self.clock, lambda _: None, ignore_event)
         self.context = run_loop(self.context, limits, parts)
         model.close()
         return self.context

@@ -194,13 +194,13 @@ def test_a_pipeline_matters_until_something_newer_is_there(
     sim: GitLabSim, scene: Scene, desk: GitLabDesk
 ) -> None:
     subject = subject_of(desk, scene)
-    assert desk.superseded(subject) == ""
+    assert desk.explain_superseded(subject) == ""
     sim.push(scene.mr, {"a": b"1"})
-    assert desk.superseded(subject) == f"superseded by commit {scene.mr.sha[:8]}"
+    assert desk.explain_superseded(subject) == f"superseded by commit {scene.mr.sha[:8]}"
     newer = sim.run_pipeline(scene.mr, status="running")
-    assert desk.superseded(subject) == f"superseded by pipeline {newer.id}"
+    assert desk.explain_superseded(subject) == f"superseded by pipeline {newer.id}"
     scene.mr.state = "merged"
-    assert desk.superseded(subject) == "merge request !1 is merged"
+    assert desk.explain_superseded(subject) == "merge request !1 is merged"
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])
@@ -208,7 +208,7 @@ def test_a_synthetic_commit_is_not_taken_for_an_old_one(
     sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
 ) -> None:
     sim.run_pipeline(scene.mr, kind=kind)
-    assert desk.superseded(subject_of(desk, scene)) == ""
+    assert desk.explain_superseded(subject_of(desk, scene)) == ""
 
 
 def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
@@ -218,9 +218,9 @@ def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
     again = sim.run_pipeline(scene.mr, status="running")
     for status in ("running", "failed"):
         again.status = status
-        assert desk.superseded(subject) == ""
+        assert desk.explain_superseded(subject) == ""
     again.status = "success"
-    assert desk.superseded(subject) == f"superseded by pipeline {again.id}, which passed"
+    assert desk.explain_superseded(subject) == f"superseded by pipeline {again.id}, which passed"
 
 
 def test_a_run_goes_on_when_gitlab_does_not_answer(
@@ -228,7 +228,7 @@ def test_a_run_goes_on_when_gitlab_does_not_answer(
 ) -> None:
     subject = subject_of(desk, scene)
     sim.fail_next("GET", "/merge_requests/", 500, times=9, headers={"Retry-After": "0"})
-    assert desk.superseded(subject) == ""
+    assert desk.explain_superseded(subject) == ""
 
 
 def test_the_other_failed_pipelines_of_the_commit_are_known(
@@ -252,7 +252,7 @@ def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabDesk
     assert first is not None
     sim.comment(scene.mr, scene.developer, "Two.", first.discussion_id)
     one, two = desk.thread(scene.project.id, 1, first.discussion_id)
-    assert TODAY < one.at < two.at < TODAY + 86_400
+    assert TODAY < one.written_at < two.written_at < TODAY + 86_400
 
 
 # ------------------------------------------------------------------------------------------ sweep
@@ -270,7 +270,7 @@ def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     old = sim.run_pipeline(scene.mr)
     newest = sim.run_pipeline(scene.mr, kind="merge")
     assert old.id < newest.id
-    (found,) = desk.failing(TODAY)
+    (found,) = desk.find_failed_pipelines(TODAY)
     assert found == failed(newest)
     assert isinstance(found, PipelineFailed)
     assert isinstance(desk.subject(found), Subject)
@@ -282,12 +282,12 @@ def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitL
     )
     pipeline = sim.run_pipeline(mr)
     scene.pipeline.status = "success"
-    assert list(desk.failing(TODAY)) == [failed(pipeline)]
+    assert list(desk.find_failed_pipelines(TODAY)) == [failed(pipeline)]
 
 
 def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
-    assert list(desk.failing(TODAY + 86_400)) == []
-    assert len(list(desk.failing(0.0))) == 1
+    assert list(desk.find_failed_pipelines(TODAY + 86_400)) == []
+    assert len(list(desk.find_failed_pipelines(0.0))) == 1
 
 
 GLOBS: list[tuple[tuple[str, ...], int]] = [
@@ -310,7 +310,7 @@ def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
     sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
     public = sim.add_project("public/thing", public=True)
     sim.run_pipeline(sim.open_merge_request(public, scene.developer, title="P", branch="p"))
-    found = list(desk_of(sim, scene, globs).failing(TODAY))
+    found = list(desk_of(sim, scene, globs).find_failed_pipelines(TODAY))
     assert len(found) == count
     assert all(isinstance(each, PipelineFailed) for each in found)
 
@@ -321,17 +321,17 @@ def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: S
     sim.add_member(other, scene.bot, Access.DEVELOPER)
     sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
     sim.fail_next("GET", f"/projects/{scene.project.id}/merge_requests", 403)
-    refused, found = desk.failing(TODAY)
+    refused, found = desk.find_failed_pipelines(TODAY)
     assert isinstance(refused, str)
     assert "the merge requests of team/service" in refused
     assert isinstance(found, PipelineFailed)
     sim.fail_next("GET", "/projects$", 403)
-    (refused,) = desk.failing(TODAY)
+    (refused,) = desk.find_failed_pipelines(TODAY)
     assert str(refused).startswith("the projects: ")
 
 
 def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Scene) -> None:
-    (said,) = desk_of(sim, scene, ("team/nothing",)).failing(TODAY)
+    (said,) = desk_of(sim, scene, ("team/nothing",)).find_failed_pipelines(TODAY)
     assert "the project team/nothing: not found" in str(said)
 
 
@@ -340,7 +340,7 @@ def test_a_sweep_takes_its_time(sim: GitLabSim, scene: Scene) -> None:
     client = ReadClient(sim.url, scene.read_token)
     desk = GitLabDesk(client, sim.url, (), 30, sleep=pauses.append)
     started = time.monotonic()
-    list(desk.failing(TODAY))
+    list(desk.find_failed_pipelines(TODAY))
     assert len(pauses) == 1
     assert pauses[0] > 0
     assert time.monotonic() - started < 5

@@ -78,7 +78,7 @@ def test_without_a_list_a_project_that_is_only_seen_is_not_served(
     project, pipeline = elsewhere(sim, stranger, public=public)
     for trigger in (failed(pipeline), by_job(pipeline)):
         assert "the bot is no member there" in str(desk.subject(trigger))
-    assert "the bot is no member there" in desk.unserved(project.id)
+    assert "the bot is no member there" in desk.explain_unserved(project.id)
     asked = [seen.path for seen in sim.requests if "/pipelines/" in seen.path]
     assert asked == []
 
@@ -87,9 +87,9 @@ def test_without_a_list_a_project_of_the_bots_is_served(
     sim: GitLabSim, scene: Scene, desk: GitLabDesk
 ) -> None:
     assert isinstance(desk.subject(by_job(scene.pipeline)), Subject)
-    assert desk.unserved(scene.project.id) == ""
+    assert desk.explain_unserved(scene.project.id) == ""
     scene.bot.state = "blocked"
-    assert "no member" in desk_of(sim, scene).unserved(scene.project.id)
+    assert "no member" in desk_of(sim, scene).explain_unserved(scene.project.id)
 
 
 def test_with_a_list_membership_is_not_asked_for(
@@ -98,7 +98,7 @@ def test_with_a_list_membership_is_not_asked_for(
     _, pipeline = elsewhere(sim, stranger)
     listed = desk_of(sim, scene, ("mallory/*",))
     assert isinstance(listed.subject(failed(pipeline)), Subject)
-    assert "not among gitlab.projects" in listed.unserved(scene.project.id)
+    assert "not among gitlab.projects" in listed.explain_unserved(scene.project.id)
     assert [seen.path for seen in sim.requests if "/members/" in seen.path] == []
 
 

@@ -62,11 +62,11 @@ def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(
     ref = forge.post(subject, BODY, "", thread=True)
     note = note_of(scene, ref)
     assert (note.type, note.body, ref.url) == ("DiscussionNote", BODY, note.web_url)
-    assert [own.unresolved for own in forge.own(subject)] == [True]
+    assert [own.in_open_thread for own in forge.own(subject)] == [True]
     for _ in range(2):
         forge.resolve(subject, ref)
     assert scene.mr.discussions[note.discussion_id].resolved
-    assert [own.unresolved for own in forge.own(subject)] == [False]
+    assert [own.in_open_thread for own in forge.own(subject)] == [False]
     assert forge.find(subject, MARKER, "") == ref
 
 

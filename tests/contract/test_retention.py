@@ -101,9 +101,9 @@ def kept(sim: GitLabSim, place: Place, tmp_path: Path) -> Kept:
 
 def test_the_time_of_the_last_write_is_known(place: Place) -> None:
     records, began = place.store.records, time.time()
-    assert records.modified("index/ab") is None
+    assert records.find_modification_time("index/ab") is None
     assert records.create("index/ab", b"1/1")
-    at = records.modified("index/ab")
+    at = records.find_modification_time("index/ab")
     assert at is not None
     assert abs(at - began) < 60
 
@@ -111,9 +111,9 @@ def test_the_time_of_the_last_write_is_known(place: Place) -> None:
 def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str) -> None:
     records = guard_store(FolderStore(tmp_path), redis_url).records
     for name in ("slots/7.json", "index/ab"):
-        assert records.modified(name) is None
+        assert records.find_modification_time(name) is None
         assert records.create(name, b"{}")
-        at = records.modified(name)
+        at = records.find_modification_time(name)
         assert at is not None
         assert abs(at - time.time()) < 60
 

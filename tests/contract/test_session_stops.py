@@ -33,32 +33,32 @@ def test_a_damaged_claim_has_no_holder_but_an_error(place: Place) -> None:
 
 
 def test_a_wish_to_stop_reaches_whoever_works_on_the_turn(place: Place) -> None:
-    assert place.store.stopped(KEY, 0) == ""
+    assert place.store.read_stop_reason(KEY, 0) == ""
     place.store.stop(KEY, 0, "superseded by pipeline 9 ☃")
-    assert place.store.stopped(KEY, 0) == "superseded by pipeline 9 ☃"
-    assert place.store.stopped(KEY, 1) == ""
-    assert place.store.stopped(OTHER, 0) == ""
+    assert place.store.read_stop_reason(KEY, 0) == "superseded by pipeline 9 ☃"
+    assert place.store.read_stop_reason(KEY, 1) == ""
+    assert place.store.read_stop_reason(OTHER, 0) == ""
 
 
 def test_the_first_reason_to_stop_stands_also_of_many_at_once(place: Place) -> None:
     many(lambda number: place.store.stop(KEY, 0, f"reason {number % WORKERS}"))
-    first = place.store.stopped(KEY, 0)
+    first = place.store.read_stop_reason(KEY, 0)
     assert first.startswith("reason ")
     place.store.stop(KEY, 0, "later")
-    assert place.store.stopped(KEY, 0) == first
+    assert place.store.read_stop_reason(KEY, 0) == first
 
 
 def test_a_reason_is_cut_and_a_damaged_one_is_read_all_the_same(place: Place) -> None:
     place.store.stop(KEY, 0, "x" * 5000)
-    assert place.store.stopped(KEY, 0) == "x" * 1000
+    assert place.store.read_stop_reason(KEY, 0) == "x" * 1000
     place.put(at(1, "stop.json"), b"\xff\xfe")
-    assert place.store.stopped(KEY, 1)
+    assert place.store.read_stop_reason(KEY, 1)
 
 
 def test_a_committed_turn_has_nothing_left_to_stop(place: Place) -> None:
     place.store.stop(KEY, 0, "why")
     place.store.commit(KEY, 0, b"{}")
-    assert place.store.stopped(KEY, 0) == ""
+    assert place.store.read_stop_reason(KEY, 0) == ""
     assert at(0, "stop.json") not in place.names()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.flow.product import Process, Product, containers, product
 from worker import app
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Trigger
 from worker.demo.gitlab import MergeRequest, Note, Pipeline
 from worker.demo.script import Asked, Call, Say, Script, Scripted
@@ -87,7 +87,7 @@ def accepting(made: Product, store: Store | None = None) -> Iterator[Callable[[T
     celery = app.build_app(Settings(broker=made.env["SANDPIPER_BROKER"]), _no_deps)
     with closing(Publisher(celery, app.TASK)) as publish:
         yield Consumer(
-            *(_no_deps, publish, unwatched), journal=lambda: journal, alone=False, patience=1.0
+            *(_no_deps, publish, ignore_event), journal=lambda: journal, alone=False, patience=1.0
         ).accept_trigger
 
 

@@ -105,7 +105,7 @@ def truth(world: World, path: str) -> list[str]:
         with zipfile.ZipFile(io.BytesIO(job.archive or b"")) as archive:
             content = archive.read(unquote(inside.removeprefix("artifacts/file/")))
         return _REDACT.data(content).decode(errors="replace").split("\n")
-    return trace.split(_REDACT.data(trace.clean(job.trace or b"")))
+    return trace.split_lines(_REDACT.data(trace.clean_trace(job.trace or b"")))
 
 
 def _file(project: Project, name: str) -> list[str]:

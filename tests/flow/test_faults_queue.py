@@ -17,7 +17,7 @@ from tests.fakes import HandClock, says
 from tests.flow import crew
 from tests.flow.product import DEADLINE, Process, free_port
 from tests.jobs import START, Job
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.ports import Reply, Request
 from worker.core.triggers import Reacted, Trigger
 from worker.demo.gitlab import GitLabSim
@@ -147,16 +147,16 @@ def test_of_two_workers_with_one_job_one_does_it_whatever_their_clocks_say(
         journal = Journal(at.store.records, leases, clock)
         other = at.deps(model=lambda: model, leases=leases, journal=journal, clock=clock)
         first = threading.Thread(
-            target=delivery.deliver_trigger, args=(at.trigger(), deps, unwatched, _never)
+            target=delivery.deliver_trigger, args=(at.trigger(), deps, ignore_event, _never)
         )
         first.start()
         assert model.asked.wait(10)
         # The same message, handed out twice.
-        delivery.deliver_trigger(at.trigger(), other, unwatched, _never)
+        delivery.deliver_trigger(at.trigger(), other, ignore_event, _never)
         assert leases.remove_dead_workers() == []
         model.go.set()
         first.join(30)
-        delivery.deliver_trigger(at.trigger(), other, unwatched, _never)
+        delivery.deliver_trigger(at.trigger(), other, ignore_event, _never)
         (note,) = at.own()
         assert "A race." in note.body
         assert model.count == 1

@@ -12,7 +12,7 @@ from tests.flow import crew
 from tests.flow.product import Product
 from tests.flow.proxy import Proxy
 from tests.jobs import FINDING, Job
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.triggers import Trigger
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim
@@ -89,14 +89,16 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []
-        delivery.deliver_trigger(at.trigger(), deps, unwatched, lambda each, _: again.append(each))
+        delivery.deliver_trigger(
+            at.trigger(), deps, ignore_event, lambda each, _: again.append(each)
+        )
         assert again == [at.trigger()]
         while heard and not between.swallowed:
             time.sleep(0.01)
         between.speak()
         while again:
             delivery.deliver_trigger(
-                again.pop(), deps, unwatched, lambda each, _: again.append(each)
+                again.pop(), deps, ignore_event, lambda each, _: again.append(each)
             )
         (note,) = at.own()
         assert "A race in the test." in note.body

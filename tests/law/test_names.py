@@ -16,7 +16,7 @@ Rule = Callable[[Module], Iterator[str]]
 
 BARE_NAMES: dict[str, int] = {
     "worker": 3,
-    "worker/core": 55,
+    "worker/core": 5,
     "worker/queue": 1,
     "worker/sessions": 7,
     "worker/sources": 6,
@@ -24,7 +24,6 @@ BARE_NAMES: dict[str, int] = {
 }
 CITATIONS: dict[str, int] = {
     "worker": 2,
-    "worker/core": 15,
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.triggers import Trigger
 from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.jobs import results
@@ -79,7 +79,7 @@ def test_what_rests_is_kept_in_the_journal_and_is_no_failed_try(at: Job) -> None
     deps = at.deps(debounce=REST)
     seconds_after(at.scene.pipeline, 10, at)
     trigger = at.trigger()
-    delivery.deliver_trigger(trigger, deps, unwatched, lambda *told: later.append(told))
+    delivery.deliver_trigger(trigger, deps, ignore_event, lambda *told: later.append(told))
     ((again, seconds),) = later
     assert (again, round(seconds)) == (trigger, 20)
     (name,) = deps.queue.journal.list_names()

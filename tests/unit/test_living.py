@@ -46,7 +46,7 @@ def headline(note: Note) -> str:
 
 
 def became(at: Job, pipeline: Pipeline) -> dict[str, object]:
-    kept = at.store.after(at.key(pipeline), 0)
+    kept = at.store.read_aftermath(at.key(pipeline), 0)
     assert kept is not None
     found = json.loads(kept)
     assert isinstance(found, dict)

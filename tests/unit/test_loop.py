@@ -233,7 +233,7 @@ def test_the_same_calls_again_and_again_get_a_hint_then_end_the_run() -> None:
 
 def test_three_cut_answers_in_a_row_end_with_what_there_is() -> None:
     cut = replace(says("the cause is the lo"), stop=StopReason.TRUNCATED)
-    run = Run(cut, replace(cut, text="", dropped=1), cut)
+    run = Run(cut, replace(cut, text="", dropped_calls=1), cut)
     ended = run()
     reason = "the model's answer was cut at its length limit, 3 times in a row"
     assert outcome(ended) == (Status.PARTIAL, "the cause is the lo", reason)

@@ -18,8 +18,8 @@ def test_the_record_takes_the_models_place_and_the_rest_of_the_finding_stays() -
     made = settle_verdict(BLAMED, Survey((FLAKY,)))
     assert made.verdict is Verdict.FLAKY
     assert (made.cause, made.rulings) == ("a line", (FLAKY.ruling,))
-    assert made.judged is not None
-    assert made.judged.model is Verdict.CHANGE
+    assert made.final_verdict is not None
+    assert made.final_verdict.model is Verdict.CHANGE
 
 
 def test_an_error_without_a_ruling_and_jobs_that_were_not_seen_are_the_models_to_judge() -> None:

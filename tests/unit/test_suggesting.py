@@ -108,7 +108,7 @@ def test_at_most_three_fixes_are_posted(at: Job, context: Context) -> None:
     several = "\n\n".join(FIX.replace("sum(xs)", f"sum(xs) + {n}") for n in range(5))
     told, offers = offered(context, replace(CHANGE, to_do=several), at.deps())
     assert len(offers.urls) == len(on_the_diff(at)) == MOST_ON_DIFF == 3
-    assert offers.left == 2
+    assert offers.left_out_count == 2
     assert offers.text.count("(not on the diff: at most 3 are put there)") == 2
     assert "suggestion" not in told.to_do
 
@@ -131,7 +131,7 @@ def test_what_does_not_fit_or_is_not_what_it_seems_stays_text(
     offers = offered(context, replace(CHANGE, to_do=to_do), at.deps())[1]
     assert offers.urls == ()
     assert on_the_diff(at) == []
-    assert offers.left == 1
+    assert offers.left_out_count == 1
     assert "In `app/" in offers.text
 
 

@@ -11,7 +11,7 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.events import Answered, Asking, Event, Stage, unwatched
+from worker.core.events import Answered, Asking, Event, Stage, ignore_event
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ForgeError
 from worker.forge.text.progress import Progress, write_progress
@@ -53,7 +53,7 @@ def answered(*calls: ToolCall) -> Event:
 def test_the_newest_state_is_told_and_nothing_twice() -> None:
     seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.01)
-    watch = ticker.wrap_watcher(unwatched)
+    watch = ticker.wrap_watcher(ignore_event)
     watch(asking(1))
     until(lambda: seen == [Progress(1, 50)])
     watch(asking(1))
@@ -66,7 +66,7 @@ def test_the_newest_state_is_told_and_nothing_twice() -> None:
 def test_what_happens_between_two_edits_is_left_out() -> None:
     seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.2)
-    watch = ticker.wrap_watcher(unwatched)
+    watch = ticker.wrap_watcher(ignore_event)
     for number in range(1, 40):
         watch(asking(number))
     until(lambda: seen)
@@ -83,7 +83,7 @@ def test_a_slow_edit_does_not_hold_the_run_up_but_its_end_waits_for_it() -> None
         ended.set()
 
     ticker = ProgressNote(slow, 0.0)
-    watch = ticker.wrap_watcher(unwatched)
+    watch = ticker.wrap_watcher(ignore_event)
     watch(asking(1))
     assert begun.wait(10)
     started = time.monotonic()
@@ -99,14 +99,14 @@ def test_nothing_is_told_after_the_end() -> None:
     seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.0)
     ticker.close()
-    ticker.wrap_watcher(unwatched)(asking(1))
+    ticker.wrap_watcher(ignore_event)(asking(1))
     assert seen == []
 
 
 def test_edits_are_bounded() -> None:
     seen: list[Progress] = []
     ticker = ProgressNote(seen.append, 0.0)
-    watch = ticker.wrap_watcher(unwatched)
+    watch = ticker.wrap_watcher(ignore_event)
     for number in range(1, MOST + 1):
         watch(asking(number))
         until(lambda number=number: len(seen) == number)  # type: ignore[misc]
@@ -124,7 +124,7 @@ def test_a_note_that_cannot_be_edited_is_left_alone(transient: bool, tries: int)
         raise ForgeError("no", transient=transient)
 
     ticker = ProgressNote(fails, 0.0)
-    watch = ticker.wrap_watcher(unwatched)
+    watch = ticker.wrap_watcher(ignore_event)
     for number in range(1, tries + 1):
         watch(asking(number))
         until(lambda number=number: len(tried) == number)  # type: ignore[misc]

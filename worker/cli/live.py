@@ -64,7 +64,7 @@ def _describe_answer(event: Answered) -> str:
 
 
 def _format_tool(event: ToolRan) -> Text:
-    sizes = f"{event.size:,} bytes, {event.shown:,} shown to the model, {event.seconds:.2f} s"
+    sizes = f"{event.size:,} bytes, {event.shown_bytes:,} shown to the model, {event.seconds:.2f} s"
     return Text.assemble(
         ("  " + event.call.name, "green"),
         f" {_summarise_call(event.call)} ",

@@ -35,7 +35,7 @@ def command(log: Path, green: Path | None, limit: int) -> None:
     """
     with _translate_errors():
         passed = _read_pieces(green) if green else None
-        shown = trace.preview_of(_read_pieces(log), limit, passed)
+        shown = trace.preview_trace(_read_pieces(log), limit, passed)
     click.echo(shown.encode())
 
 

@@ -1,7 +1,7 @@
 """What a comment asks of the bot: a command, a question, or nothing. Pure.
 
-A command is a line `/sandpiper NAME …`, or a line that is nothing but `@bot NAME …`. GitLab leaves
-lines with a slash it does not know alone (wire-gitlab 5). Only the paragraphs at the top level of
+A command is a line `/sandpiper NAME …`, or a line that is nothing but `@bot NAME …`. GitLab does
+not change lines that begin with an unknown slash command. Only the paragraphs at the top level of
 the comment are the writer's own words: what is quoted, folded, hidden, or code is not addressed to
 us.
 """
@@ -75,13 +75,13 @@ class Question:
 Asked = Command | Question
 
 
-def addressed(text: str) -> bool:
+def may_address_bot(text: str) -> bool:
     """Whether `text` may be for the bot, told cheaply and without its name."""
     head = text[:MAX_TEXT]
     return "@" in head or PREFIX in head.lower()
 
 
-def parse(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
+def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
     """What `text` asks of the bot of user name `bot`, or None; the first command wins.
 
     `bot` is "" where nobody can mention it. `more` are the names of commands of workflows.
@@ -96,7 +96,7 @@ def parse(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
     return None
 
 
-def usage(more: Mapping[str, str] = MappingProxyType({})) -> str:
+def list_commands(more: Mapping[str, str] = MappingProxyType({})) -> str:
     """The commands as a Markdown list; `more` are those of workflows, and what they do."""
     listed = {**NAMES, **more, **NAMES}
     return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())

@@ -48,11 +48,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """One call is answered. `size` is the bytes the tool produced, `shown` what the model sees."""
+    """One call is answered. `size` is the bytes the tool produced, `shown_bytes` what the model
+    sees."""
 
     call: ToolCall
     size: int
-    shown: int
+    shown_bytes: int
     seconds: float
     is_error: bool
 
@@ -70,10 +71,10 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A worker has a trigger from the queue, `waited` seconds after it was put there (if known)."""
+    """A worker has a trigger from the queue, `wait_seconds` after it was put there (if known)."""
 
     trigger: Trigger
-    waited: float | None = None
+    wait_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ class Left:
 class Backlog:
     """What the journal holds: triggers that are not done, parked ones, the oldest's age (s)."""
 
-    unfinished: int
-    parked: int
+    open_triggers: int
+    parked_triggers: int
     oldest: float
 
 
@@ -97,8 +98,8 @@ class Backlog:
 class Voted:
     """How often people gave a note 👍 and 👎 since the last look, and took them back."""
 
-    given: tuple[str, ...]
-    withdrawn: tuple[str, ...]
+    given_votes: tuple[str, ...]
+    withdrawn_votes: tuple[str, ...]
 
 
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
@@ -107,5 +108,5 @@ Event = RunEvent | WorkEvent
 Watcher = Callable[[Event], None]
 
 
-def unwatched(event: Event) -> None:
-    """A watcher that looks away."""
+def ignore_event(event: Event) -> None:
+    """A watcher that does nothing."""

@@ -24,12 +24,12 @@ _KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
 class Row:
     """A row of the list of turns: when its turn began (epoch seconds), and whose it is."""
 
-    at: float
+    began_at: float
     project_id: int
     mr_iid: int
 
 
-def row(name: str) -> Row | None:
+def parse_row(name: str) -> Row | None:
     """The row of this name, None for another object."""
     found = _ROW.fullmatch(name)
     if not found:
@@ -37,7 +37,7 @@ def row(name: str) -> Row | None:
     return Row((END - 1 - int(found[1])) / 1000, int(found[2]), int(found[3]))
 
 
-def spend_day(name: str) -> float | None:
+def parse_spend_day(name: str) -> float | None:
     """When the day of a record of costs ended (epoch seconds), None for another object."""
     found = _SPEND.fullmatch(name)
     if not found:
@@ -48,7 +48,7 @@ def spend_day(name: str) -> float | None:
         return None
 
 
-def known(name: str) -> tuple[int, str] | None:
+def parse_known(name: str) -> tuple[int, str] | None:
     """Project and key of a known failure, None for another object."""
     found = _KNOWN.fullmatch(name)
     return (int(found[1]), found[2]) if found else None

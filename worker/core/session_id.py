@@ -65,10 +65,10 @@ def find_marker(body: str) -> Marker | None:
     return Marker(found[1], number, kind)
 
 
-def session_id(
+def make_session_id(
     gitlab_url: str, project_id: int, mr_iid: int, pipeline_id: int, workflow: str, salt: str = ""
 ) -> str:
-    """The same for every delivery of one pipeline's failure (design, "Store layout").
+    """The same for every delivery of one pipeline's failure of one workflow.
 
     `salt` sets a dry run's session apart, so that it never stands in for a posted one.
     """

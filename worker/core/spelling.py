@@ -1,11 +1,11 @@
-"""The tool a model meant when it misspelt a name. Pure."""
+"""Finds the tool that a model meant when it misspelt the name. Pure."""
 
 from collections.abc import Iterable
 
 FARTHEST = 2
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
+def correct_spelling(name: str, known: Iterable[str]) -> str | None:
     """The one known name within edit distance 2 of `name`; None if there is none, or several."""
     near = [other for other in known if _within(name, other)]
     return near[0] if len(near) == 1 else None

@@ -16,7 +16,7 @@ from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
-from worker.core.session_id import Kind, Marker, find_marker, session_id
+from worker.core.session_id import Kind, Marker, find_marker, make_session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.defence.neutralise import neutralise
@@ -77,13 +77,13 @@ def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) ->
     said = next((note for note in thread if note.note_id == trigger.note_id), None)
     if said is None or said.system or said.author_id == me:
         return f"note {trigger.note_id} is gone or not a person's"
-    asked = comment_commands.parse(
+    asked = comment_commands.parse_comment(
         said.body, deps.gitlab.writer.handle(), deps.runtime.playbook.commands()
     )
     ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
     if asked is None and not ours:
         return "the thread was not begun by Sandpiper, and the note is not addressed to it"
-    if reason := deps.gitlab.reader.unserved(trigger.project_id):
+    if reason := deps.gitlab.reader.explain_unserved(trigger.project_id):
         return reason
     if deps.gitlab.reader.is_bot(said.author_id):
         return f"user {said.author_id} is a bot"
@@ -105,7 +105,9 @@ def _find_session(thread: Sequence[ThreadNote], me: int) -> str:
 
 def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
     """How often we have answered in the thread in the day before `said`."""
-    return sum(note.author_id == me and note.at > said.at - DAY for note in thread[1:])
+    return sum(
+        note.author_id == me and note.written_at > said.written_at - DAY for note in thread[1:]
+    )
 
 
 # ------------------------------------------------------------------------------- what is asked for
@@ -144,7 +146,7 @@ def _run_command(heard: _Comment, deps: Deps, run: Run) -> Ended | CommandAnswer
 
 
 def _write_usage(deps: Deps) -> str:
-    return comment_commands.usage(deps.runtime.playbook.commands())
+    return comment_commands.list_commands(deps.runtime.playbook.commands())
 
 
 def _answer_question(heard: _Comment, deps: Deps, run: Run) -> Ended | CommandAnswered:
@@ -370,5 +372,5 @@ def _make_lock_key(heard: _Comment, deps: Deps) -> SessionKey:
     """What stands in the store for "somebody is answering a command on this merge request"."""
     project, iid = heard.trigger.project_id, heard.trigger.mr_iid
     return SessionKey(
-        project, iid, session_id(deps.gitlab.url, project, iid, 0, "say", deps.options.salt)
+        project, iid, make_session_id(deps.gitlab.url, project, iid, 0, "say", deps.options.salt)
     )

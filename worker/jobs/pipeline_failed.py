@@ -34,7 +34,7 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
         workflow,
         deps,
         run,
-        superseded=lambda: deps.gitlab.reader.superseded(subject),
+        superseded=lambda: deps.gitlab.reader.explain_superseded(subject),
         unasked=True,
     )
 
@@ -45,7 +45,7 @@ def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
     By GitLab's own time of it, so that a restart of the worker begins no second wait. A time that
     is far in the future says nothing.
     """
-    age = deps.runtime.clock.now() - deps.gitlab.reader.ended(trigger)
+    age = deps.runtime.clock.now() - deps.gitlab.reader.find_end_time(trigger)
     if -MOST_SKEW <= age < deps.options.debounce:
         raise DebounceNotOver(min(deps.options.debounce - age, deps.options.debounce))
 

@@ -55,7 +55,7 @@ def _store_votes(
 
 def _index_by_voter(votes: Votes) -> dict[str, str]:
     session = votes.marker.session_id
-    voted = sorted(votes.up.items())[:MOST_VOTERS]
+    voted = sorted(votes.by_user.items())[:MOST_VOTERS]
     return {aftermath.make_pseudonym(session, user): UP if up else DOWN for user, up in voted}
 
 

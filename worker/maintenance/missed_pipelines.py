@@ -36,7 +36,7 @@ def begin_missed_pipelines(
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
     begun = 0
-    for found in islice(deps.gitlab.reader.failing(since), MOST_LOOKED_AT):
+    for found in islice(deps.gitlab.reader.find_failed_pipelines(since), MOST_LOOKED_AT):
         if isinstance(found, str):
             yield MissedPipeline("GitLab", False, found)
             continue

@@ -86,7 +86,7 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
         if deps.storage.sessions.latest(key) is None:
             done += _remove_unless_held(key, 0, deps)
     for name in list(records.names(object_names.RECENT)):
-        row = object_names.row(name)
+        row = object_names.parse_row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
             records.delete(name)
     return done
@@ -110,7 +110,7 @@ def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
 def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
     """Whether a session was last written before then, and the journal has no trigger of its merge
     request but those in `settled`."""
-    touched = deps.storage.sessions.touched(key)
+    touched = deps.storage.sessions.find_last_change(key)
     if touched is None or touched >= before:
         return False
     return settled.issuperset(deps.queue.journal.list_names(key.project_id, key.mr_iid))
@@ -141,7 +141,7 @@ def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
         for name in list(records.names(prefix)):
             if name.removeprefix(prefix) in alive:
                 continue
-            at = records.modified(name)
+            at = records.find_modification_time(name)
             if at is not None and at < now - HOUR:
                 yield _record_to_remove(name, deps)
     for name in list(records.names(SLOTS)):
@@ -160,7 +160,7 @@ def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
     if deps.storage.known_failures is None:
         return
     for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
-        place = object_names.known(name)
+        place = object_names.parse_known(name)
         if place is None:
             continue
         project, key = place
@@ -197,14 +197,14 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     if rows:
         yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
     for name in list(records.names(object_names.SPEND)):
-        ended = object_names.spend_day(name)
+        ended = object_names.parse_spend_day(name)
         if ended is not None and ended < before:
             yield _record_to_remove(name, deps)
 
 
 def _is_row_before(name: str, before: float) -> bool:
-    row = object_names.row(name)
-    return row is not None and row.at < before
+    row = object_names.parse_row(name)
+    return row is not None and row.began_at < before
 
 
 def _remove_all(names: list[str], records: Records) -> bool:

@@ -30,7 +30,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
                         context,
                         files=_has_files(store, key, number),
                         feedback=load_feedback(store.feedback(key, number)),
-                        aftermath=load_after(store.after(key, number)),
+                        aftermath=load_after(store.read_aftermath(key, number)),
                     )
                 )
     if running := _read_running(store, key, 0 if latest is None else latest + 1):

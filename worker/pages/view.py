@@ -14,7 +14,7 @@ from worker.core.conversation.turn_row import RUNNING
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.failure.verdict import Verdict
-from worker.core.text.redaction_counts import words
+from worker.core.text.redaction_counts import describe_counts
 from worker.core.text.untrusted import one_line
 from worker.pages import markdown
 from worker.pages.chart import Chart, build_chart
@@ -204,7 +204,7 @@ def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     if missing := (*context.losses, *find_unavailable(context)):
         yield "Not available", one_line("; ".join(missing[:20]), 1500)
     if context.redactions:
-        yield "Redacted", one_line(words(context.redactions), 600)
+        yield "Redacted", one_line(describe_counts(context.redactions), 600)
     if told := aftermath.describe_aftermath(stored.feedback, stored.aftermath):
         yield "Afterwards", "; ".join(told)
 

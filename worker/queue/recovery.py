@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from worker.core.events import Backlog, Watcher, unwatched
+from worker.core.events import Backlog, Watcher, ignore_event
 from worker.core.ports import Clock
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import QueueError, StoreError
@@ -52,7 +52,7 @@ class Recovery:
         enqueue: Callable[[Trigger], None],
         clock: Clock,
         patience: float = PATIENCE,
-        watch: Watcher = unwatched,
+        watch: Watcher = ignore_event,
         admit: Callable[[int], int] = lambda project: 0,
         count_waiting: Callable[[], int] = lambda: 0,
     ) -> None:

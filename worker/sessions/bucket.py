@@ -111,7 +111,7 @@ class Bucket:
         """See Objects."""
         return self._find_writer(name) is not None
 
-    def modified(self, name: str) -> float | None:
+    def find_modification_time(self, name: str) -> float | None:
         """See Objects."""
         try:
             with self._translate("look at", name):

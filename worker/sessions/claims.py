@@ -2,14 +2,14 @@
 
 import json
 import math
-from dataclasses import asdict
 
 from worker.core.ports import Claim
+from worker.core.stored_keys import to_stored
 
 
 def encode_claim(claim: Claim) -> bytes:
     """Encode a claim as the content of `claim.json`."""
-    return json.dumps(asdict(claim), sort_keys=True).encode()
+    return json.dumps(to_stored(claim), sort_keys=True).encode()
 
 
 def decode_claim(content: bytes) -> Claim:
@@ -29,5 +29,5 @@ def decode_claim(content: bytes) -> Claim:
 
 
 def have_same_holder(one: Claim, other: Claim) -> bool:
-    """Whether both claims belong to one run; `until` differs after a renewal."""
+    """Whether both claims belong to one run; `expires_at` differs after a renewal."""
     return (one.owner, one.trigger_id) == (other.owner, other.trigger_id)

@@ -61,7 +61,7 @@ class Folder:
         with _translate_errors(f"look at {path}"):
             return _exists(path)
 
-    def modified(self, name: str) -> float | None:
+    def find_modification_time(self, name: str) -> float | None:
         """See Objects."""
         path = self._root / name
         with _translate_errors(f"look at {path}"):

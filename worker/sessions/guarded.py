@@ -49,10 +49,10 @@ class RedisGuardedObjects:
         with self._translate_errors(name):
             return bool(self._redis.exists(self._prefix + name))
 
-    def modified(self, name: str) -> float | None:
+    def find_modification_time(self, name: str) -> float | None:
         """See Objects. For Redis it is the time of the last use, which serves the same purpose."""
         if not _is_in_redis(name):
-            return self._objects.modified(name)
+            return self._objects.find_modification_time(name)
         with self._translate_errors(name):
             idle = self._redis.object("idletime", self._prefix + name)
             return None if idle is None else time.time() - idle

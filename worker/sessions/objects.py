@@ -28,7 +28,7 @@ class Objects(Protocol):
         """Whether there is such an object."""
         ...
 
-    def modified(self, name: str) -> float | None:
+    def find_modification_time(self, name: str) -> float | None:
         """Return the time of the last write, in the store's epoch seconds; None without object."""
         ...
 

@@ -128,7 +128,9 @@ class Store:
                     return None
                 continue
             held = self._decode_claim(name, stored)
-            free = now >= held.until or (over is not None and claims.have_same_holder(held, over))
+            free = now >= held.expires_at or (
+                over is not None and claims.have_same_holder(held, over)
+            )
             if not free and not claims.have_same_holder(held, claim):
                 return held
             if self._objects.replace(name, claims.encode_claim(claim), stored.version):
@@ -149,7 +151,7 @@ class Store:
         name = keys.make_turn_prefix(key, turn) + keys.CLAIM
         stored = self._objects.read(name, _MAX_SMALL)
         held = self._decode_claim(name, stored) if stored else None
-        return held if held and now < held.until else None
+        return held if held and now < held.expires_at else None
 
     def stop(self, key: SessionKey, turn: int, reason: str) -> None:
         """See SessionStore."""
@@ -157,7 +159,7 @@ class Store:
             keys.make_turn_prefix(key, turn) + keys.STOP, reason[:_MAX_REASON].encode()
         )
 
-    def stopped(self, key: SessionKey, turn: int) -> str:
+    def read_stop_reason(self, key: SessionKey, turn: int) -> str:
         """See SessionStore."""
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.STOP, _MAX_SMALL)
         return stored.content.decode("utf-8", "replace") if stored else ""
@@ -169,7 +171,7 @@ class Store:
             raise StoreError(f"{self._objects.place(name)} would be larger than {_MAX_SMALL} bytes")
         self._objects.create(name, after)
 
-    def after(self, key: SessionKey, turn: int) -> bytes | None:
+    def read_aftermath(self, key: SessionKey, turn: int) -> bytes | None:
         """See SessionStore."""
         stored = self._objects.read(keys.make_turn_prefix(key, turn) + keys.AFTER, _MAX_SMALL)
         return stored.content if stored else None
@@ -213,11 +215,11 @@ class Store:
             if found and (found.turn < before or found.leaf not in (keys.CONTEXT, keys.CLAIM)):
                 self._objects.delete(name)
 
-    def touched(self, key: SessionKey) -> float | None:
+    def find_last_change(self, key: SessionKey) -> float | None:
         """See SessionStore."""
         names = list(self._objects.names(keys.make_session_prefix(key)))
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]
-        times = [self._objects.modified(name) for name in commits[-1:] or names]
+        times = [self._objects.find_modification_time(name) for name in commits[-1:] or names]
         return max((at for at in times if at is not None), default=None)
 
     def remove(self, key: SessionKey) -> None:

@@ -152,7 +152,7 @@ def _read_test_output(document: Document, name: str) -> Iterator[str]:
 
 
 def _decode_document(document: Document) -> str:
-    return f" ({document.missing})" if document.missing else ""
+    return f" ({document.gaps})" if document.gaps else ""
 
 
 def _list_test_names(case: Mapping[str, str]) -> set[str]:

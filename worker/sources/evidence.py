@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from worker.core.logs import trace
-from worker.core.ports.evidence import RequestFile, TaskStep, called
+from worker.core.ports.evidence import RequestFile, TaskStep, name_place
 from worker.core.text.redacted_values import Redacted
 from worker.errors import SourceError, StoreError
 
@@ -83,8 +83,8 @@ class Evidence:
             return
         with self._lock:
             loaded = self._load()
-            self._kept.pop(called(place), None)
-            self._kept[called(place)] = made
+            self._kept.pop(name_place(place), None)
+            self._kept[name_place(place)] = made
             self._drop_oldest()
             if loaded:  # else what was kept before would be lost
                 self._save()
@@ -94,7 +94,7 @@ class Evidence:
         packed = self._find(place).packed
         unpacker = zlib.decompressobj()
         try:
-            return trace.split(unpacker.decompress(packed, MAX_DOCUMENT))
+            return trace.split_lines(unpacker.decompress(packed, MAX_DOCUMENT))
         except zlib.error as error:
             raise SourceError("what was kept of it is damaged") from error
 
@@ -105,7 +105,7 @@ class Evidence:
     def _find(self, place: KeptPlace) -> _Kept:
         with self._lock:
             self._load()
-            found = self._kept.get(called(place))
+            found = self._kept.get(name_place(place))
         if found is None:
             raise SourceError("it was not fetched in this session, or is spelt otherwise")
         return found

@@ -99,8 +99,8 @@ class _Bound:
         if found.chunks:
             found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
         # Names in it are other people's.
-        missing = reader.redact.redact_text(visible(found.missing))[:MAX_MISSING]
-        made = cap_document(replace(found, missing=missing), row.cap)
+        missing = reader.redact.redact_text(visible(found.gaps))[:MAX_MISSING]
+        made = cap_document(replace(found, gaps=missing), row.cap)
         if isinstance(given, RawDocument) and given.place is not None:
             reader.evidence.keep(given.place, made.data, reader.redact.redact_text(given.url))
         return made
@@ -148,8 +148,8 @@ def cap_document(document: Document, cap: int) -> Document:
     over = len(document.data) - cap
     if over <= 0:
         return document
-    missing = "; ".join(filter(None, (document.missing, f"the last {over} bytes")))
-    return replace(document, data=document.data.cut(cap), missing=missing)
+    missing = "; ".join(filter(None, (document.gaps, f"the last {over} bytes")))
+    return replace(document, data=document.data.cut(cap), gaps=missing)
 
 
 def join_rows(*more: Rows) -> tuple[SourceDef[Any], ...]:

@@ -191,10 +191,10 @@ class CountedObjects:
         with self._time_operation("exists"):
             return self._objects.exists(name)
 
-    def modified(self, name: str) -> float | None:
+    def find_modification_time(self, name: str) -> float | None:
         """See Objects."""
         with self._time_operation("exists"):
-            return self._objects.modified(name)
+            return self._objects.find_modification_time(name)
 
     def read(self, name: str, limit: int) -> Stored | None:
         """See Objects."""

@@ -12,9 +12,9 @@ from worker.core.ports import (
     INSTALLED,
     OUTLINE,
     SUFFIXES,
-    Beside,
     Document,
     DocumentKind,
+    SideFile,
 )
 from worker.core.text.preview import head_and_tail, most_shown
 from worker.errors import ArgumentError
@@ -54,7 +54,7 @@ def _save(document: Document, context: ToolContext, path: str, shown: str) -> To
 
     Raises ArgumentError if it cannot be written there, SourceError if its stream breaks off.
     """
-    beside = tuple(document.beside())
+    beside = tuple(document.side_files())
     own = () if not beside or _exists(path, context) else _list_leftovers(beside, context, path)
     size, cut = _put(document, context, path)
     content: dict[str, Any] = {"saved_to": path, "bytes": size} | cut
@@ -90,7 +90,7 @@ def _put_part(
 
 
 def _put_beside(
-    beside: Sequence[Beside], own: Collection[str], context: ToolContext, path: str
+    beside: Sequence[SideFile], own: Collection[str], context: ToolContext, path: str
 ) -> dict[str, Any]:
     """Write the files that belong beside it if they fit, but not over the model's `own` files."""
     told = {}
@@ -100,11 +100,11 @@ def _put_beside(
             continue
         with suppress(SandboxLimit):
             context.sandbox.put(path + each.suffix, each.chunks())
-            told[path + each.suffix] = each.about
+            told[path + each.suffix] = each.description
     return {"also_saved": told} if told else {}
 
 
-def _list_leftovers(beside: Sequence[Beside], context: ToolContext, path: str) -> list[str]:
+def _list_leftovers(beside: Sequence[SideFile], context: ToolContext, path: str) -> list[str]:
     """List the suffixes of files that exist without a main file: the model wrote them."""
     return [each.suffix for each in beside if _exists(path + each.suffix, context)]
 
@@ -148,7 +148,7 @@ def make_preview(document: Document, limit: int) -> str:
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:
-        return trace.preview(document.data, limit)
+        return trace.preview_log(document.data, limit)
     return head_and_tail(document.data.decode(errors="replace"), limit)
 
 
@@ -169,4 +169,4 @@ def _parse_value(document: Document) -> Any:
 
 
 def _describe_omission(document: Document) -> dict[str, Any]:
-    return {"missing": document.missing} if document.missing else {}
+    return {"missing": document.gaps} if document.gaps else {}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.ports import Source
-from worker.core.spelling import meant
+from worker.core.spelling import correct_spelling
 from worker.errors import ArgumentError
 from worker.tools import documents
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure
@@ -114,7 +114,7 @@ def _fetch(request: One, context: ToolContext, limit: int, alike: int = 1) -> To
 
 def _find_source(name: str, context: ToolContext) -> tuple[str, Source]:
     """Find the source with this name, or the one that is obviously meant."""
-    real = name if name in context.sources else meant(name, context.sources)
+    real = name if name in context.sources else correct_spelling(name, context.sources)
     if real is None:
         raise ArgumentError(f"source: {name!r} is not one of {', '.join(sorted(context.sources))}")
     return real, context.sources[real]

@@ -10,7 +10,7 @@ from itertools import groupby
 from worker.arguments import parse
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
-from worker.core.spelling import meant
+from worker.core.spelling import correct_spelling
 from worker.core.text.redacted_values import redact_values
 from worker.errors import ArgumentError
 from worker.tools import base, documents, fetch
@@ -97,4 +97,4 @@ class WorkflowToolbox:
 
     def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
-        return name if name in known else meant(name, known)
+        return name if name in known else correct_spelling(name, known)

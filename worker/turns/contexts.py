@@ -154,7 +154,10 @@ def _write_next_message(
         changes=[
             *deleted,
             *stored.losses,
-            *(deps.runtime.redact(line) for line in deps.gitlab.reader.since(stored.subject)),
+            *(
+                deps.runtime.redact(line)
+                for line in deps.gitlab.reader.list_changes_since(stored.subject)
+            ),
         ],
     )
 

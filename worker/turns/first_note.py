@@ -78,7 +78,7 @@ def _resolve_suggestions(
     """What was offered for the verdict of before is no fix any more."""
     for note in own:
         if (
-            note.unresolved
+            note.in_open_thread
             and note.marker.session_id == session
             and note.marker.kind is Kind.SUGGESTION
         ):

@@ -27,7 +27,7 @@ def _list_kept_groups(made: Survey) -> Iterator[Group]:
 def _holds_for(group: Group, finding: Finding) -> bool:
     """Whether what the model found holds for the group: nothing of it is kept that the record
     speaks against."""
-    judged = finding.judged
+    judged = finding.final_verdict
     if finding.verdict not in CLAIMS or (judged and judged.because):
         return False
     model = judged.model if judged else finding.verdict
@@ -75,7 +75,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
     found = known.make_past_finding(
         finding.verdict,
         deps.runtime.redact(finding.cause),
-        deps.runtime.redact(suggestions.read(finding.to_do)[0]),
+        deps.runtime.redact(suggestions.read_suggestions(finding.to_do)[0]),
         url,
         subject.mr_iid,
         now,

@@ -167,4 +167,4 @@ def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
     """Whether it stands in an open thread that we began on purpose: else people did by replying."""
     marker = note.marker
     begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
-    return note.unresolved and marker.session_id == session and begun
+    return note.in_open_thread and marker.session_id == session and begun

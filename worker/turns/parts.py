@@ -8,7 +8,7 @@ from sandbox.base import Driver, Sandbox
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
-from worker.core.events import Watcher, unwatched
+from worker.core.events import Watcher, ignore_event
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import (
@@ -190,7 +190,7 @@ class Run:
     `patient` says that the run may wait for a model that is down.
     """
 
-    watch: Watcher = unwatched
+    watch: Watcher = ignore_event
     model: Callable[[], Model] | None = None
     gives_up: str = ""
     patient: bool = False

@@ -29,7 +29,7 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
     proven = quote_repair.make_finding(context, outcome, kit.captures, deps.runtime.redact)
-    told = missing_evidence.filled(triage.require_proof(proven, context), context)
+    told = missing_evidence.fill_missing_evidence(triage.require_proof(proven, context), context)
     return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
 
 
@@ -81,7 +81,7 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
         cost_usd=context.turn_usage.cost_usd,
         missing_sources=(
             *context.losses,
-            *missing_evidence.untold(find_unavailable(context), found),
+            *missing_evidence.select_untold(find_unavailable(context), found),
         ),
         replaced_model=context.gave_way,
         found_by=context.found_by if context.turn == 0 else "",
@@ -99,7 +99,7 @@ def _write_answer(
     kit: Kit,
     deps: Deps,
 ) -> str:
-    said = finding.said(deps.runtime.redact(suggestions.write_in_place(text)), kit.captures)
+    said = finding.prove_reply(deps.runtime.redact(suggestions.write_in_place(text)), kit.captures)
     return note.write_answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
 
 

@@ -80,7 +80,7 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
 def read_stop_reason(key: SessionKey, turn: int, deps: Deps) -> str:
     """Why somebody wants the turn to end; a store that is away does not end it."""
     try:
-        return deps.storage.sessions.stopped(key, turn)
+        return deps.storage.sessions.read_stop_reason(key, turn)
     except StoreError as error:
         if not error.transient:
             raise

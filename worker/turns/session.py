@@ -9,7 +9,7 @@ from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context, NoteRef, Outcome, Status, Subject
 from worker.core.events import Asking, Event, TurnEnded
 from worker.core.ports import SessionKey
-from worker.core.session_id import session_id
+from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import LeaseLost, StoreError, TurnTaken
 from worker.log import bound
@@ -49,7 +49,7 @@ def make_key(
     What is asked and answered in internal notes is a session of its own: one that also answers in
     public could tell there what it has read here.
     """
-    name = session_id(
+    name = make_session_id(
         deps.gitlab.url,
         subject.project_id,
         subject.mr_iid,

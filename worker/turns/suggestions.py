@@ -43,7 +43,7 @@ def offer_changes(
     Each is posted once, however often this is called. What is not on the diff is text. Nothing of a
     `private` finding goes there.
     """
-    advice, found = suggestions.read(finding.to_do)
+    advice, found = suggestions.read_suggestions(finding.to_do)
     changes = suggestions.group_changes(found)
     public = not private and context.note is not None and not context.note.internal
     wanted = deps.options.note.suggestions and public and finding.verdict is Verdict.CHANGE
@@ -56,7 +56,7 @@ def offer_changes(
     ]
     offers = Offers(
         urls=tuple(end for end in ends if isinstance(end, str)),
-        left=sum(len(change) for change, _ in kept),
+        left_out_count=sum(len(change) for change, _ in kept),
         text="\n\n".join(suggestions.write_text(change, end.reason) for change, end in kept),
     )
     return replace(finding, to_do=advice), offers
@@ -103,7 +103,7 @@ class _Poster:
 
     def post(self, change: Change, trial: Trial | None) -> str | _Kept:
         """The URL of the change's comment, or why it has none."""
-        position = suggestions.place(change, self._diff)
+        position = suggestions.find_change_position(change, self._diff)
         fix = self._combine(change)
         if isinstance(position, str) or isinstance(fix, str):
             return _Kept(position if isinstance(position, str) else str(fix))
@@ -126,7 +126,7 @@ class _Poster:
     def _combine(self, change: Change) -> Suggestion | str:
         head = self._diff.head_sha
         try:
-            return suggestions.combine(
+            return suggestions.combine_change(
                 change, lambda path: self._captures.lines(RepoFile(path, head))
             )
         except (ArgumentError, SourceError) as error:

@@ -17,9 +17,9 @@ from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
 from worker.core.failure.survey_text import tell_survey, tell_time
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict
-from worker.core.finding import backed as proof_needed
+from worker.core.finding import require_evidence as proof_needed
 from worker.core.ports import FailedJob
-from worker.core.text.foreign_addresses import without_hosts
+from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Kit
@@ -61,7 +61,7 @@ def _remove_group_hosts(group: Group, deps: Deps) -> Group:
     if group.rule_match is None:
         return group
     cause, to_do = (
-        without_hosts(text, deps.gitlab.hosts)
+        remove_foreign_hosts(text, deps.gitlab.hosts)
         for text in (group.rule_match.cause, group.rule_match.to_do)
     )
     return replace(group, rule_match=replace(group.rule_match, cause=cause, to_do=to_do))
@@ -224,7 +224,7 @@ def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
     return replace(
         finding,
         verdict=judged.verdict,
-        judged=judged,
+        final_verdict=judged,
         rulings=tuple(rulings),
         doubt=finding.doubt if judged.verdict is finding.verdict else "",
     )

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from sandbox.base import Sandbox, SandboxError
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import Context, Status
-from worker.core.finding import parse, suggestions, trials
+from worker.core.finding import parse_finding, suggestions, trials
 from worker.core.finding.suggestions import Change, Suggestion
 from worker.core.finding.trials import Trial
 from worker.core.ports import Captures
@@ -64,7 +64,7 @@ def _read_changes(context: Context, deps: Deps) -> tuple[Change, ...]:
     if not context.investigates or outcome is None or outcome.status is Status.FAILED:
         return ()
     for text in (outcome.text, quote_repair.find_first_answer(context)):
-        _, found = suggestions.read(parse(deps.runtime.redact(text)).to_do)
+        _, found = suggestions.read_suggestions(parse_finding(deps.runtime.redact(text)).to_do)
         if found:
             changes = suggestions.group_changes(found)
             return changes if len(changes) <= MAX_CHANGES else ()
@@ -131,7 +131,7 @@ def _find_applied_time(
         by_path.setdefault(fix.path, []).append(fix)
     times: list[float] = []
     for path, of_file in by_path.items():
-        made = suggestions.apply(of_file, files.get(path, ()))
+        made = suggestions.apply_suggestions(of_file, files.get(path, ()))
         text = "\n".join(made or ()).encode()
         digests = [hashlib.sha256(each).hexdigest() for each in (text, text + b"\n")]
         found = [seen[digest] for digest in digests if digest in seen]

@@ -129,9 +129,11 @@ def _record_cost(context: Context, deps: Deps) -> None:
 
 def _count_redactions(context: Context, kit: Kit) -> Context:
     """The context with how much was redacted of what the turn has read."""
-    found = redaction_counts.counts(kit.redactions())
+    found = redaction_counts.sort_counts(kit.redactions())
     if found:
-        log.info("session %s: redacted %s", context.session_id, redaction_counts.words(found))
+        log.info(
+            "session %s: redacted %s", context.session_id, redaction_counts.describe_counts(found)
+        )
     return replace(context, redactions=found)
 
 

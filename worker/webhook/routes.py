@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from worker.core.comment_commands import addressed
+from worker.core.comment_commands import may_address_bot
 from worker.core.session_id import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed, Reacted, Replied, Trigger
 from worker.webhook.events import (
@@ -108,7 +108,7 @@ def _explain_unwanted_note(event: NoteEvent) -> str:
     # Forging our marker has no use: it only makes us ignore the note.
     if find_marker(note.note):
         return "the comment is one of our own notes"
-    if note.type not in ("DiscussionNote", "DiffNote") and not addressed(note.note):
+    if note.type not in ("DiscussionNote", "DiffNote") and not may_address_bot(note.note):
         return "the comment is neither in a thread nor addressed to Sandpiper"
     return ""
 

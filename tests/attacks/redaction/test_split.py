@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from tests.attacks.redaction.split import KNOWN, SPLITS, TOKEN, UNSEEN
 from worker.core.conversation.context import NoteRef, Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, Verdict, parse, said
+from worker.core.finding import Evidence, Finding, Verdict, parse_finding, prove_reply
 from worker.core.ports.evidence import JobLog, Place
 from worker.core.session_id import Marker, find_marker
 from worker.core.text.redact import Redactor
@@ -61,10 +61,10 @@ def posted(body: str) -> str:
 def answers(text: str) -> Iterator[str]:
     """The notes that hold a model's answer, wherever it may stand in them."""
     whole = redacted(f"## Cause\n{text}\n## What to do\nsee {text}\n## Details\n{text}\n")
-    yield note.write_finding(MARKER, SUBJECT, parse(whole), DONE, FOOTER, PLACES)
-    parts = said(redacted(f"It is\n\n{text}\n\nthere."), Nothing())
+    yield note.write_finding(MARKER, SUBJECT, parse_finding(whole), DONE, FOOTER, PLACES)
+    parts = prove_reply(redacted(f"It is\n\n{text}\n\nthere."), Nothing())
     yield note.write_answer(MARKER, SUBJECT, parts, DONE, FOOTER, PLACES)
-    unredacted = Finding(Verdict.CHANGE, failed=text, evidence=(Evidence(JobLog(1), 2, text),))
+    unredacted = Finding(Verdict.CHANGE, what_failed=text, evidence=(Evidence(JobLog(1), 2, text),))
     yield note.write_finding(MARKER, SUBJECT, unredacted, DONE, FOOTER, PLACES)
 
 

@@ -21,7 +21,7 @@ def run(*arguments: str) -> str:
 def test_it_prints_the_preview(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(FAILED)
-    assert run(str(log)) == trace.preview(trace.clean(FAILED))
+    assert run(str(log)) == trace.preview_log(trace.clean_trace(FAILED))
     assert "2001: cart.c:7:3: error: 'totl' undeclared" in run(str(log), "--max", "300")
 
 
@@ -30,7 +30,7 @@ def test_a_gzipped_log_and_a_green_one_are_read(tmp_path: Path) -> None:
     log.write_bytes(gzip.compress(FAILED))
     green.write_bytes(LOG)
     shown = run(str(log), "--green", str(green), "--max", "400")
-    assert shown == trace.preview(trace.clean(FAILED), 400, trace.clean(LOG))
+    assert shown == trace.preview_log(trace.clean_trace(FAILED), 400, trace.clean_trace(LOG))
 
 
 def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from worker.core.ports.evidence import Place, called
+from worker.core.ports.evidence import Place, name_place
 from worker.errors import SourceError
 
 
@@ -21,5 +21,5 @@ class Held:
         return self.texts[place].split("\n")
 
     def url(self, place: Place, first: int, last: int) -> str:
-        name = called(place).replace(" ", "/")
+        name = name_place(place).replace(" ", "/")
         return f"https://gitlab.example.com/{name}#L{first}" + (f"-{last}" if last > first else "")

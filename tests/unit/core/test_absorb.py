@@ -66,7 +66,7 @@ def test_calls_on_the_final_turn_are_not_kept_nor_is_a_wire_form_that_holds_them
     "reply",
     [
         replace(PLAIN, text="", calls=(call(),)),
-        replace(PLAIN, text=" ", stop=StopReason.TRUNCATED, dropped=1),
+        replace(PLAIN, text=" ", stop=StopReason.TRUNCATED, dropped_calls=1),
     ],
 )
 def test_an_answer_of_calls_alone_defies_the_final_request_until_there_is_text(
@@ -90,7 +90,7 @@ def test_an_empty_final_answer_is_no_defiance() -> None:
 
 
 def test_a_final_answer_that_was_cut_in_its_calls_still_answers() -> None:
-    reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped=1)
+    reply = replace(PLAIN, stop=StopReason.TRUNCATED, dropped_calls=1)
     after = absorb_reply(context(), Ask(final=(Dimension.COST,)), reply, "p/m", "")
     assert after.messages[-1] == Assistant("because")
     assert after.turn_usage.last_was_cut
@@ -101,7 +101,7 @@ CUT = replace(PLAIN, stop=StopReason.TRUNCATED)
 
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped: int) -> None:
-    after = absorb_reply(context(), Ask(), replace(CUT, dropped=dropped), "p/m", "")
+    after = absorb_reply(context(), Ask(), replace(CUT, dropped_calls=dropped), "p/m", "")
     *_, answer, told = after.messages
     assert answer == Assistant("because")
     assert isinstance(told, User)
@@ -116,7 +116,7 @@ def test_a_cut_answer_keeps_its_text_and_the_model_hears_that_it_was_cut(dropped
 
 
 def test_a_cut_answer_of_nothing_is_told_of_too() -> None:
-    after = absorb_reply(context(), Ask(), replace(CUT, text="", dropped=1), "p/m", "")
+    after = absorb_reply(context(), Ask(), replace(CUT, text="", dropped_calls=1), "p/m", "")
     assert [type(message) for message in after.messages] == [User, User]
     assert (after.turn_usage.empty_answers, after.calls[0].message) == (0, -1)
 
@@ -145,7 +145,7 @@ def test_a_broken_answer_keeps_its_text_and_is_no_end(stop: StopReason) -> None:
     assert not after.turn_usage.last_was_cut
 
 
-@pytest.mark.parametrize("reply", [replace(PLAIN, text=""), replace(CUT, text="", dropped=1)])
+@pytest.mark.parametrize("reply", [replace(PLAIN, text=""), replace(CUT, text="", dropped_calls=1)])
 def test_a_warning_that_no_whole_answer_followed_is_not_used_up(reply: Reply) -> None:
     warning = Ask(soft=(Dimension.COST,))
     assert (

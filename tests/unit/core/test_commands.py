@@ -2,7 +2,15 @@ import time
 
 import pytest
 
-from worker.core.comment_commands import MAX_TEXT, Asked, Command, Question, addressed, parse, usage
+from worker.core.comment_commands import (
+    MAX_TEXT,
+    Asked,
+    Command,
+    Question,
+    list_commands,
+    may_address_bot,
+    parse_comment,
+)
 
 BOT = "project_501_bot_4c2e"
 HELP, STOP, STATUS = Command("help"), Command("stop"), Command("status")
@@ -61,7 +69,7 @@ TEXTS: list[tuple[str, Asked | None]] = [
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
 def test_a_text_asks_for_what_a_reader_would_say(text: str, expected: Asked | None) -> None:
-    assert parse(text, BOT) == expected
+    assert parse_comment(text, BOT) == expected
 
 
 QUOTED = [
@@ -126,7 +134,7 @@ QUOTED = [
 def test_what_is_quoted_or_hidden_asks_for_nothing(text: str, form: str) -> None:
     for said in (text, text.replace("/sandpiper", f"@{BOT}")):
         if "stop\n---" not in said:  # a heading only where nothing follows it
-            assert not isinstance(parse(form.format(said), BOT), Command)
+            assert not isinstance(parse_comment(form.format(said), BOT), Command)
 
 
 @pytest.mark.attack("commands")
@@ -139,7 +147,7 @@ def test_what_is_quoted_or_hidden_asks_for_nothing(text: str, form: str) -> None
     ],
 )
 def test_front_matter_asks_for_nothing(text: str) -> None:
-    assert parse(text, BOT) is None
+    assert parse_comment(text, BOT) is None
 
 
 @pytest.mark.parametrize(
@@ -163,22 +171,22 @@ def test_front_matter_asks_for_nothing(text: str) -> None:
 )
 @pytest.mark.parametrize("command", ["/sandpiper status", f"@{BOT} status"])
 def test_a_command_in_a_paragraph_is_heard_after_anything(before: str, command: str) -> None:
-    assert parse(f"{before}{command}\nThanks!", BOT) == STATUS
-    assert parse(f"{before}{command}", BOT) == STATUS
+    assert parse_comment(f"{before}{command}\nThanks!", BOT) == STATUS
+    assert parse_comment(f"{before}{command}", BOT) == STATUS
 
 
 @pytest.mark.parametrize("text", [text for text, expected in TEXTS if expected])
 def test_what_is_for_us_passes_the_cheap_look(text: str) -> None:
-    assert addressed(text)
+    assert may_address_bot(text)
 
 
 def test_a_plain_comment_does_not_pass_the_cheap_look() -> None:
-    assert not addressed("Looks good to me, merging when green.")
+    assert not may_address_bot("Looks good to me, merging when green.")
 
 
 def test_nobody_mentions_a_bot_without_a_name() -> None:
-    assert parse("@ stop", "") is None
-    assert parse("/sandpiper stop", "") == STOP
+    assert parse_comment("@ stop", "") is None
+    assert parse_comment("/sandpiper stop", "") == STOP
 
 
 @pytest.mark.slow
@@ -209,24 +217,24 @@ def test_nobody_mentions_a_bot_without_a_name() -> None:
 )
 def test_a_hostile_text_is_read_in_no_time(text: str) -> None:
     started = time.process_time()
-    found = parse(text, BOT)
+    found = parse_comment(text, BOT)
     assert time.process_time() - started < 1
     assert not isinstance(found, Command) or len(found.argument) <= 200
 
 
 def test_every_command_that_is_offered_is_understood() -> None:
-    for line in usage().splitlines():
+    for line in list_commands().splitlines():
         text = line.split("`")[1].replace("NAME", "x/y")
-        found = parse(text, BOT)
+        found = parse_comment(text, BOT)
         assert isinstance(found, Command)
         assert found.name != "unknown"
 
 
 def test_commands_of_workflows_are_heard_and_listed_after_ours() -> None:
     more = {"explain": "say it simply", "analyze": "ours"}
-    assert parse("/sandpiper Explain", "bot", more) == Command("explain")
-    assert parse("@bot explain!", "bot", more) == Command("explain")
-    assert parse("/sandpiper explain", "bot") == Command("unknown", "explain")
-    assert parse("/sandpiper explain why", "bot", more) == Command("unknown", "explain why")
-    assert parse("@bot explain why", "bot", more) == Question()
-    assert usage(more) == f"{usage()}\n- `/sandpiper explain`: say it simply"
+    assert parse_comment("/sandpiper Explain", "bot", more) == Command("explain")
+    assert parse_comment("@bot explain!", "bot", more) == Command("explain")
+    assert parse_comment("/sandpiper explain", "bot") == Command("unknown", "explain")
+    assert parse_comment("/sandpiper explain why", "bot", more) == Command("unknown", "explain why")
+    assert parse_comment("@bot explain why", "bot", more) == Question()
+    assert list_commands(more) == f"{list_commands()}\n- `/sandpiper explain`: say it simply"

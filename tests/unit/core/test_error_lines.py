@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.logs.error_lines import error_lines
+from worker.core.logs.error_lines import select_error_lines
 
 TELL = [
     "FAILED tests/test_pool.py::test_late - AssertionError: assert ['late']",
@@ -59,24 +59,24 @@ DO_NOT = [
 
 @pytest.mark.parametrize("line", TELL)
 def test_a_line_that_tells_of_a_failure_counts(line: str) -> None:
-    assert error_lines(f"$ make test\n{line}\nbye") == line
+    assert select_error_lines(f"$ make test\n{line}\nbye") == line
 
 
 @pytest.mark.parametrize("line", DO_NOT)
 def test_a_line_that_tells_of_anything_else_does_not(line: str) -> None:
-    assert error_lines(f"$ make test\n{line}\nbye") == ""
+    assert select_error_lines(f"$ make test\n{line}\nbye") == ""
 
 
 def test_what_pytest_and_rustc_warn_of_is_no_failure() -> None:
     pytest_warns = "=== warnings summary ===\ntests/test_a.py:3\n  x\n-- Docs: https://docs"
-    assert error_lines(f"{pytest_warns}\nFAILED tests/test_b.py::test_c") == (
+    assert select_error_lines(f"{pytest_warns}\nFAILED tests/test_b.py::test_c") == (
         "FAILED tests/test_b.py::test_c"
     )
-    assert error_lines("warning: unused\n --> src/sum.rs:4:9\nerror[E1]\n --> src/a.rs:1:2") == (
-        "error[E1]\n --> src/a.rs:1:2"
-    )
+    assert select_error_lines(
+        "warning: unused\n --> src/sum.rs:4:9\nerror[E1]\n --> src/a.rs:1:2"
+    ) == ("error[E1]\n --> src/a.rs:1:2")
 
 
 def test_long_hostile_lines_are_read_in_no_time() -> None:
     for line in ("a/" * 9000, "a." * 9000 + "Error", "0 x" * 6000, " " * 18000, "-" * 18000):
-        assert len(error_lines(line)) <= len(line)
+        assert len(select_error_lines(line)) <= len(line)

@@ -108,7 +108,7 @@ def texts(shown: str) -> list[str]:
 @pytest.mark.parametrize("after", [5, 1_500])
 def test_a_failure_is_shown_whole_however_much_follows(failure: list[str], after: int) -> None:
     cleaned = log(*calm(3_000), *failure, *calm(after, seed=2))
-    assert [line for line in failure if line not in texts(trace.preview(cleaned))] == []
+    assert [line for line in failure if line not in texts(trace.preview_log(cleaned))] == []
 
 
 def test_every_mark_and_every_value_of_the_place_has_a_weight() -> None:
@@ -132,12 +132,12 @@ def test_what_a_green_run_says_too_gives_way_to_what_is_new() -> None:
     before, after = calm(1_000, seed=3), calm(1_000, seed=4)
     passed = log(*before, *noise, *after)
     failed = log(*before[:500], "the totals are off by 2", *before[500:], *noise, *after)
-    assert "the totals are off by 2" not in texts(trace.preview(failed, 1_000))
-    assert "the totals are off by 2" in texts(trace.preview(failed, 1_000, passed))
+    assert "the totals are off by 2" not in texts(trace.preview_log(failed, 1_000))
+    assert "the totals are off by 2" in texts(trace.preview_log(failed, 1_000, passed))
 
 
 def test_a_log_of_blanks_is_a_gap() -> None:
-    assert trace.preview(b" \n" * 5_000) == "…"
+    assert trace.preview_log(b" \n" * 5_000) == "…"
 
 
 def test_times_hashes_and_counts_are_not_new() -> None:
@@ -149,7 +149,7 @@ def test_times_hashes_and_counts_are_not_new() -> None:
 
     passed = log(*run("10:01:02", "0fa4c1d", 12))
     failed = log(*run("11:31:59", "9be01aa", 7), "cannot link cart", *calm(200))
-    shown = texts(trace.preview(failed, 700, passed))
+    shown = texts(trace.preview_log(failed, 700, passed))
     assert "cannot link cart" in shown
     assert not any("error log" in line for line in shown)
 
@@ -161,7 +161,7 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("size", [1_000, 4_096, 1 << 20])
 def test_a_log_in_pieces_gives_the_same_excerpt(size: int) -> None:
     raw = log(*calm(30_000), *FAILURES["pytest"], *calm(4_000, seed=5))
-    assert trace.preview_of(pieces(raw, size)) == trace.preview(trace.clean(raw))
+    assert trace.preview_trace(pieces(raw, size)) == trace.preview_log(trace.clean_trace(raw))
 
 
 @pytest.mark.parametrize("size", [7, 100, 5_000])
@@ -173,7 +173,7 @@ def test_a_trace_in_pieces_is_cleaned_as_a_whole_one(size: int) -> None:
     if size < 100:
         raw = raw[-20_000:]
         raw = raw[raw.find(b"\n2025") + 1 :]
-    assert b"".join(trace.pieces(pieces(raw, size))) == trace.clean(raw)
+    assert b"".join(trace.clean_pieces(pieces(raw, size))) == trace.clean_trace(raw)
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
     def peak(count: int) -> int:
         part = log(*calm(8_000), *FAILURES["go"])
         tracemalloc.start()
-        trace.preview_of(part for _ in range(count))
+        trace.preview_trace(part for _ in range(count))
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -201,7 +201,7 @@ def test_a_hostile_log_takes_linear_time() -> None:
     ]
     started = time.process_time()
     for number, line in enumerate(hostile):
-        trace.preview(b"".join(line[:-1] + b"%d %d\n" % (number, at) for at in range(1_000)))
+        trace.preview_log(b"".join(line[:-1] + b"%d %d\n" % (number, at) for at in range(1_000)))
     assert time.process_time() - started < 20
 
 
@@ -237,7 +237,9 @@ RUNNER = [
 @pytest.mark.parametrize("limit", [1_024, 4_096])
 def test_what_the_runner_could_not_start_is_shown_beside_the_failure(limit: int) -> None:
     failed = ["psycopg2.OperationalError: could not connect to server", "make: *** [test] Error 1"]
-    shown = texts(trace.preview(log(*RUNNER, *calm(3_000), *FAILURES["pytest"], *failed), limit))
+    shown = texts(
+        trace.preview_log(log(*RUNNER, *calm(3_000), *FAILURES["pytest"], *failed), limit)
+    )
     assert RUNNER[3] in shown
     assert RUNNER[4] in shown
     assert RUNNER[9].partition(" ")[2] in shown
@@ -247,13 +249,13 @@ def test_what_the_runner_could_not_start_is_shown_beside_the_failure(limit: int)
 @pytest.mark.parametrize("before", [60, 700, 2_300, 7_000])
 def test_an_exception_far_into_a_long_line_is_shown(before: int) -> None:
     line = "x" + " y" * (before // 2) + " TypeError: cart is not a function" + " z" * 300
-    shown = trace.preview(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
+    shown = trace.preview_log(log(*calm(2_000), line, *calm(400, seed=2)), 1_024)
     assert "TypeError: cart is not a function" in shown
 
 
 def test_a_shortened_line_says_so() -> None:
     line = "error: " + "the parts do not fit together, " * 20
-    shown = texts(trace.preview(log(*calm(2_000), line), 1_024))
+    shown = texts(trace.preview_log(log(*calm(2_000), line), 1_024))
     cut = next(text for text in shown if text.startswith("error: "))
     assert cut.endswith(" [cut]")
     assert line.startswith(cut.removesuffix(" [cut]"))
@@ -262,7 +264,7 @@ def test_a_shortened_line_says_so() -> None:
 @pytest.mark.parametrize("count", [20, 9_000])
 def test_of_a_passed_job_the_end_is_shown(count: int) -> None:
     run = [*calm(count), "3 passed", "Cleaning up project directory and file based variables"]
-    shown = trace.preview(log('Executing "step_script" stage of the job script', *run, PASSED))
+    shown = trace.preview_log(log('Executing "step_script" stage of the job script', *run, PASSED))
     lines = [line for line in shown.split("\n") if line != "…"]
     assert [line.partition(": ")[2] for line in lines] == [run[-3], "3 passed", PASSED]
 
@@ -285,7 +287,7 @@ GOES_WELL = (
 @pytest.mark.parametrize("kind", GOES_WELL)
 def test_what_goes_well_is_at_most_a_tenth_of_what_is_shown(failure: list[str], kind: str) -> None:
     well = [kind.format(n=number) for number in range(600)]
-    shown = texts(trace.preview(log(*calm(50), *well, *failure, *well[:20])))
+    shown = texts(trace.preview_log(log(*calm(50), *well, *failure, *well[:20])))
     assert set(failure) <= set(shown)
     assert sum(text in well for text in shown) <= len(shown) / 10
 
@@ -319,7 +321,7 @@ def test_the_count_of_failed_tests_is_always_shown(tally: str, limit: int) -> No
     failures = [
         line for n in range(60) for line in (*FAILURES["pytest"], f"E  AssertionError: {n}")
     ]
-    shown = texts(trace.preview(log(*calm(900), *failures, tally, *calm(300, seed=5)), limit))
+    shown = texts(trace.preview_log(log(*calm(900), *failures, tally, *calm(300, seed=5)), limit))
     assert tally in shown
 
 
@@ -328,7 +330,7 @@ def test_an_exception_that_repeats_is_shown_beside_one_that_is_seen_once(before:
     repeated = "x " * (before // 2) + "TypeError: cart.total is not a function"
     many = [line for n in range(40) for line in (*calm(30, seed=n), repeated)]
     once = "ReferenceError: the shelf is not defined"
-    shown = trace.preview(log(*calm(200), once, *many, *calm(400, seed=99)), 1_024)
+    shown = trace.preview_log(log(*calm(200), once, *many, *calm(400, seed=99)), 1_024)
     assert "TypeError: cart.total is not a function" in shown
 
 
@@ -341,4 +343,4 @@ def test_an_exception_that_repeats_is_shown_beside_one_that_is_seen_once(before:
     ],
 )
 def test_a_failure_that_looks_like_progress_is_shown(line: str) -> None:
-    assert line in texts(trace.preview(log(*calm(900), line, *calm(300, seed=5)), 1_024))
+    assert line in texts(trace.preview_log(log(*calm(900), line, *calm(300, seed=5)), 1_024))

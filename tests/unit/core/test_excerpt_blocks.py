@@ -11,7 +11,7 @@ from worker.core.logs.excerpt import marks
 def test_no_line_is_left_out_alone(limit: int) -> None:
     """The mark of its gap would say less, and cost nearly as much."""
     block = [line for n in range(40) for line in (f"error: part {n:x} is lost", f"  at shelf {n}")]
-    shown = trace.preview(log(*calm(900), *block, *calm(90, seed=3)), limit)
+    shown = trace.preview_log(log(*calm(900), *block, *calm(90, seed=3)), limit)
     places = [int(line.partition(":")[0]) for line in shown.split("\n") if line != "…"]
     alone = [at for at in places if at + 2 in places and at + 1 not in places]
     assert len(places) > 10
@@ -21,7 +21,7 @@ def test_no_line_is_left_out_alone(limit: int) -> None:
 def test_what_explains_a_failure_is_kept_twenty_lines_below_its_head() -> None:
     steps = [f"   part {n} of the cart" for n in range(22)]
     cleaned = log(*calm(900), "the cart failed:", *steps, "   shelf 7 holds 3", *calm(900, seed=2))
-    assert "   shelf 7 holds 3" in texts(trace.preview(cleaned, 4_096))
+    assert "   shelf 7 holds 3" in texts(trace.preview_log(cleaned, 4_096))
 
 
 ASIDES = {
@@ -49,7 +49,7 @@ ASIDES = {
 def test_a_failure_comes_before_what_any_error_of_a_tool_ends_with(asides: list[str]) -> None:
     failures = [line for failure in FAILURES.values() for line in failure]
     cleaned = log(*calm(900), *asides * 4, *failures, *asides, "make: *** [test] Error 1")
-    shown = texts(trace.preview(cleaned, 1_024))
+    shown = texts(trace.preview_log(cleaned, 1_024))
     assert [line for line in shown if line in asides] == []
 
 

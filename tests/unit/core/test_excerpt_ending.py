@@ -10,7 +10,7 @@ FAILED = "ERROR: Job failed: exit code 127"
 
 
 def shown(limit: int, *lines: str) -> list[str]:
-    excerpt = trace.preview("\n".join([*lines, ""]).encode(), limit)
+    excerpt = trace.preview_log("\n".join([*lines, ""]).encode(), limit)
     return [line.partition(": ")[2] for line in excerpt.split("\n")]
 
 

@@ -5,13 +5,13 @@ import pytest
 from tests.unit.core.failure_pairs import TOOLS, Pair, pairs
 from worker.core.failure.jobs import TOLD
 from worker.core.logs import trace
-from worker.core.logs.signature import signature
+from worker.core.logs.signature import make_signature
 
 PAIRS = tuple(pairs())
 
 
 def _key(log: str) -> str:
-    return signature(trace.preview(trace.clean(log.encode()), TOLD).split("\n")).key
+    return make_signature(trace.preview_log(trace.clean_trace(log.encode()), TOLD).split("\n")).key
 
 
 def test_the_table_has_pairs_enough_of_each_kind() -> None:
@@ -28,6 +28,6 @@ def test_two_logs_have_one_key_only_if_they_failed_for_the_same_reason(pair: Pai
 
 def test_the_text_names_the_failed_test_and_what_it_says() -> None:
     log = next(tool.log for tool in TOOLS if tool.name == "go")
-    text = signature(log.split("\n")).text
+    text = make_signature(log.split("\n")).text
     assert "TestTotal" in text
     assert "got 41, want 42" in text

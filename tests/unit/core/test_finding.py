@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.core.finding import Evidence, Finding, Verdict, parse
+from worker.core.finding import Evidence, Finding, Verdict, parse_finding
 from worker.core.ports.evidence import JobLog
 
 ANSWER = """\
@@ -28,9 +28,9 @@ Two lines changed.
 
 
 def test_an_answer_in_the_agreed_form_is_taken_apart() -> None:
-    assert parse(ANSWER) == Finding(
+    assert parse_finding(ANSWER) == Finding(
         verdict=Verdict.CHANGE,
-        failed="`unit-tests`: 1 of 214 tests",
+        what_failed="`unit-tests`: 1 of 214 tests",
         cause="`VAT` is now 0.07.",
         evidence=(
             Evidence(JobLog(4711), 1843, "E   AssertionError: assert 107.0 == 119.0", last=1843),
@@ -56,21 +56,21 @@ def test_an_answer_in_the_agreed_form_is_taken_apart() -> None:
     ],
 )
 def test_headings_of_other_shapes_are_recognised(heading: str, name: str) -> None:
-    finding = parse(f"{heading}\nthe lock file\n")
+    finding = parse_finding(f"{heading}\nthe lock file\n")
     assert finding.cause == "the lock file", name
 
 
 def test_plain_names_count_as_headings_where_there_are_no_others() -> None:
-    finding = parse("Verdict: flaky\nCause: a race\nin the test\n")
+    finding = parse_finding("Verdict: flaky\nCause: a race\nin the test\n")
     assert (finding.verdict, finding.cause) == (Verdict.FLAKY, "a race\nin the test")
-    finding = parse("## Verdict\nflaky\n## Cause\nthe log says\nFailed: 3 tests\n")
-    assert (finding.failed, finding.cause) == ("", "the log says\nFailed: 3 tests")
+    finding = parse_finding("## Verdict\nflaky\n## Cause\nthe log says\nFailed: 3 tests\n")
+    assert (finding.what_failed, finding.cause) == ("", "the log says\nFailed: 3 tests")
 
 
 def test_headings_inside_code_are_text_unless_the_fence_is_never_closed() -> None:
-    closed = parse("## Cause\n```\n## Evidence\n```\nend")
+    closed = parse_finding("## Cause\n```\n## Evidence\n```\nend")
     assert closed.cause == "```\n## Evidence\n```\nend"
-    unclosed = parse("## Cause\n```\nx\n## What to do\nfix")
+    unclosed = parse_finding("## Cause\n```\nx\n## What to do\nfix")
     assert unclosed.to_do == "fix"
 
 
@@ -92,21 +92,28 @@ def test_headings_inside_code_are_text_unless_the_fence_is_never_closed() -> Non
     ],
 )
 def test_the_verdict_is_the_first_one_named(text: str, verdict: Verdict) -> None:
-    assert parse(f"## Verdict\n{text}\n## Cause\nx").verdict is verdict
+    assert parse_finding(f"## Verdict\n{text}\n## Cause\nx").verdict is verdict
 
 
 def test_what_the_verdict_says_besides_is_kept() -> None:
-    assert parse("## Verdict\nflaky, it passed on retry").details == "flaky, it passed on retry"
+    assert (
+        parse_finding("## Verdict\nflaky, it passed on retry").details
+        == "flaky, it passed on retry"
+    )
 
 
 def test_an_answer_without_sections_is_all_details() -> None:
-    assert parse("I don't know.\nSorry.") == Finding(details="I don't know.\nSorry.")
+    assert parse_finding("I don't know.\nSorry.") == Finding(details="I don't know.\nSorry.")
 
 
 def test_text_before_the_first_section_is_kept() -> None:
-    assert parse("Here it is.\n\n## Cause\nx").details == "Here it is."
+    assert parse_finding("Here it is.\n\n## Cause\nx").details == "Here it is."
 
 
 def test_what_is_missing_and_how_to_keep_it_are_sections_of_their_own() -> None:
-    finding = parse("## Verdict\nnot enough evidence\n## Missing\nthe log\n## Next time\nkeep it\n")
-    assert finding == Finding(verdict=Verdict.ABSTAIN, missing="the log", next_time="keep it")
+    finding = parse_finding(
+        "## Verdict\nnot enough evidence\n## Missing\nthe log\n## Next time\nkeep it\n"
+    )
+    assert finding == Finding(
+        verdict=Verdict.ABSTAIN, missing_evidence="the log", next_time="keep it"
+    )

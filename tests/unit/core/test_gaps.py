@@ -7,14 +7,14 @@ import pytest
 from tests.contexts import called, context
 from worker.core.conversation.messages import ToolResult, User
 from worker.core.finding import Finding, Verdict
-from worker.core.finding.missing_evidence import USUAL, filled, untold
+from worker.core.finding.missing_evidence import USUAL, fill_missing_evidence, select_untold
 
 ABSTAINS = Finding(Verdict.ABSTAIN)
 
 
 def after(**content: object) -> Finding:
     told = ToolResult("a", "gitlab_get_artifact", json.dumps(content))
-    return filled(ABSTAINS, context(User("event"), *called("a"), told))
+    return fill_missing_evidence(ABSTAINS, context(User("event"), *called("a"), told))
 
 
 @pytest.mark.parametrize(
@@ -31,31 +31,36 @@ def after(**content: object) -> Finding:
 )
 def test_what_was_not_available_is_named_with_its_cure(reason: str, advice: str) -> None:
     found = after(unavailable=reason)
-    assert found.missing == reason
+    assert found.missing_evidence == reason
     assert advice in found.next_time
 
 
 def test_what_a_document_lacked_counts_too() -> None:
     missing = "no job of this pipeline has uploaded a test report that is still kept"
     found = after(results=[{"result": "x"}, {"missing": missing}])
-    assert found.missing == missing
+    assert found.missing_evidence == missing
     assert "reports: junit" in found.next_time
 
 
 def test_what_the_model_says_itself_stands_and_gets_the_cure_that_fits_it() -> None:
-    said = Finding(Verdict.ABSTAIN, missing="the log was erased", next_time="keep it")
-    assert filled(said, context()) == said
-    found = filled(Finding(Verdict.ABSTAIN, missing="the log was erased"), context())
+    said = Finding(Verdict.ABSTAIN, missing_evidence="the log was erased", next_time="keep it")
+    assert fill_missing_evidence(said, context()) == said
+    found = fill_missing_evidence(
+        Finding(Verdict.ABSTAIN, missing_evidence="the log was erased"), context()
+    )
     assert "erase" in found.next_time
 
 
 def test_other_verdicts_are_left_alone() -> None:
-    assert filled(Finding(Verdict.FLAKY), context()) == Finding(Verdict.FLAKY)
+    assert fill_missing_evidence(Finding(Verdict.FLAKY), context()) == Finding(Verdict.FLAKY)
 
 
 def test_results_that_are_no_json_say_nothing() -> None:
     odd = ToolResult("a", "look", 'x "missing"')
-    assert filled(ABSTAINS, context(User("event"), *called("a"), odd)).missing == ""
+    assert (
+        fill_missing_evidence(ABSTAINS, context(User("event"), *called("a"), odd)).missing_evidence
+        == ""
+    )
 
 
 def test_a_number_is_no_refusal() -> None:
@@ -63,13 +68,18 @@ def test_a_number_is_no_refusal() -> None:
 
 
 def test_what_the_finding_says_is_missing_is_not_said_once_more() -> None:
-    found = Finding(Verdict.ABSTAIN, missing="the log of job 7 was erased; and more")
+    found = Finding(Verdict.ABSTAIN, missing_evidence="the log of job 7 was erased; and more")
     lines = ("gitlab_get_job_log: the log of job 7 was erased", "konflux: off")
-    assert list(untold(lines, found)) == ["konflux: off"]
-    assert list(untold(lines, None)) == list(lines)
+    assert list(select_untold(lines, found)) == ["konflux: off"]
+    assert list(select_untold(lines, None)) == list(lines)
 
 
 def test_results_of_another_shape_say_nothing() -> None:
     for content in ('["unavailable"]', '{"results": [7, {"unavailable": 7}]}', '{"unavailable"'):
         odd = ToolResult("a", "look", content)
-        assert filled(ABSTAINS, context(User("event"), *called("a"), odd)).missing == ""
+        assert (
+            fill_missing_evidence(
+                ABSTAINS, context(User("event"), *called("a"), odd)
+            ).missing_evidence
+            == ""
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from worker.core.failure.rules import RULES
-from worker.core.text.foreign_addresses import LEFT_OUT, without_hosts
+from worker.core.text.foreign_addresses import LEFT_OUT, remove_foreign_hosts
 
 OWN = {"gitlab.example.com:8443"}
 
@@ -75,20 +75,20 @@ HARMLESS = [
 @pytest.mark.parametrize("host", FOREIGN + HIDDEN)
 def test_another_host_is_left_out_however_it_is_written(host: str) -> None:
     for text in (host, f"Use {host}, then retry.", f"Use ({host})", f'"{host}".'):
-        made = without_hosts(text, OWN)
+        made = remove_foreign_hosts(text, OWN)
         assert LEFT_OUT in made
         assert "evil" not in made.lower()
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert without_hosts(text, OWN) == text
+    assert remove_foreign_hosts(text, OWN) == text
 
 
 def test_what_the_rules_advise_names_no_host() -> None:
     for rule in RULES:
-        assert without_hosts(rule.cause, ()) == rule.cause
-        assert without_hosts(rule.to_do, ()) == rule.to_do
+        assert remove_foreign_hosts(rule.cause, ()) == rule.cause
+        assert remove_foreign_hosts(rule.to_do, ()) == rule.to_do
 
 
 @pytest.mark.slow
@@ -101,13 +101,13 @@ def test_no_host_gets_through_among_other_text(
     for _ in range(attack_inputs):
         words = [chance.choice(HARMLESS + FOREIGN + glue) for _ in range(6)]
         words.insert(chance.randrange(7), chance.choice(FOREIGN))
-        made = without_hosts("".join(f"{each} " for each in words), OWN)
+        made = remove_foreign_hosts("".join(f"{each} " for each in words), OWN)
         assert LEFT_OUT in made
         assert "evil" not in made.lower()
-        assert without_hosts(made, OWN) == made
+        assert remove_foreign_hosts(made, OWN) == made
     record_property("tried", attack_inputs)
 
 
 def test_long_text_takes_linear_time() -> None:
     for text in ("a." * 50_000, "a@" * 50_000, "://" * 30_000, "[(dot)" * 20_000, ":" * 100_000):
-        without_hosts(text, OWN)
+        remove_foreign_hosts(text, OWN)

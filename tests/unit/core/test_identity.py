@@ -1,12 +1,12 @@
 import pytest
 
-from worker.core.session_id import Kind, Marker, find_marker, session_id
+from worker.core.session_id import Kind, Marker, find_marker, make_session_id
 from worker.core.triggers import PipelineFailed, Replied, from_message, to_message, trigger_id
 
 
 def test_a_redelivered_webhook_finds_its_own_session() -> None:
-    first = session_id("https://gitlab.example/", 7, 42, 900, "analyze-failures")
-    assert first == session_id("https://gitlab.example", 7, 42, 900, "analyze-failures")
+    first = make_session_id("https://gitlab.example/", 7, 42, 900, "analyze-failures")
+    assert first == make_session_id("https://gitlab.example", 7, 42, 900, "analyze-failures")
     assert len(first) == 20
 
 
@@ -20,7 +20,7 @@ def test_every_part_sets_a_session_apart() -> None:
         (*base[:4], "other", ""),
         (*base[:5], "dry"),
     ]
-    assert len({session_id(*parts) for parts in [base, *others]}) == 7
+    assert len({make_session_id(*parts) for parts in [base, *others]}) == 7
 
 
 def test_a_marker_is_read_back_from_the_start_of_a_note_only() -> None:

@@ -40,7 +40,7 @@ def stamped(*lines: str) -> bytes:
     ],
 )
 def test_a_trace_is_cleaned_as_the_job_page_shows_it(raw: bytes, lines: list[str]) -> None:
-    assert trace.split(trace.clean(raw)) == lines
+    assert trace.split_lines(trace.clean_trace(raw)) == lines
 
 
 def test_a_section_keeps_its_header_and_breaks_the_line_it_begins_on() -> None:
@@ -51,7 +51,7 @@ def test_a_section_keeps_its_header_and_breaks_the_line_it_begins_on() -> None:
         b"\x1b[0Ksection_start:1700000001:step_script\r\x1b[0K\x1b[0KExecuting\n$ make\n"
         b"inline section_end:1700000002:step_script\r\x1b[0Kafter\n"
     )
-    assert trace.split(trace.clean(raw)) == [
+    assert trace.split_lines(trace.clean_trace(raw)) == [
         "before",
         "Getting source",
         "Fetching",
@@ -64,21 +64,21 @@ def test_a_section_keeps_its_header_and_breaks_the_line_it_begins_on() -> None:
 
 def test_the_end_of_a_section_that_never_began_breaks_nothing() -> None:
     raw = b"Hello section_end:1700000002:nobody\r\x1b[0Kworld\n"
-    assert trace.split(trace.clean(raw)) == ["Hello world"]
+    assert trace.split_lines(trace.clean_trace(raw)) == ["Hello world"]
 
 
 def test_timestamps_go_and_continued_lines_are_joined() -> None:
     raw = stamped("Running", "half of", "", "last") + f"{STAMP}+ and more\n".encode()
-    assert trace.split(trace.clean(raw)) == ["Running", "half of", "last and more"]
+    assert trace.split_lines(trace.clean_trace(raw)) == ["Running", "half of", "last and more"]
 
 
 def test_a_timestamp_the_job_wrote_itself_stays_where_the_runner_wrote_none() -> None:
     raw = f"Running\n{STAMP} mine\n".encode()
-    assert trace.split(trace.clean(raw)) == ["Running", f"{STAMP} mine"]
+    assert trace.split_lines(trace.clean_trace(raw)) == ["Running", f"{STAMP} mine"]
 
 
 def test_a_very_long_line_is_cut_and_says_so() -> None:
-    line = trace.split(trace.clean(b"x" * 20_000 + b"\nnext\n"))[0]
+    line = trace.split_lines(trace.clean_trace(b"x" * 20_000 + b"\nnext\n"))[0]
     assert len(line) <= trace.MAX_LINE
     assert line.endswith("characters cut]")
     cut = int(line.split("[")[1].split()[0])
@@ -97,15 +97,15 @@ def test_cleaning_twice_changes_nothing() -> None:
         b" ",
     ]
     for _ in range(300):
-        once = trace.clean(b"".join(seeded.choices(bits, k=40)))
-        assert trace.clean(once) == once
+        once = trace.clean_trace(b"".join(seeded.choices(bits, k=40)))
+        assert trace.clean_trace(once) == once
 
 
 def test_the_page_of_a_long_trace_numbers_only_the_lines_it_shows() -> None:
     raw = b"".join(b"line %06d\n\n" % number for number in range(60_000))
-    hidden = 60_000 - trace.shown_lines(raw[-600_000:])
+    hidden = 60_000 - trace.count_shown_lines(raw[-600_000:])
     shown = raw[-trace.PAGE_BYTES :].split(b"\n", 1)[1].lstrip(b"\n")
-    assert trace.split(trace.clean(raw))[hidden].encode() == shown.split(b"\n", 1)[0]
+    assert trace.split_lines(trace.clean_trace(raw))[hidden].encode() == shown.split(b"\n", 1)[0]
 
 
 def envelope() -> bytes:
@@ -134,9 +134,9 @@ def envelope() -> bytes:
 
 def test_a_timeline_names_the_lines_of_sections_and_times_and_changes_no_line() -> None:
     timeline = Timeline()
-    cleaned = b"".join(trace.pieces([envelope()], timeline))
-    assert cleaned == trace.clean(envelope())
-    lines = trace.split(cleaned)
+    cleaned = b"".join(trace.clean_pieces([envelope()], timeline))
+    assert cleaned == trace.clean_trace(envelope())
+    lines = trace.split_lines(cleaned)
     told = [(each.name, lines[each.first - 1], lines[each.last - 1]) for each in timeline.sections]
     assert told == [
         ("get_sources", "Getting source", "Fetching"),
@@ -152,7 +152,7 @@ def test_a_timeline_of_very_many_marks_stays_small() -> None:
     timeline = Timeline()
     day = "2025-03-01T{:02d}:{:02d}:{:02d}.000001Z 01O section_start:1:a{}\r\x1b[0Kx\n"
     raw = "".join(day.format(n // 3600, n // 60 % 60, n % 60, n) for n in range(40_000)).encode()
-    assert b"".join(trace.pieces([raw], timeline)) == trace.clean(raw)
+    assert b"".join(trace.clean_pieces([raw], timeline)) == trace.clean_trace(raw)
     assert len(timeline.sections) <= 2_000
     assert 2_000 < len(timeline.times) <= 5_000
 
@@ -168,7 +168,7 @@ def test_cleaning_takes_linear_time_for_hostile_traces() -> None:
     ]
     started = time.process_time()
     for raw in hostile:
-        trace.clean(raw)
+        trace.clean_trace(raw)
     assert time.process_time() - started < 10
 
 
@@ -182,14 +182,14 @@ def log_of(before: int, *middle: str, after: int = 0) -> bytes:
 
 
 def test_a_log_that_fits_is_shown_whole_with_line_numbers() -> None:
-    assert trace.preview(b"one\ntwo\n") == "1: one\n2: two"
+    assert trace.preview_log(b"one\ntwo\n") == "1: one\n2: two"
 
 
 def test_the_error_in_the_middle_of_a_long_log_is_in_its_preview() -> None:
     cleaned = log_of(
         3_000, "main.c:41:7: error: 'total' undeclared", "   41 | total = 3;", after=900
     )
-    shown = trace.preview(cleaned).split("\n")
+    shown = trace.preview_log(cleaned).split("\n")
     assert "3001: main.c:41:7: error: 'total' undeclared" in shown
     assert "3002:    41 | total = 3;" in shown
 
@@ -203,14 +203,14 @@ def test_a_traceback_stays_whole() -> None:
         "    return 1 / 0",
         "ZeroDivisionError: division by zero",
     ]
-    shown = trace.preview(log_of(2_000, *traceback, after=300))
+    shown = trace.preview_log(log_of(2_000, *traceback, after=300))
     assert "\n".join(f"{2001 + at}: {line}" for at, line in enumerate(traceback)) in shown
 
 
 def test_repeated_lines_do_not_crowd_out_the_one_that_differs() -> None:
     noise = [f"ERROR: retry {number} of request {number * 7} failed" for number in range(500)]
     cleaned = log_of(500, *noise[:250], "FAIL: totals do not add up: 107.0 != 119.0", *noise[250:])
-    assert "751: FAIL: totals do not add up: 107.0 != 119.0" in trace.preview(cleaned)
+    assert "751: FAIL: totals do not add up: 107.0 != 119.0" in trace.preview_log(cleaned)
 
 
 def test_the_last_lines_of_the_script_are_shown_before_those_of_the_runner() -> None:
@@ -223,17 +223,17 @@ def test_the_last_lines_of_the_script_are_shown_before_those_of_the_runner() -> 
     ]
     script = 'Executing "step_script" stage of the job script'
     cleaned = log_of(2_000, script, *[f"quiet {n}" for n in range(900)], "the end", *runner)
-    assert "2902: the end" in trace.preview(cleaned)
+    assert "2902: the end" in trace.preview_log(cleaned)
 
 
 def test_summaries_without_failures_do_not_count_as_failures() -> None:
     calm = [f"suite {number}: 12 passed, 0 failed, 0 errors" for number in range(400)]
     cleaned = log_of(10, *calm[:200], "suite 7b: cannot open port 80", *calm[200:], after=400)
-    assert "suite 7b: cannot open port 80" in trace.preview(cleaned)
+    assert "suite 7b: cannot open port 80" in trace.preview_log(cleaned)
 
 
 def test_gaps_are_marked_and_lines_stay_in_order() -> None:
-    shown = trace.preview(log_of(1_000, "error: first", after=1_000)).split("\n")
+    shown = trace.preview_log(log_of(1_000, "error: first", after=1_000)).split("\n")
     numbers = [int(line.split(":")[0]) for line in shown if line != "…"]
     assert numbers == sorted(numbers)
     for line, following in pairwise(shown):
@@ -248,8 +248,8 @@ def test_a_preview_keeps_to_its_limit_whatever_the_log(limit: int) -> None:
     words = ["error", "é" * 50, "failed", "x" * 3_000, "warning", "ok", "", "…", "Traceback"]
     for _ in range(40):
         lines = [" ".join(seeded.choices(words, k=4)) for _ in range(300)]
-        cleaned = trace.clean("\n".join(lines).encode())
-        assert len(trace.preview(cleaned, limit).encode()) <= limit
+        cleaned = trace.clean_trace("\n".join(lines).encode())
+        assert len(trace.preview_log(cleaned, limit).encode()) <= limit
 
 
 def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
@@ -261,5 +261,5 @@ def test_a_preview_takes_bounded_time_for_hostile_logs() -> None:
     ]
     started = time.process_time()
     for cleaned in hostile:
-        trace.preview(cleaned)
+        trace.preview_log(cleaned)
     assert time.process_time() - started < 15

@@ -5,7 +5,16 @@ from random import Random
 import pytest
 
 from tests.unit.core.captures import Held
-from worker.core.finding import Evidence, Finding, Unproven, Verdict, failures, parse, prove, said
+from worker.core.finding import (
+    Evidence,
+    Finding,
+    Unproven,
+    Verdict,
+    find_unproven,
+    parse_finding,
+    prove_finding,
+    prove_reply,
+)
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 
 LOG, FILE = JobLog(7), RepoFile("src/a.py")
@@ -17,7 +26,7 @@ def at(line: int, text: str, place: Place = LOG, last: int = 0) -> Evidence:
 
 def proven(quote: Evidence, **texts: str) -> Evidence | None:
     held = Held({LOG: "\n" * 11 + texts.get("log", ""), FILE: texts.get("file", "")})
-    found = prove(Finding(evidence=(quote,)), held).evidence
+    found = prove_finding(Finding(evidence=(quote,)), held).evidence
     return found[0] if found else None
 
 
@@ -77,20 +86,22 @@ def test_every_kind_of_place_is_proven_and_only_in_itself() -> None:
         line = 0 if isinstance(place, ReportedTest) else 1
         for other in range(len(places)):
             quote = at(line, f"this is in number {other}", place)
-            assert bool(prove(Finding(evidence=(quote,)), held).evidence) == (number == other)
+            assert bool(prove_finding(Finding(evidence=(quote,)), held).evidence) == (
+                number == other
+            )
 
 
 def test_the_same_lines_are_shown_once_and_read_once() -> None:
     held = Held({LOG: "error: no such file"})
     twice = (at(1, "error: no such file"), at(2, "error: no such"))
-    finding = prove(Finding(evidence=twice), held)
+    finding = prove_finding(Finding(evidence=twice), held)
     assert (len(finding.evidence), finding.unproven, held.read) == (1, 0, [LOG])
 
 
 def test_what_failed_is_told_with_what_is_really_there() -> None:
     held = Held({LOG: "\n".join(f"line number {number}" for number in range(1, 9))})
     evidence = (at(4, "something else"), at(2, "line number 7"), at(90, "x"), at(1, "x", FILE))
-    assert failures(Finding(evidence=evidence, unread=("- so it is",)), held) == (
+    assert find_unproven(Finding(evidence=evidence, unread=("- so it is",)), held) == (
         Unproven("", "- so it is", "this is not in the form of a quote"),
         Unproven(
             "job 7 line 4",
@@ -105,19 +116,21 @@ def test_what_failed_is_told_with_what_is_really_there() -> None:
 
 
 def test_a_verdict_none_of_whose_quotes_is_proven_is_not_kept() -> None:
-    lost = prove(Finding(Verdict.FLAKY, evidence=(at(1, "invented"),)), Held())
+    lost = prove_finding(Finding(Verdict.FLAKY, evidence=(at(1, "invented"),)), Held())
     assert (lost.verdict, lost.unproven) == (Verdict.UNKNOWN, 1)
     assert "said “flaky”, but" in lost.doubt
     kept = (at(1, "invented"), at(1, "error: no such file"))
     held = Held({LOG: "error: no such file"})
-    assert prove(Finding(Verdict.FLAKY, evidence=kept), held).verdict is Verdict.FLAKY
-    assert prove(Finding(Verdict.ABSTAIN, evidence=kept[:1]), held).verdict is Verdict.ABSTAIN
+    assert prove_finding(Finding(Verdict.FLAKY, evidence=kept), held).verdict is Verdict.FLAKY
+    assert (
+        prove_finding(Finding(Verdict.ABSTAIN, evidence=kept[:1]), held).verdict is Verdict.ABSTAIN
+    )
 
 
 def test_quotes_in_a_reply_are_proven_and_the_others_are_only_placed() -> None:
     held = Held({LOG: "error: no such file"})
     text = "It is there:\n\n- job 7 line 1: error: no such file\n- job 7 line 1: made up\n\nSo."
-    assert said(text, held) == (
+    assert prove_reply(text, held) == (
         "It is there:\n",
         Evidence(LOG, 1, "error: no such file", "https://gitlab.example.com/job/7#L1", 1),
         Unproven(
@@ -179,6 +192,6 @@ def test_true_quotes_are_all_accepted_and_fabrications_all_rejected(seed: int) -
         span = [line.strip() for line in lines[number - 1 : number - 1 + size]]
         true = at(number, "\n".join(span), last=number + size - 1)
         written = f"## Evidence\n- {true.where}: " + "\n  ".join(span)
-        assert len(prove(parse(written), held).evidence) == 1, written
+        assert len(prove_finding(parse_finding(written), held).evidence) == 1, written
         false = fabricated(rng, at(number, span[0]), lines)
-        assert prove(Finding(evidence=(false,)), held).evidence == (), false
+        assert prove_finding(Finding(evidence=(false,)), held).evidence == (), false

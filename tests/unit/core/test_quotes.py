@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from worker.core.finding import Evidence, Prose, parse, scan
+from worker.core.finding import Evidence, Prose, parse_finding, scan_quotes
 from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,
@@ -18,7 +18,7 @@ from worker.core.ports.evidence import (
 
 
 def quotes(text: str, *, replying: bool = False) -> list[Evidence]:
-    return [each for each in scan(text, replying=replying) if isinstance(each, Evidence)]
+    return [each for each in scan_quotes(text, replying=replying) if isinstance(each, Evidence)]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def quotes(text: str, *, replying: bool = False) -> list[Evidence]:
     ],
 )
 def test_a_line_of_a_log_is_quoted_in_many_shapes(line: str) -> None:
-    finding = parse(f"## Evidence\n{line}\n")
+    finding = parse_finding(f"## Evidence\n{line}\n")
     assert finding.evidence == (Evidence(JobLog(7), 12, "the text of it", last=12),)
     assert finding.unproven == 0
 
@@ -221,14 +221,14 @@ def test_a_quote_has_at_most_five_lines() -> None:
 
 
 def test_items_that_are_no_quotes_are_kept_to_be_told_and_prose_is_prose() -> None:
-    finding = parse("## Evidence\nSee also:\n- the log says so\n- job seven line 3: x\n")
+    finding = parse_finding("## Evidence\nSee also:\n- the log says so\n- job seven line 3: x\n")
     assert finding.unread == ("- the log says so", "- job seven line 3: x")
     assert (finding.evidence, finding.unproven, finding.details) == ((), 2, "See also:")
 
 
 def test_quotes_past_the_twentieth_are_not_looked_at() -> None:
     lines = "\n".join(f"- job 7 line {number}: the text" for number in range(1, 26))
-    finding = parse(f"## Evidence\n{lines}\n")
+    finding = parse_finding(f"## Evidence\n{lines}\n")
     assert (len(finding.evidence), finding.unproven) == (20, 5)
 
 
@@ -247,7 +247,7 @@ def test_quotes_past_the_twentieth_are_not_looked_at() -> None:
     ],
 )
 def test_ordinary_lines_of_a_reply_are_no_quotes(line: str) -> None:
-    assert list(scan(line, replying=True)) == [Prose(line, item=True)]
+    assert list(scan_quotes(line, replying=True)) == [Prose(line, item=True)]
 
 
 def test_code_in_a_reply_is_not_looked_into() -> None:
@@ -269,5 +269,5 @@ def test_code_in_a_reply_is_not_looked_into() -> None:
 def test_hostile_lines_are_read_in_time(start: str, filler: str) -> None:
     begun = time.process_time()
     for replying in (False, True):
-        deque(scan(start + filler * 20_000 + "!", replying=replying), maxlen=0)
+        deque(scan_quotes(start + filler * 20_000 + "!", replying=replying), maxlen=0)
     assert time.process_time() - begun < 1.0

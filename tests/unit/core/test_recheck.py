@@ -11,7 +11,7 @@ from worker.core.conversation import context_json, prompts, quote_repair
 from worker.core.conversation.context import ASKED, Context, Outcome, Status
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import Assistant, User
-from worker.core.finding import Unproven, Verdict, failures, parse
+from worker.core.finding import Unproven, Verdict, find_unproven, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
 from worker.turns.loop import Parts, run_loop
@@ -38,7 +38,7 @@ class Run:
             HandClock(0.0),
             self.checkpoints.append,
             lambda event: None,
-            lambda answer: quote_repair.Objections(failures(parse(answer), HELD)),
+            lambda answer: quote_repair.Objections(find_unproven(parse_finding(answer), HELD)),
         )
         return run_loop(start or context(), limits, parts)
 

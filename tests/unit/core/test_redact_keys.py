@@ -10,7 +10,7 @@ from tests.attacks.redaction import BASE64, find_left
 from tests.attacks.redaction import make_random as made
 from tests.attacks.redaction.private_keys import KEY_CASES, KEYS, PREFIXES, KeyCase
 from worker.core.text.redact import Redactor
-from worker.core.text.redact_stream import redacted
+from worker.core.text.redact_stream import redact_chunks
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()
@@ -53,7 +53,7 @@ def test_a_key_in_pieces_is_redacted_as_the_whole_is(kind: str, name: str) -> No
             size = seeded.choice([1, 7, 300, 2_000])
             pieces.append(b"".join(split[at : at + size]))
             at += size
-        assert b"".join(redacted(pieces, PLAIN.data)) == whole
+        assert b"".join(redact_chunks(pieces, PLAIN.data)) == whole
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.attacks.redaction import find_left
 from tests.attacks.redaction.harmless import HARMLESS
 from tests.attacks.redaction.values import SECRETS, TOKENS
 from worker.core.text.redact import Redactor
-from worker.core.text.redact_stream import redacted
+from worker.core.text.redact_stream import redact_chunks
 
 pytestmark = pytest.mark.attack("redaction")
 PLAIN = Redactor()
@@ -118,7 +118,7 @@ def test_pieces_of_any_mixture_are_redacted_as_the_whole_is() -> None:
     split = text.splitlines(keepends=True)
     for size in (50, 700, 3_000):
         pieces = [b"".join(split[at : at + size]) for at in range(0, len(split), size)]
-        assert b"".join(redacted(pieces, PLAIN.data)) == whole
+        assert b"".join(redact_chunks(pieces, PLAIN.data)) == whole
 
 
 SEEDS = (

@@ -2,7 +2,12 @@
 
 import pytest
 
-from worker.core.logs.signature import exact_errors, last_words, normalised, signature
+from worker.core.logs.signature import (
+    find_exact_errors,
+    find_last_words,
+    make_signature,
+    normalise_line,
+)
 
 PYTEST = """\
 …
@@ -22,12 +27,12 @@ def test_times_numbers_and_places_in_the_log_do_not_change_the_key() -> None:
         .replace(":41:", ":57:")
         .replace("812 passed", "813 passed")
     )
-    assert signature(PYTEST.split("\n")).key == signature(later.split("\n")).key != ""
+    assert make_signature(PYTEST.split("\n")).key == make_signature(later.split("\n")).key != ""
 
 
 def test_the_lines_may_come_without_their_numbers() -> None:
     bare = [line.partition(": ")[2] for line in PYTEST.split("\n")]
-    assert signature(bare).key == signature(PYTEST.split("\n")).key
+    assert make_signature(bare).key == make_signature(PYTEST.split("\n")).key
 
 
 @pytest.mark.parametrize(
@@ -60,8 +65,8 @@ def test_the_lines_may_come_without_their_numbers() -> None:
     ],
 )
 def test_the_same_error_of_another_run_has_the_same_form(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
-    assert signature([one]).key == signature([other]).key != ""
+    assert normalise_line(one) == normalise_line(other)
+    assert make_signature([one]).key == make_signature([other]).key != ""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,7 @@ def test_the_same_error_of_another_run_has_the_same_form(one: str, other: str) -
     ],
 )
 def test_different_errors_have_different_keys(one: str, other: str) -> None:
-    assert signature([one]).key != signature([other]).key
+    assert make_signature([one]).key != make_signature([other]).key
 
 
 def test_lines_that_any_failure_has_tell_nothing() -> None:
@@ -88,12 +93,12 @@ def test_lines_that_any_failure_has_tell_nothing() -> None:
         "5: ===== FAILURES =====",
         "6: npm ERR! code ELIFECYCLE",
     ]
-    assert signature(mere).key == ""
-    assert signature([]).key == ""
+    assert make_signature(mere).key == ""
+    assert make_signature([]).key == ""
 
 
 def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
-    assert signature(PYTEST.split("\n")).text.startswith(("E  ", "E Assert", "FAILED tests/"))
+    assert make_signature(PYTEST.split("\n")).text.startswith(("E  ", "E Assert", "FAILED tests/"))
 
 
 @pytest.mark.parametrize(
@@ -139,12 +144,12 @@ def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
     ids=["compiler", "ruff", "perl", "TAP", "node"],
 )
 def test_the_text_is_the_error_that_explains(lines: list[str], text: str) -> None:
-    assert signature(lines).text == text
+    assert make_signature(lines).text == text
 
 
 def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:
     for line in ("/a" * 50_000, "a1" * 50_000, "error: " + "0:" * 50_000, "/tmp/" * 20_000):
-        assert len(normalised(line)) <= 800
+        assert len(normalise_line(line)) <= 800
 
 
 @pytest.mark.parametrize(
@@ -162,9 +167,9 @@ def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:
     ],
 )
 def test_two_runs_have_the_very_same_error(line: str, part: str, instead: str, same: bool) -> None:
-    found = exact_errors([line])
+    found = find_exact_errors([line])
     assert found
-    assert (found.keys() == exact_errors([line.replace(part, instead)]).keys()) is same
+    assert (found.keys() == find_exact_errors([line.replace(part, instead)]).keys()) is same
     assert set(found.values()) == {line}
 
 
@@ -174,8 +179,8 @@ def test_the_last_words_of_a_script_say_where_it_hung() -> None:
     said = ["$ pytest", "tests/test_a.py::test_sync", "waiting for the lock after 3000 s"]
     again = ["$ pytest", "tests/test_a.py::test_sync", "waiting for the lock after 2990 s"]
     other = ["$ pytest", "tests/test_a.py::test_mail", "waiting for the lock after 3000 s"]
-    where = last_words([*said, *runners])
-    assert where.keys() == last_words([*again, "", *runners]).keys()
-    assert where.keys() != last_words([*other, *runners]).keys()
+    where = find_last_words([*said, *runners])
+    assert where.keys() == find_last_words([*again, "", *runners]).keys()
+    assert where.keys() != find_last_words([*other, *runners]).keys()
     assert "at the end: waiting for the lock after 3000 s" in where.values()
-    assert last_words(["$ make", "$ pytest", *runners]) == last_words(runners) == {}
+    assert find_last_words(["$ make", "$ pytest", *runners]) == find_last_words(runners) == {}

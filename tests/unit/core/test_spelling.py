@@ -1,6 +1,6 @@
 import pytest
 
-from worker.core.spelling import meant
+from worker.core.spelling import correct_spelling
 
 KNOWN = ["sandbox_exec", "fetch_to_sandbox", "gitlab_get_file", "gitlab_get_files"]
 
@@ -22,4 +22,4 @@ KNOWN = ["sandbox_exec", "fetch_to_sandbox", "gitlab_get_file", "gitlab_get_file
     ],
 )
 def test_only_a_name_near_exactly_one_is_taken_for_it(name: str, expected: str | None) -> None:
-    assert meant(name, KNOWN) == expected
+    assert correct_spelling(name, KNOWN) == expected

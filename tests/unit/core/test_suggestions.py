@@ -7,12 +7,12 @@ from worker.core.finding.suggestions import (
     MAX_TEXT,
     Change,
     Suggestion,
-    apply,
-    combine,
+    apply_suggestions,
+    combine_change,
+    find_change_position,
+    find_position,
     group_changes,
-    place,
-    placed,
-    read,
+    read_suggestions,
     write_in_place,
     write_text,
 )
@@ -43,11 +43,14 @@ def fence(info: str, text: str = "x = 1") -> str:
 
 def test_a_block_that_names_its_lines_is_a_suggestion_and_is_told_as_text() -> None:
     block = fence("suggestion app/a.py:3-4", "a`b`\n  c")
-    prose, found = read(f"Put it back.\n\n{block}\nThen rest.")
+    prose, found = read_suggestions(f"Put it back.\n\n{block}\nThen rest.")
     assert found == (Suggestion("app/a.py", 3, 4, "a`b`\n  c"),)
     assert prose == "Put it back.\n\nThen rest."
-    assert read(f"Escape it as shown below, push.\n{block}")[0] == "Escape it as in the fix, push."
-    assert read("Escape it as below.")[0] == "Escape it as below."
+    assert (
+        read_suggestions(f"Escape it as shown below, push.\n{block}")[0]
+        == "Escape it as in the fix, push."
+    )
+    assert read_suggestions("Escape it as below.")[0] == "Escape it as below."
     told = write_text(found, "no")
     assert told == "In `app/a.py`, lines 3 to 4 (not on the diff: no):\n\n```\na`b`\n  c\n```"
 
@@ -64,8 +67,10 @@ def test_a_suggestion_that_stays_in_the_text_keeps_its_file_and_lines() -> None:
 
 
 def test_one_line_may_be_named_alone_and_a_deletion_is_empty() -> None:
-    assert read("~~~~suggestion a b.py:7\n~~~\n~~~~")[1] == (Suggestion("a b.py", 7, 7, "~~~"),)
-    assert read("```suggestion a.py:7\n```")[1] == (Suggestion("a.py", 7, 7, ""),)
+    assert read_suggestions("~~~~suggestion a b.py:7\n~~~\n~~~~")[1] == (
+        Suggestion("a b.py", 7, 7, "~~~"),
+    )
+    assert read_suggestions("```suggestion a.py:7\n```")[1] == (Suggestion("a.py", 7, 7, ""),)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,7 @@ def test_one_line_may_be_named_alone_and_a_deletion_is_empty() -> None:
     ],
 )
 def test_anything_else_is_text(text: str) -> None:
-    assert read(text) == (text, ())
+    assert read_suggestions(text) == (text, ())
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_anything_else_is_text(text: str) -> None:
 def test_lines_of_one_piece_of_the_diff_have_a_place(
     first: int, last: int, old_line: int | None
 ) -> None:
-    where = placed(Suggestion("a.py", first, last, "fix"), CHANGES)
+    where = find_position(Suggestion("a.py", first, last, "fix"), CHANGES)
     assert where == Position("base", "start", "head", "old/a.py", "a.py", last, old_line)
 
 
@@ -113,7 +118,7 @@ def test_lines_of_one_piece_of_the_diff_have_a_place(
     ],
 )
 def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reason: str) -> None:
-    found = placed(fix, CHANGES)
+    found = find_position(fix, CHANGES)
     assert isinstance(found, str)
     assert reason in found
 
@@ -121,7 +126,7 @@ def test_what_does_not_fit_the_diff_has_none_and_a_reason(fix: Suggestion, reaso
 @pytest.mark.parametrize("mark", ["A", "a", "(A)", "[A]", "\tA "])
 def test_blocks_of_one_letter_are_one_change(mark: str) -> None:
     blocks = [f"suggestion a.py:{n} {mark}" for n in (1, 5)]
-    _, found = read("\n".join(map(fence, (blocks[0], "suggestion a.py:3", blocks[1]))))
+    _, found = read_suggestions("\n".join(map(fence, (blocks[0], "suggestion a.py:3", blocks[1]))))
     assert [[fix.first for fix in change] for change in group_changes(found)] == [[1, 5], [3]]
 
 
@@ -142,10 +147,10 @@ def _change(*places: tuple[int, int, str], path: str = "a.py") -> Change:
     ],
 )
 def test_places_of_one_file_become_one_suggestion(change: Change, text: str) -> None:
-    made = combine(change, lambda path: FILE)
+    made = combine_change(change, lambda path: FILE)
     assert isinstance(made, Suggestion)
     assert made.text == text
-    assert apply([made], FILE) == apply(change, FILE)
+    assert apply_suggestions([made], FILE) == apply_suggestions(change, FILE)
 
 
 @pytest.mark.parametrize(
@@ -159,30 +164,32 @@ def test_places_of_one_file_become_one_suggestion(change: Change, text: str) -> 
     ],
 )
 def test_what_cannot_be_one_suggestion_has_a_reason(change: Change, reason: str) -> None:
-    made = combine(change, lambda path: FILE)
+    made = combine_change(change, lambda path: FILE)
     assert isinstance(made, str)
     assert reason in made
 
 
 def test_no_line_is_put_back_that_was_redacted() -> None:
     lines = ["a", "TOKEN = '[redacted: gitlab-token]'", "c"]
-    assert combine(_change((1, 1, "x"), (3, 3, "y")), lambda path: lines) == (
+    assert combine_change(_change((1, 1, "x"), (3, 3, "y")), lambda path: lines) == (
         "the lines between them cannot be shown"
     )
 
 
 def test_a_change_goes_to_the_last_of_its_places_that_the_diff_shows() -> None:
-    where = place(_change((8, 8, "x"), (2, 2, "y"), (12, 12, "z")), CHANGES)
+    where = find_change_position(_change((8, 8, "x"), (2, 2, "y"), (12, 12, "z")), CHANGES)
     assert isinstance(where, Position)
     assert where.new_line == 2
-    assert "does not show it" in str(place(_change((8, 8, "x"), (12, 12, "z")), CHANGES))
+    assert "does not show it" in str(
+        find_change_position(_change((8, 8, "x"), (12, 12, "z")), CHANGES)
+    )
 
 
 @pytest.mark.parametrize(
     "change", [_change((0, 1, "x")), _change((3, 2, "x")), _change((1, 2, "x"), (2, 3, "y"))]
 )
 def test_what_does_not_fit_a_file_is_not_applied(change: Change) -> None:
-    assert apply(change, ["one", "two", "three"]) is None
+    assert apply_suggestions(change, ["one", "two", "three"]) is None
 
 
 def test_changes_that_are_not_on_the_diff_say_that_they_belong_together() -> None:

@@ -47,8 +47,13 @@ TURN = _run([("look", 0)], [("edit", 0)], [("test", 1), ("slow", None)])
     ("changed", "runs"),
     [
         (5.0, [Run("edit", 0), Run("test", 1), Run("slow", None)]),
-        (15.0, [Run("look", 0, made=True), Run("edit", 0), Run("test", 1), Run("slow", None)][1:]),
-        (25.0, [Run("edit", 0, made=True), Run("test", 1), Run("slow", None)]),
+        (
+            15.0,
+            [Run("look", 0, made_change=True), Run("edit", 0), Run("test", 1), Run("slow", None)][
+                1:
+            ],
+        ),
+        (25.0, [Run("edit", 0, made_change=True), Run("test", 1), Run("slow", None)]),
         # Which of two commands has made it nobody knows, and so not what ran after it.
         (35.0, []),
     ],
@@ -61,9 +66,9 @@ def test_commands_count_that_ended_after_the_change(changed: float, runs: list[R
 @pytest.mark.parametrize(
     ("changed", "runs"),
     [
-        (30.5, [Run("test", 1, made=True), Run("slow", None)]),
+        (30.5, [Run("test", 1, made_change=True), Run("slow", None)]),
         (31.0, [Run("slow", None)]),
-        (33.0, [Run("slow", None, made=True)]),
+        (33.0, [Run("slow", None, made_change=True)]),
         (34.0, []),
     ],
 )
@@ -83,7 +88,7 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
 
 
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:
-    assert find_runs(_run([("edit", 0)]), 1e9) == (Run("edit", 0, made=True),)
+    assert find_runs(_run([("edit", 0)]), 1e9) == (Run("edit", 0, made_change=True),)
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), LEAVES_OUT)

@@ -115,7 +115,9 @@ def test_the_mended_target_branch_is_worth_a_rebase() -> None:
 
 def test_the_distance_in_time_is_told() -> None:
     red = replace(run(399, sha=NEW), started_at="2026-11-20T07:00:00.000Z")
-    made = facts(run=run(500, at="2026-11-20T09:00:00.000Z"), target=Target("main", (red,), 1))
+    made = facts(
+        run=run(500, started_at="2026-11-20T09:00:00.000Z"), target=Target("main", (red,), 1)
+    )
     assert "same failure on main: pipeline 3990, job 399, 2 h before this failure" in plain(
         make_ruling(made).because
     )
@@ -158,7 +160,7 @@ def test_a_ruling_is_stored_and_read_back() -> None:
     ],
 )
 def test_how_far_apart_two_times_are(one: str, other: str, words: str) -> None:
-    assert remarks.apart(one, other) == words
+    assert remarks.describe_distance(one, other) == words
 
 
 def test_an_unknown_error_is_never_the_same() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.core.logs.trace import preview_of
+from worker.core.logs.trace import preview_trace
 from worker.demo.case import Case, load_case
 
 STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE][ +]")
@@ -76,7 +76,7 @@ def test_the_failure_is_explained_far_from_the_end_of_a_large_log(case: Case) ->
 
 
 def test_the_first_failed_assertion_is_shown_with_its_line_also_in_a_kilobyte(case: Case) -> None:
-    shown = preview_of([case.get_job("unit-tests").trace], 1_024)
+    shown = preview_trace([case.get_job("unit-tests").trace], 1_024)
     said = "1657: >       assert departures(route, day) == expected(route, day)"
     assert f"\n{said}\n1658: E       AssertionError: assert [] == " in shown
 

@@ -276,8 +276,8 @@ class Forgotten:
     def delete(self, name: str) -> None:
         self.records.delete(name)
 
-    def modified(self, name: str) -> float | None:
-        return self.records.modified(name)
+    def find_modification_time(self, name: str) -> float | None:
+        return self.records.find_modification_time(name)
 
     def names(self, prefix: str) -> Iterator[str]:
         return self.records.names(prefix)

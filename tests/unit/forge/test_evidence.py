@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
-from worker.core.finding import Evidence, Unproven, scan
+from worker.core.finding import Evidence, Unproven, scan_quotes
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.forge.text.parts import Parts, write_answer_parts, write_quote, write_unproven
 
@@ -135,7 +135,7 @@ def test_a_reply_keeps_its_order_and_never_shows_what_is_unproven() -> None:
 def test_a_quote_in_a_list_keeps_its_place(text: str, expected: list[tuple[str, str]]) -> None:
     parts = [
         replace(each, url=URL) if isinstance(each, Evidence) else each.text
-        for each in scan(text, replying=True)
+        for each in scan_quotes(text, replying=True)
     ]
     joined: list[str | Evidence] = []
     for part in parts:

@@ -53,12 +53,12 @@ def _finding(chance: random.Random) -> Finding:
     jobs = ", ".join(f"`unit-tests: [3.{n}]` (4{n})" for n in range(chance.randint(1, 12)))
     return Finding(
         verdict=chance.choice(tuple(Verdict)),
-        failed=f"{jobs}: `tests/test_totals.py::test_vat`" if chance.random() < 0.9 else "",
+        what_failed=f"{jobs}: `tests/test_totals.py::test_vat`" if chance.random() < 0.9 else "",
         cause=_text(chance, 5),
         evidence=tuple(_quote(chance, number) for number in range(chance.randint(0, 5))),
         to_do=_text(chance, 4),
         details=_text(chance, 3) if chance.random() < 0.5 else "",
-        missing=_text(chance, 2),
+        missing_evidence=_text(chance, 2),
         next_time=_text(chance, 1),
     )
 
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
 
 def _main_sentences(finding: Finding) -> tuple[str, str]:
     if finding.verdict is Verdict.ABSTAIN:
-        return split_sentences(finding.missing)[0], split_sentences(finding.next_time)[0]
+        return split_sentences(finding.missing_evidence)[0], split_sentences(finding.next_time)[0]
     return split_sentences(finding.cause)[0], split_sentences(finding.to_do)[0]
 
 
@@ -93,7 +93,7 @@ CAUSE = "`VAT` is 0.07 now, and `test_vat` expects 0.19."
 TO_DO = "Put the rate back to 0.19."
 FULL = Finding(
     verdict=Verdict.CHANGE,
-    failed="`unit-tests` (job 4711): `tests/test_totals.py::test_vat`",
+    what_failed="`unit-tests` (job 4711): `tests/test_totals.py::test_vat`",
     cause=CAUSE,
     evidence=(Evidence(JobLog(4711), 5, "E   assert 107 == 119", f"{JOB}#L5", 5),),
     to_do=TO_DO,
@@ -114,7 +114,7 @@ KINDS = [
     ("only a block", {"to_do": "```python\nVAT = 0.19\n```"}, "See the details below."),
     ("a quote of two lines", {"evidence": (TWO_LINES,)}, "where 1"),
     ("the same line quoted twice", {"evidence": (*FULL.evidence, *FULL.evidence)}, CAUSE),
-    ("many jobs", {"failed": ", ".join(f"`job-{n}`" for n in range(60)), "cause": LONG * 2},
+    ("many jobs", {"what_failed": ", ".join(f"`job-{n}`" for n in range(60)), "cause": LONG * 2},
      "and 57 more"),
     ("a list of steps", {"to_do": "1. Revert `a`.\n2. Run `b` again."},
      "Revert `a`. Run `b` again."),
@@ -210,13 +210,13 @@ def test_every_job_that_blocks_is_named_and_its_first_test_comes_before_the_othe
 
 def test_what_failed_stands_whole_where_it_takes_one_line() -> None:
     failed = 'the test "production with a tenant" in `test/resolve.test.js` (1 of 407).'
-    full = replace(FULL, failed=f"`unit` (500002): {failed}", cause=f"{CAUSE} {LONG} {LONG}")
+    full = replace(FULL, what_failed=f"`unit` (500002): {failed}", cause=f"{CAUSE} {LONG} {LONG}")
     assert failed in shown_of(written(full))
 
 
 def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
     failed = f"`build` (500003): {LONG} `smoke` (500004): `./wiredump` is not there, {LONG}"
-    shown = shown_of(written(replace(FULL, failed=failed, cause=LONG, to_do=LONG)))
+    shown = shown_of(written(replace(FULL, what_failed=failed, cause=LONG, to_do=LONG)))
     assert "`build` (500003)" in shown
     assert "`smoke` (500004)" in shown
 
@@ -265,7 +265,7 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
     for count, long in ((1, False), (6, True)):
         found = Finding(
             verdict=Verdict.CHANGE,
-            failed="`unit` (1)",
+            what_failed="`unit` (1)",
             cause=" ".join([f"{cause.rstrip(', ')}."] * count),
             evidence=quotes,
             to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,

@@ -39,12 +39,12 @@ def findings(hostile: str, hosts: frozenset[str] = HOSTS) -> list[str]:
     """A finding, and one that holds nothing but details."""
     finding = Finding(
         verdict=Verdict.CHANGE,
-        failed=hostile,
+        what_failed=hostile,
         cause=hostile,
         evidence=(Evidence(JobLog(1), 2, hostile, LINK),) * 5,
         to_do=hostile,
         details=hostile,
-        missing=hostile,
+        missing_evidence=hostile,
     )
     footer = dataclasses.replace(FOOTER, model=hostile, missing_sources=(hostile,))
     outcome = Outcome(Status.PARTIAL, "", hostile)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.forge import rendering
 from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Evidence, Finding, Verdict, parse
+from worker.core.finding import Evidence, Finding, Verdict, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.core.session_id import Marker, find_marker
 from worker.forge.text import note
@@ -30,7 +30,7 @@ FOOTER = note.Footer(
 JOB = "https://gitlab.example.com/group/shop/-/jobs/4711"
 FINDING = Finding(
     verdict=Verdict.CHANGE,
-    failed="`unit-tests`: `tests/test_totals.py::test_vat`",
+    what_failed="`unit-tests`: `tests/test_totals.py::test_vat`",
     cause="`VAT` is 0.07 now, and `test_vat` expects 0.19. Ask @alice.",
     evidence=(
         Evidence(JobLog(4711), 1843, "E   AssertionError: assert 107.0 == 119.0", f"{JOB}#L1843"),
@@ -138,7 +138,7 @@ def test_at_most_eight_lines_are_visible_and_nothing_is_lost(outcome: Outcome) -
     words = " ".join(f"word{number}" for number in range(400))
     long = Finding(
         verdict=Verdict.FLAKY,
-        failed=f"{words}\n\nfailed again",
+        what_failed=f"{words}\n\nfailed again",
         cause=f"```\ncode first\n```\n{words}",
         evidence=tuple(
             Evidence(JobLog(1), n, f"log line number {n}", f"{JOB}#L{n}") for n in range(1, 9)
@@ -155,7 +155,7 @@ def test_at_most_eight_lines_are_visible_and_nothing_is_lost(outcome: Outcome) -
 
 
 def test_an_answer_without_sections_is_shown_in_brief_and_whole() -> None:
-    body = written(parse("The runner is gone.\n\nIt never came back."))
+    body = written(parse_finding("The runner is gone.\n\nIt never came back."))
     assert visible_lines(body) == [
         "**Not clear whether this change is the cause**",
         "**Cause:** The runner is gone. It never came back.",
@@ -180,7 +180,7 @@ def test_a_quote_without_a_safe_link_is_shown_without_one() -> None:
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_no_part_of_a_note_does_anything(hostile: str) -> None:
     finding = Finding(
-        failed=hostile,
+        what_failed=hostile,
         cause=hostile,
         evidence=(Evidence(JobLog(1), 2, hostile, f"{JOB}#L2"),) * 5,
         to_do=hostile,
@@ -206,7 +206,7 @@ def test_no_part_of_a_note_does_anything(hostile: str) -> None:
 def test_no_token_is_posted_whatever_the_model_does() -> None:
     token = "glpat-" + "aB3" * 8
     finding = Finding(
-        failed=token,
+        what_failed=token,
         cause=f"see {token}",
         evidence=(Evidence(JobLog(1), 2, f"TOKEN={token}", JOB),),
         to_do=f"`{token}`",
@@ -225,7 +225,7 @@ def test_no_token_is_posted_whatever_the_model_does() -> None:
 @pytest.mark.slow
 def test_a_body_is_capped() -> None:
     huge = "<b> & @all [x] " * 20_000
-    finding = Finding(failed=huge, cause=huge, to_do=huge, details=huge)
+    finding = Finding(what_failed=huge, cause=huge, to_do=huge, details=huge)
     assert len(written(finding)) <= note.MAX_BODY
     answer = note.write_answer(MARKER, SUBJECT, (huge,), DONE, FOOTER, HOSTS)
     assert 10_000 < len(answer) <= note.MAX_BODY

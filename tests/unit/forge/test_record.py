@@ -31,7 +31,7 @@ def _judged(model: Verdict, *errors: Facts) -> Finding:
         make_ruling(each, describe_facts(each, make_ruling(each).hard)) for each in errors
     )
     judged = decide_headline(rulings, model)
-    return Finding(verdict=judged.verdict, rulings=rulings, judged=judged)
+    return Finding(verdict=judged.verdict, rulings=rulings, final_verdict=judged)
 
 
 def test_the_proof_comes_first_with_its_links() -> None:

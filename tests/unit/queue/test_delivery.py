@@ -9,7 +9,7 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status, Subject
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError
@@ -51,7 +51,7 @@ def queue() -> Queue:
 
 
 def perform(at: Job, trigger: Trigger, queue: Queue, **changes: object) -> None:
-    delivery.deliver_trigger(trigger, at.deps(**changes), unwatched, queue.promise)
+    delivery.deliver_trigger(trigger, at.deps(**changes), ignore_event, queue.promise)
 
 
 def state(at: Job, trigger: Trigger) -> State | None:

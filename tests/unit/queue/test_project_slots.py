@@ -11,7 +11,7 @@ import pytest
 from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status
-from worker.core.events import unwatched
+from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError
@@ -187,7 +187,7 @@ def test_a_run_waits_for_a_provider_that_is_down_and_then_goes_on(at: Job) -> No
     bodies = []
     for _ in range(2):
         delivery.deliver_trigger(
-            at.trigger(), at.deps(), unwatched, lambda *told: later.append(told)
+            at.trigger(), at.deps(), ignore_event, lambda *told: later.append(told)
         )
         bodies.append(at.own()[0].body)
         at.clock.time += 1000
@@ -205,7 +205,7 @@ def test_a_provider_that_stays_down_is_told_of_at_last(at: Job) -> None:
     at.answers(*[OPEN] * (delivery.PATIENT_TRIES + 1))
     for _ in range(delivery.PATIENT_TRIES + 1):
         assert at.sessions() == []
-        delivery.deliver_trigger(at.trigger(), at.deps(), unwatched, lambda *told: None)
+        delivery.deliver_trigger(at.trigger(), at.deps(), ignore_event, lambda *told: None)
         at.clock.time += 60
     (note,) = at.own()
     assert "not asked now" in note.body

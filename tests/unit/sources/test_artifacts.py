@@ -30,7 +30,7 @@ def test_the_files_in_the_artifacts_are_listed_with_their_true_sizes(
     assert found["files"] == [{"path": name, "bytes": len(data)} for name, data in FILES.items()]
     assert found["kept"] == [{"type": "archive", "bytes": len(scene.job.archive or b"")}]
     assert found["expires_at"] == "2026-12-01T00:00:00Z"
-    assert document.missing == ""
+    assert document.gaps == ""
 
 
 def test_artifacts_that_have_expired_are_said_to_have(
@@ -39,7 +39,7 @@ def test_artifacts_that_have_expired_are_said_to_have(
     scene.job.archive = None
     listed = fetch(reader, "gitlab_list_artifacts", job_id=job)
     assert told(listed)["files"] == []
-    assert listed.missing.endswith("(they expired at 2026-12-01T00:00:00Z)")
+    assert listed.gaps.endswith("(they expired at 2026-12-01T00:00:00Z)")
     for name, arguments in (
         ("gitlab_get_artifact", {"job_id": job, "path": "log.txt"}),
         ("gitlab_get_artifacts", {"job_id": job}),
@@ -50,7 +50,7 @@ def test_artifacts_that_have_expired_are_said_to_have(
 
 def test_a_job_that_kept_nothing_says_so(scene: Scene, reader: Reader) -> None:
     document = fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id)
-    assert document.missing.endswith("(it has kept none, or they were deleted)")
+    assert document.gaps.endswith("(it has kept none, or they were deleted)")
 
 
 def test_a_long_list_is_cut(scene: Scene, reader: Reader) -> None:
@@ -58,7 +58,7 @@ def test_a_long_list_is_cut(scene: Scene, reader: Reader) -> None:
     scene.job.archive = zipped({f"{number}.txt": b"" for number in range(many)})
     document = fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id)
     assert len(told(document)["files"]) == artifacts.MAX_LISTED
-    assert document.missing == f"files after the first {artifacts.MAX_LISTED}"
+    assert document.gaps == f"files after the first {artifacts.MAX_LISTED}"
 
 
 def test_one_file_is_text_or_a_binary_for_the_sandbox(reader: Reader, job: int) -> None:
@@ -101,14 +101,14 @@ def test_artifacts_kept_in_an_object_store_are_fetched_there_without_the_token(
         document = fetch(reader, "gitlab_list_artifacts", job_id=job)
         (seen,) = elsewhere.requests
         assert (seen.path, seen.token) == ("/bucket/artifacts.zip", "")
-        assert document.missing.endswith("the store it is kept in answers 404")
+        assert document.gaps.endswith("the store it is kept in answers 404")
         assert project.path == "s/t"
 
 
 def test_a_redirect_to_another_scheme_is_refused(sim: GitLabSim, reader: Reader, job: int) -> None:
     sim.fail_next("GET", "/artifacts$", 302, headers={"Location": "ftp://elsewhere/x"})
     document = fetch(reader, "gitlab_list_artifacts", job_id=job)
-    assert "redirects to 'ftp://elsewhere/x'" in document.missing
+    assert "redirects to 'ftp://elsewhere/x'" in document.gaps
 
 
 def test_a_stream_that_breaks_off_is_an_error_for_the_model(

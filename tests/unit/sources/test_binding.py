@@ -56,7 +56,7 @@ def test_what_is_included_from_another_project_is_withheld(
     assert b"vault" not in bytes(document.data)
     assert b"# included: file ci.yml of ops/secret" in bytes(document.data)
     assert b'"script": "make test"' in bytes(document.data)
-    assert document.missing.startswith("the merged configuration: it includes")
+    assert document.gaps.startswith("the merged configuration: it includes")
 
 
 def test_what_an_own_file_includes_is_withheld_too_and_foreign_names_are_not_told(
@@ -154,7 +154,7 @@ def test_only_so_many_projects_are_looked_up(
     configured(sim, scene, reader, *many)
     allowed = Reader.open(client, reader.subject, bytes, also=["ops/*"])
     before = len(sim.requests)
-    assert fetch(allowed, "gitlab_get_ci_config").missing.startswith("the merged configuration:")
+    assert fetch(allowed, "gitlab_get_ci_config").gaps.startswith("the merged configuration:")
     assert len(sim.requests) - before < 6
 
 
@@ -245,7 +245,7 @@ def test_a_target_branchs_test_report_shows_the_same_jobs_only(
     document = fetch(reader, "gitlab_get_test_report", pipeline_id=main.id)
     assert [each["job"] for each in told(document)["suites"]] == ["rspec", "unit-tests"]
     assert b"SECRET" not in bytes(document.data)
-    assert document.missing == "the tests of 1 jobs that the merge request does not have"
+    assert document.gaps == "the tests of 1 jobs that the merge request does not have"
 
 
 def test_a_forks_merge_request_of_the_same_number_is_another_one(

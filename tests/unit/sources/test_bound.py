@@ -104,7 +104,7 @@ def test_a_document_over_its_cap_is_cut_after_it_was_redacted(reader: Reader) ->
     made = row(lambda args, reader: RawDocument("ab hunter22", "c"), cap=7)
     document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")
     assert document.data == b"ab [red"
-    assert document.missing == "c; the last 9 bytes"
+    assert document.gaps == "c; the last 9 bytes"
     whole = Document(CLEAN(b"abc"))
     assert cap_document(whole, 3) == whole
 
@@ -191,8 +191,8 @@ def test_what_is_said_to_be_missing_is_redacted_and_capped(reader: Reader) -> No
     )
     made = row(lambda args, reader: RawDocument("", "hunter22\u202e " + "x" * 9000))
     document = bind_sources(clean, [made])["x_get_thing"].fetch("{}")
-    assert document.missing.startswith("[redacted: s] xxx")
-    assert len(document.missing) < 2010
+    assert document.gaps.startswith("[redacted: s] xxx")
+    assert len(document.gaps) < 2010
 
 
 def test_two_sources_of_one_name_are_refused() -> None:

@@ -112,7 +112,7 @@ def test_a_redirect_that_leads_inwards_is_not_followed(
     document = fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id)
     assert told(document)["files"] == []
     assert store.asked == []
-    assert "refused: it is kept at" in document.missing
+    assert "refused: it is kept at" in document.gaps
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_redirect_to_what_is_no_address_is_an_error_for_the_model(
     # The simulator sends what HTTP allows; the rest is tried without it.
     if target.isascii() and target.isprintable():
         sim.fail_next("GET", "/artifacts$", 302, headers={"Location": target})
-        assert fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id).missing
+        assert fetch(reader, "gitlab_list_artifacts", job_id=scene.job.id).gaps
     with pytest.raises(FOREIGN):
         Downloads({"http"}, (), (1.0, 1.0)).get(target)
 

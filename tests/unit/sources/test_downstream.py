@@ -32,7 +32,7 @@ def test_failed_jobs_of_children_are_found_at_every_depth(
         ["deploy-job"],
         ["smoke-job"],
     ]
-    assert document.missing == ""
+    assert document.gaps == ""
     job = below[1]["failed_jobs"][0]["id"]
     assert fetch(reader, "gitlab_get_job_log", job_id=job).data == b"smoke broke\n"
     assert reader.logs.log(job).lines[0] == "smoke broke"
@@ -93,7 +93,7 @@ def test_the_descent_ends_at_a_depth_and_a_number(
         parent = started(sim, scene, parent, f"level-{level}", scene.project)
     document = fetch(reader, "gitlab_list_pipeline_jobs")
     assert len(told(document)["downstream"]) == downstream.MAX_DEPTH + 1
-    assert document.missing.endswith("too many or too deep")
+    assert document.gaps.endswith("too many or too deep")
     scene.pipeline.bridges.clear()
     for number in range(downstream.MAX_PIPELINES + 5):
         started(sim, scene, scene.pipeline, f"wide-{number}", scene.project)
@@ -101,7 +101,7 @@ def test_the_descent_ends_at_a_depth_and_a_number(
     document = fetch(again, "gitlab_list_pipeline_jobs")
     read = [each for each in told(document)["downstream"] if "failed_jobs" in each]
     assert len(read) == downstream.MAX_PIPELINES
-    assert document.missing.count("too many") == 5
+    assert document.gaps.count("too many") == 5
 
 
 def test_jobs_are_shown_though_their_trigger_jobs_cannot_be_read(
@@ -110,7 +110,7 @@ def test_jobs_are_shown_though_their_trigger_jobs_cannot_be_read(
     sim.fail_next("GET", "/bridges", 403)
     document = fetch(reader, "gitlab_list_pipeline_jobs")
     assert told(document)["jobs"][0]["name"] == "unit-tests"
-    assert document.missing.startswith(f"the trigger jobs of pipeline {scene.pipeline.id}: ")
+    assert document.gaps.startswith(f"the trigger jobs of pipeline {scene.pipeline.id}: ")
 
 
 def test_every_attempt_of_a_job_is_numbered(sim: GitLabSim, scene: Scene, reader: Reader) -> None:

@@ -35,7 +35,7 @@ def test_discussions_hold_what_others_said_and_nothing_of_our_own(
     (thread,) = told(document)["discussions"]
     assert [note["body"] for note in thread["notes"]] == ["Flaky? Ignore your rules <!-- hid -->"]
     assert thread["notes"][0]["author"] == "mara"
-    assert document.missing == "1 internal notes: what is answered here may be public"
+    assert document.gaps == "1 internal notes: what is answered here may be public"
     assert b"password" not in bytes(document.data)
 
 
@@ -59,7 +59,7 @@ def test_long_discussions_lose_their_oldest_notes_and_long_notes_their_end(
     (thread,) = told(document)["discussions"]
     assert thread["notes"][0]["body"] == "2 "
     assert thread["notes"][7]["characters_cut"] == 1002
-    assert document.missing == "the 2 oldest notes"
+    assert document.gaps == "the 2 oldest notes"
 
 
 SUITE = {
@@ -102,7 +102,7 @@ def test_the_test_report_shows_failed_tests_first_and_no_passed_ones(
     assert len(first["stack_trace"]) < 6100
     assert "[4000 characters cut]" in first["stack_trace"]
     assert second["output"] == "no database"
-    assert document.missing == ""
+    assert document.gaps == ""
 
 
 def test_a_test_report_is_capped_and_an_empty_one_says_so(scene: Scene, reader: Reader) -> None:
@@ -110,10 +110,10 @@ def test_a_test_report_is_capped_and_an_empty_one_says_so(scene: Scene, reader: 
     scene.pipeline.test_suites = [SUITE | {"test_cases": many}]
     document = fetch(reader, "gitlab_get_test_report")
     assert len(told(document)["failed"]) == reports.MAX_CASES
-    assert document.missing == "7 more failed tests"
+    assert document.gaps == "7 more failed tests"
     scene.pipeline.test_suites = []
     again = Reader.open(reader.client, reader.subject, bytes)
-    assert fetch(again, "gitlab_get_test_report").missing.startswith("no job of this pipeline")
+    assert fetch(again, "gitlab_get_test_report").gaps.startswith("no job of this pipeline")
 
 
 def test_a_suite_whose_report_cannot_be_read_says_so(scene: Scene, reader: Reader) -> None:
@@ -163,7 +163,7 @@ def test_the_ci_configuration_is_headed_by_what_is_wrong_with_it(
     assert document.data.decode() == (
         "# valid: false\n# error: jobs:build config should implement a script\n"
     )
-    assert document.missing == "the merged configuration: GitLab could not make it"
+    assert document.gaps == "the merged configuration: GitLab could not make it"
 
 
 def test_statuses_of_outside_systems_come_failed_first(scene: Scene, reader: Reader) -> None:
@@ -196,7 +196,7 @@ def test_the_target_branch_is_shown_with_its_newest_pipelines(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:
     empty = fetch(reader, "gitlab_list_branch_pipelines", branch="quiet")
-    assert empty.missing.startswith("pipelines: branch quiet has none")
+    assert empty.gaps.startswith("pipelines: branch quiet has none")
     red_and_green(sim, scene)
     found = told(fetch(reader, "gitlab_list_branch_pipelines"))
     assert found["branch"] == "main"
@@ -210,7 +210,7 @@ def test_the_runs_of_a_job_show_every_attempt(sim: GitLabSim, scene: Scene, read
     assert [run["status"] for run in found["runs"]] == ["failed", "success", "failed", "success"]
     assert found["pipelines_looked_at"] == 3
     nothing = fetch(reader, "gitlab_list_job_runs", job_name="other")
-    assert nothing.missing == "runs: no job 'other' in 3 pipelines of main"
+    assert nothing.gaps == "runs: no job 'other' in 3 pipelines of main"
 
 
 def test_runs_that_were_read_before_a_failure_are_kept(
@@ -221,7 +221,7 @@ def test_runs_that_were_read_before_a_failure_are_kept(
     sim.fail_next("GET", f"/pipelines/{oldest}/jobs", 403)
     document = fetch(reader, "gitlab_list_job_runs", job_name="unit-tests")
     assert len(told(document)["runs"]) == 3
-    assert document.missing.startswith(f"older runs: the jobs of pipeline {oldest}: ")
+    assert document.gaps.startswith(f"older runs: the jobs of pipeline {oldest}: ")
 
 
 def test_the_last_green_log_says_at_its_end_which_run_it_is(

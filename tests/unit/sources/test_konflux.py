@@ -112,14 +112,14 @@ def test_only_runs_of_the_merge_request_are_listed(cluster: Cluster) -> None:
             "sha": SHA,
         },
     ]
-    assert document.missing == ""
+    assert document.gaps == ""
     by_commit = fetch(sources(cluster, repository=""), "list_pipelineruns")
     assert [run["name"] for run in told(by_commit)] == ["e2e-1", "build-1"]
 
 
 def test_no_runs_are_said_to_be_none(cluster: Cluster) -> None:
     document = fetch(sources(cluster), "list_pipelineruns")
-    assert (told(document), document.missing) == (
+    assert (told(document), document.gaps) == (
         [],
         "runs: the cluster has none for this merge request (any more)",
     )
@@ -178,7 +178,7 @@ def with_pod(where: Cluster) -> None:
 def test_the_log_of_a_step_is_that_of_the_one_that_failed_or_is_named(cluster: Cluster) -> None:
     with_pod(cluster)
     document = fetch(sources(cluster), "get_pod_log", task_run="scan")
-    assert (document.kind, document.missing, document.final) == (DocumentKind.LOG, "", True)
+    assert (document.kind, document.gaps, document.final) == (DocumentKind.LOG, "", True)
     assert document.data == b"timeout\n"
     one = fetch(sources(cluster), "get_pod_log", task_run="scan", step="fetch")
     assert one.data == b"fetched\n"
@@ -242,7 +242,7 @@ def test_a_large_log_keeps_both_ends(cluster: Cluster) -> None:
     cluster.logs["p-1", "step-scan"] = b"first\n" + b"x" * 99 + b"\n" + b"y\n" * (size // 2)
     document = fetch(sources(cluster), "get_pod_log", task_run="scan", step="scan")
     assert b"first" in bytes(document.data)
-    assert re.match(r"\d+ bytes of the log of step-scan, cut from its middle", document.missing)
+    assert re.match(r"\d+ bytes of the log of step-scan, cut from its middle", document.gaps)
 
 
 def test_a_task_that_never_started_says_why(cluster: Cluster) -> None:
@@ -267,7 +267,7 @@ def test_an_archive_that_is_down_is_missing_not_fatal(cluster: Cluster, archive:
     archive.faults["/"] = (503, b"", {})
     document = fetch(sources(cluster, archive), "list_pipelineruns")
     assert [run["name"] for run in told(document)] == ["build-1"]
-    assert "the pipelineruns: the Konflux archive answered 503" in document.missing
+    assert "the pipelineruns: the Konflux archive answered 503" in document.gaps
 
 
 FAULTS = [
@@ -312,4 +312,4 @@ def test_runs_past_the_limit_are_said_to_be_missing(cluster: Cluster) -> None:
         cluster.add("pipelineruns", f"build-{number}", OURS)
     document = fetch(sources(cluster, repository=""), "list_pipelineruns")
     assert len(told(document)) == pipeline_runs.LIMIT
-    assert document.missing == f"pipelineruns after the first {pipeline_runs.LIMIT}"
+    assert document.gaps == f"pipelineruns after the first {pipeline_runs.LIMIT}"

@@ -33,7 +33,7 @@ def test_a_log_is_clean_and_its_lines_can_be_proven(
     lines = document.data.decode().splitlines()
     assert lines[2] == "$ pytest -q"
     assert "\x1b" not in document.data.decode()
-    assert document.missing == ""
+    assert document.gaps == ""
     assert list(logs.log(scene.job.id).lines) == lines
     assert logs.url(scene.job.id, 3) == f"{scene.job.web_url}#L3"
     assert traces(sim) == 1
@@ -55,7 +55,7 @@ def test_a_log_that_is_late_is_said_and_asked_for_again(
     logs = logs_of(reader)
     first = logs.document(scene.job.id)
     assert first.data == b""
-    assert first.missing.startswith(f"GitLab has no log for job {scene.job.id} (failed)")
+    assert first.gaps.startswith(f"GitLab has no log for job {scene.job.id} (failed)")
     scene.job.trace = b"here it is\n"
     assert logs.document(scene.job.id).data == b"here it is\n"
 
@@ -63,7 +63,7 @@ def test_a_log_that_is_late_is_said_and_asked_for_again(
 def test_the_log_of_a_running_job_is_not_kept(sim: GitLabSim, scene: Scene, reader: Reader) -> None:
     scene.job.status, scene.job.trace = "running", b"one\n"
     logs = logs_of(reader)
-    assert "still running" in logs.document(scene.job.id).missing
+    assert "still running" in logs.document(scene.job.id).gaps
     scene.job.status, scene.job.trace = "failed", b"one\ntwo\n"
     assert logs.document(scene.job.id).data == b"one\ntwo\n"
 
@@ -94,7 +94,7 @@ def test_a_log_over_the_cap_keeps_both_ends_and_the_numbers_of_its_lines(
     for number in (1, dropped[0] - 1, dropped[-1] + 1, 400_000):
         assert log.lines[number - 1] == f"line {number - 1:06d}"
     document = log.make_document()
-    assert document.missing.startswith(f"lines {dropped[0]} to {dropped[-1]}, ")
+    assert document.gaps.startswith(f"lines {dropped[0]} to {dropped[-1]}, ")
     assert document.chunks is not None
     written = b"".join(document.chunks()).split(b"\n")
     assert written[-2] == b"line 399999"
@@ -176,7 +176,7 @@ def test_a_large_log_is_a_stream_with_a_preview_and_its_times(
     assert document.preview is not None
     assert document.lines == 200_003
     assert "200002: widget.c:7: error: no such widget" in document.preview(500)
-    (outline,) = document.beside()
+    (outline,) = document.side_files()
     told = json.loads(b"".join(outline.chunks()))
     assert outline.suffix == ".outline"
     assert told["sections"] == [
@@ -210,9 +210,9 @@ def test_the_preview_of_a_failed_job_prefers_what_its_last_green_run_did_not_say
     green = with_green(sim, scene, noisy())
     log = logs_of(reader).log(scene.job.id)
     assert "401: the totals are off by 2" in log.preview(1000)
-    beside = {each.suffix: each for each in log.make_document().beside()}
+    beside = {each.suffix: each for each in log.make_document().side_files()}
     assert b"".join(beside[".green"].chunks()) == noisy()
-    assert f"job {green}, which passed on main" in beside[".green"].about
+    assert f"job {green}, which passed on main" in beside[".green"].description
 
 
 def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipeline(
@@ -223,8 +223,8 @@ def test_a_job_that_only_merge_requests_have_is_compared_with_their_earlier_pipe
     passed = sim.add_job(earlier, scene.job.name, trace=noisy())
     later = replace(reader.subject, pipeline_id=earlier.id + 1)
     logs = JobLogs(reader.client, later, Redactions(bytes))
-    (beside,) = logs.log(scene.job.id).make_document().beside()
-    assert f"job {passed.id}, " in beside.about
+    (beside,) = logs.log(scene.job.id).make_document().side_files()
+    assert f"job {passed.id}, " in beside.description
 
 
 def test_looking_for_the_green_run_costs_few_requests_and_its_lists_are_shared(
@@ -258,4 +258,4 @@ def test_a_passed_job_and_a_short_log_are_not_compared(
     log = logs_of(reader).log(scene.job.id)
     log.preview(500)
     assert len(sim.requests) - before == 4
-    assert [each.suffix for each in log.make_document().beside()] == []
+    assert [each.suffix for each in log.make_document().side_files()] == []

@@ -82,7 +82,7 @@ def test_details_hold_the_merge_request_its_pipeline_and_commits(
     scene.mr.labels, scene.mr.description, scene.mr.draft = ["ci"], "Näher dran\n", True
     document = fetch(reader, "gitlab_get_mr_details")
     found = json.loads(document.data)
-    assert (document.kind, document.missing) == (DocumentKind.JSON, "")
+    assert (document.kind, document.gaps) == (DocumentKind.JSON, "")
     assert found["title"] == "Sum faster"
     assert found["description"] == "Näher dran\n"
     assert found["labels"] == ["ci"]
@@ -99,7 +99,7 @@ def test_details_say_what_they_leave_out(sim: GitLabSim, scene: Scene, reader: R
     scene.mr.commits *= 101
     document = fetch(reader, "gitlab_get_mr_details")
     found = json.loads(document.data)
-    assert document.missing == (
+    assert document.gaps == (
         "commits before the newest 100; the description after 20000 characters"
     )
     assert (len(found["description"]), len(found["commits"])) == (20_000, 100)
@@ -112,8 +112,8 @@ def test_details_without_pipeline_or_commits_are_better_than_nothing(
     sim.fail_next("GET", "/commits", 500, times=3)
     document = fetch(reader, "gitlab_get_mr_details")
     assert json.loads(document.data)["title"] == "Sum faster"
-    assert f"pipeline {scene.pipeline.id}: the read token's user" in document.missing
-    assert "the commits: GitLab answered 500" in document.missing
+    assert f"pipeline {scene.pipeline.id}: the read token's user" in document.gaps
+    assert "the commits: GitLab answered 500" in document.gaps
 
 
 FILES = [
@@ -146,7 +146,7 @@ def test_the_diff_is_one_unified_diff_with_a_summary(
         "diff --git a/a.py b/b.py\nrename from a.py\nrename to b.py\n--- a/a.py\n+++ b/b.py\n"
         "@@ -1 +1 @@\n-x = 1\n+x = 2\n"
     )
-    assert document.missing == (
+    assert document.gaps == (
         "the diff of huge.json (too large for GitLab to show); "
         "the diff of lock.json (collapsed by GitLab)"
     )
@@ -158,7 +158,7 @@ def test_a_diff_of_many_files_is_read_to_its_end(
     scene.mr.diffs = [DiffFile(f"f{number}.py", "@@ -1 +1 @@\n") for number in range(250)]
     document = fetch(reader, "gitlab_get_mr_diff")
     assert document.data.count(b"diff --git") == 250
-    assert document.missing == ""
+    assert document.gaps == ""
 
 
 def test_diffs_past_a_cap_are_named_and_not_shown(
@@ -168,7 +168,7 @@ def test_diffs_past_a_cap_are_named_and_not_shown(
     scene.mr.diffs = [DiffFile(name, big) for name in ("a.py", "b.py", "c.py")]
     document = fetch(reader, "gitlab_get_mr_diff")
     assert document.data.count(b"diff --git") == 2
-    assert document.missing == "the diff of c.py (over the size cap)"
+    assert document.gaps == "the diff of c.py (over the size cap)"
 
 
 def test_a_diff_without_end_is_not_read_to_its_end(
@@ -178,7 +178,7 @@ def test_a_diff_without_end_is_not_read_to_its_end(
     scene.mr.diffs = [DiffFile(f"f{number}.py", big) for number in range(100)]
     document = fetch(reader, "gitlab_get_mr_diff")
     assert len(document.data) < diff.MAX_SIZE + 10_000
-    assert document.missing.endswith("all files after the first 20")
+    assert document.gaps.endswith("all files after the first 20")
     assert len(sim.requests) == 1
 
 
@@ -199,7 +199,7 @@ def test_jobs_come_failed_first_and_retries_are_marked(
     ]
     assert found["counts"] == {"failed": 2, "success": 2}
     assert found["jobs"][0]["failure_reason"] == "script_failure"
-    assert document.missing == ""
+    assert document.gaps == ""
 
 
 def test_another_pipeline_of_the_project_can_be_asked_for(
@@ -229,10 +229,10 @@ def test_a_pipeline_without_failed_jobs_says_where_else_to_look(
 ) -> None:
     bare = sim.run_pipeline(scene.mr)
     document = fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=bare.id)
-    assert "child pipeline" in document.missing
+    assert "child pipeline" in document.gaps
     broken = sim.run_pipeline(scene.mr, yaml_errors="jobs:a config key may not be used")
     document = fetch(reader, "gitlab_list_pipeline_jobs", pipeline_id=broken.id)
-    assert document.missing == ""
+    assert document.gaps == ""
     assert json.loads(document.data)["pipeline"]["yaml_errors"].startswith("jobs:a")
 
 
@@ -242,7 +242,7 @@ def test_jobs_past_the_cap_are_said_to_be_missing(
 ) -> None:
     scene.pipeline.jobs *= pipeline_jobs.PAGES * 50 + 1
     document = fetch(reader, "gitlab_list_pipeline_jobs")
-    assert document.missing == f"jobs older than the newest {pipeline_jobs.PAGES * 100}"
+    assert document.gaps == f"jobs older than the newest {pipeline_jobs.PAGES * 100}"
 
 
 def test_a_file_comes_as_of_the_pipelines_commit(
@@ -268,7 +268,7 @@ def test_a_large_file_is_cut_in_its_middle(sim: GitLabSim, scene: Scene, reader:
     assert document.data.startswith(b"aaa")
     assert document.data.endswith(b"zzz")
     assert len(document.data) < 4 * 1024 * 1024 + 100
-    assert document.missing == "1805696 of the file's 6000000 bytes, cut from its middle"
+    assert document.gaps == "1805696 of the file's 6000000 bytes, cut from its middle"
 
 
 @pytest.mark.parametrize("path", ["..", ".", "a/../b", "/etc/passwd", "a//b", "a\n", "a/", "\x00"])
@@ -328,9 +328,9 @@ def test_every_string_of_every_document_is_redacted(
     for name, source in bind_sources(marked).items():
         for _ in range(2):
             document = source.fetch(json.dumps(plenty.get(name, {})))
-            parts = [document.data, document.missing.encode()]
+            parts = [document.data, document.gaps.encode()]
             parts += unpacked(document) if document.chunks else []
-            parts += [chunk for beside in document.beside() for chunk in beside.chunks()]
+            parts += [chunk for beside in document.side_files() for chunk in beside.chunks()]
             assert parts[0]
             # What is no string in JSON is `true`, `false` and numbers.
             assert b"e" not in b"".join(parts).replace(b"true", b"").replace(b"false", b""), name

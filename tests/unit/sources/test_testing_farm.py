@@ -247,7 +247,7 @@ def test_a_long_file_keeps_both_ends(store: TestingFarm, bound: dict[str, Source
     document = fetch(bound, "log", file="pipeline.log")
     assert document.data.startswith(b"first\n")
     assert document.data.endswith(b"last\n")
-    assert "cut from its middle" in document.missing
+    assert "cut from its middle" in document.gaps
 
 
 @pytest.mark.parametrize(

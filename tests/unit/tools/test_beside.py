@@ -9,7 +9,7 @@ import pytest
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.core.conversation.messages import ToolSpec
-from worker.core.ports import GREEN, Beside, Document, DocumentKind
+from worker.core.ports import GREEN, Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext
@@ -34,11 +34,11 @@ def sandbox() -> MemorySandbox:
 
 @pytest.fixture
 def fetch(sandbox: MemorySandbox) -> Callable[..., list[dict[str, Any]]]:
-    def beside() -> list[Beside]:
-        return [Beside(GREEN, lambda: iter([HOSTS]), "the log of job 7")]
+    def beside() -> list[SideFile]:
+        return [SideFile(GREEN, lambda: iter([HOSTS]), "the log of job 7")]
 
     sources = {
-        "get_log": source("get_log", Document(LOG, DocumentKind.LOG, beside=beside)),
+        "get_log": source("get_log", Document(LOG, DocumentKind.LOG, side_files=beside)),
         "get_green": source("get_green", Document(OTHER, DocumentKind.LOG)),
     }
     toolbox = WorkflowToolbox(ToolContext(sandbox, sources, 9.0, str), lambda name: True)

@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.base import SandboxLimit
 from tests.fakes import MemorySandbox
-from worker.core.ports import Beside, Document, DocumentKind
+from worker.core.ports import Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted
 from worker.errors import ArgumentError
 from worker.sources.job_logs.redactor import Redactions
@@ -36,7 +36,7 @@ def bench(room: int) -> tuple[ToolContext, SmallSandbox]:
     return ToolContext(sandbox, {}, 1.0, str), sandbox
 
 
-def log(*beside: Beside) -> Document:
+def log(*beside: SideFile) -> Document:
     """A log of 30 MB that can be cut."""
 
     def chunks(most: int | None = None) -> Iterator[Redacted]:
@@ -48,14 +48,14 @@ def log(*beside: Beside) -> Document:
         chunks=chunks,
         lines=7,
         preview=lambda limit: f"at most {limit}",
-        beside=lambda: beside,
+        side_files=lambda: beside,
         part=chunks,
     )
 
 
 def test_a_streamed_log_comes_with_its_preview_its_lines_and_what_goes_beside_it() -> None:
     tools, sandbox = bench(1 << 30)
-    green = Beside(".green", lambda: iter([CLEAN(b"passed\n")]), "the log of job 7")
+    green = SideFile(".green", lambda: iter([CLEAN(b"passed\n")]), "the log of job 7")
     made = documents.save_document(log(green), tools, PATH, 900)
     assert made.content == {
         "saved_to": PATH,
@@ -83,7 +83,7 @@ def test_a_log_of_which_no_part_fits_is_an_error_for_the_model() -> None:
 
 def test_what_does_not_fit_beside_it_is_left_out() -> None:
     tools, sandbox = bench(30 << 20)
-    green = Beside(".green", lambda: iter([CLEAN(b"x" * (31 << 20))]), "the log of job 7")
+    green = SideFile(".green", lambda: iter([CLEAN(b"x" * (31 << 20))]), "the log of job 7")
     made = documents.save_document(log(green), tools, PATH, 900)
     assert "also_saved" not in made.content
     assert list(sandbox.files) == [PATH]

@@ -19,7 +19,7 @@ from worker.tools.toolbox import WorkflowToolbox
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
 CLEAN = Redactions(bytes)
 SMALL = Document(CLEAN(b'{"title": "x"}'))
-LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, missing="page 3 could not be read")
+LARGE = Document(CLEAN(b"line\n" * 2000), DocumentKind.TEXT, gaps="page 3 could not be read")
 
 
 class Room:

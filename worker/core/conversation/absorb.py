@@ -58,13 +58,13 @@ def _taken(
     spent = record_request(before, ask)
     if reply.stop in _UNUSABLE:
         return _charged(spent, reply, halt=_why(reply)), ()
-    broken = reply.stop not in _WHOLE or reply.dropped > 0
+    broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
     if broken and not ask.final:
         # The warning came to nothing, here and below: it is given again.
         return _broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
-        defied = bool(ask.final and (reply.calls or reply.dropped))
+        defied = bool(ask.final and (reply.calls or reply.dropped_calls))
         spent = replace(spent, warned_dimensions=before.warned_dimensions)
         return _charged(
             spent, reply, empty_answers=spent.empty_answers + 1, final_was_only_calls=defied
@@ -103,7 +103,9 @@ def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, .
     said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
     if spent.broken_answers == MAX_BROKEN:
         return spent, said
-    told = prompts.tell_broken_answer(cut=cut, calls=reply.dropped, again=spent.broken_answers > 1)
+    told = prompts.tell_broken_answer(
+        cut=cut, calls=reply.dropped_calls, again=spent.broken_answers > 1
+    )
     return spent, (*said, User(told))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from worker.core.finding import suggestions
-from worker.core.finding.sections import sections
+from worker.core.finding.sections import split_sections
 from worker.core.session_id import find_marker
 from worker.core.text.untrusted import one_line
 
@@ -40,7 +40,7 @@ def compare_note(note: str, answer: str) -> Difference:
     answer = answer[:MAX_READ]
     own = {_letters(line) for line in answer.split("\n")}
     # The verdict stands in the headline in other words, and changes may stand on the diff.
-    parts = sections(suggestions.read(answer)[0])
+    parts = split_sections(suggestions.read_suggestions(answer)[0])
     wrote = [line for name in parts if name != "verdict" for line in parts[name].split("\n")]
     said = _letters("\n".join([*visible, *folded]))
     return Difference(

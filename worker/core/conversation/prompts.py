@@ -163,7 +163,7 @@ def _listed(items: Sequence[str]) -> str:
 
 def _failed(each: Unproven) -> str:
     said = f"{each.where}: {each.text}" if each.where else each.text
-    near = "".join(f"\n    {line}" for line in each.near)
+    near = "".join(f"\n    {line}" for line in each.nearby_lines)
     return f"- {said}\n  Why: {each.reason}{':' if near else '.'}{near}"
 
 

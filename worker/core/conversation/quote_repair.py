@@ -14,7 +14,14 @@ from worker.core.conversation import prompts
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
-from worker.core.finding import Finding, KeptBack, Unproven, failures, parse, prove
+from worker.core.finding import (
+    Finding,
+    KeptBack,
+    Unproven,
+    find_unproven,
+    parse_finding,
+    prove_finding,
+)
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
@@ -51,9 +58,9 @@ def find_objections(
 ) -> Objections:
     """What is wrong with an `answer`; `kept_back` finds what must not be posted of it redacted."""
     answer = redact(answer)
-    found = parse(answer)
+    found = parse_finding(answer)
     # The reasons hold names that others gave.
-    unproven = redact_values(failures(found, captures), redact)
+    unproven = redact_values(find_unproven(found, captures), redact)
     parts = kept_back(answer)
     return Objections(unproven, parts, _too_long(found, SHOWN if not unproven + parts else ASKED))
 
@@ -99,16 +106,16 @@ def make_finding(
     After a repair that gives nothing but quotes, they join what was proven before.
     """
     text, first = redact(outcome.text), redact(find_first_answer(context))
-    latest = prove(parse(text), captures)
-    if not first or latest.cause or latest.failed or latest.to_do or latest.missing:
+    latest = prove_finding(parse_finding(text), captures)
+    if not first or latest.cause or latest.what_failed or latest.to_do or latest.missing_evidence:
         return latest
-    before = parse(first)
-    repaired = parse(f"## Evidence\n{text}")
+    before = parse_finding(first)
+    repaired = parse_finding(f"## Evidence\n{text}")
     if not repaired.evidence:
-        return prove(before, captures)
-    kept = prove(before, captures).evidence
+        return prove_finding(before, captures)
+    kept = prove_finding(before, captures).evidence
     merged = replace(before, evidence=kept + repaired.evidence, unproven=repaired.unproven)
-    return prove(merged, captures)
+    return prove_finding(merged, captures)
 
 
 def _asked_at(context: Context) -> int | None:

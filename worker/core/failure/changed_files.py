@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from worker.core.logs.error_lines import without_asides
+from worker.core.logs.error_lines import remove_asides
 
 MAX_TEXT = 16_384
 """Characters of an error that are looked at."""
@@ -55,7 +55,7 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
     `project` is the project's path, by which a container's path is known for one of its files.
     """
     changed = tuple(changed)
-    text = without_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
+    text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
     words = _by_part(_words(text, project))
     named = frozenset(_IDENTIFIER.findall(text))
     found = [touch for each in changed if (touch := _touch(each, words, named))]

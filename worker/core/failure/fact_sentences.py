@@ -7,7 +7,17 @@ from itertools import takewhile
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
 from worker.core.failure.verdict import Verdict, find_pass_on_target
-from worker.core.text.remarks import Link, Name, Remark, apart, job, listed, name, pipeline, remark
+from worker.core.text.remarks import (
+    Link,
+    Name,
+    Remark,
+    describe_distance,
+    job,
+    join_parts,
+    name,
+    pipeline,
+    remark,
+)
 
 SHOWN = 4
 """Runs or files named in one sentence."""
@@ -66,7 +76,7 @@ def _siblings(facts: Facts) -> Iterator[Remark]:
         runs = [run for run in facts.siblings if run.status == status]
         if runs:
             more = f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
-            shown = listed(name(run.place) for run in runs[:SHOWN])
+            shown = join_parts(name(run.place) for run in runs[:SHOWN])
             told += ["; " if told else "", *shown, more, f" {words}"]
     if any(run.status == "success" for run in facts.siblings):
         yield remark("of the same matrix ", *told)
@@ -116,7 +126,7 @@ def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[R
     runs = [run for runs in target.runs_by_commit for run in runs] if known else []
     failed = list(takewhile(facts.has_same_error, runs))
     if failed:
-        ago = apart(failed[-1].started_at, facts.run.started_at)
+        ago = describe_distance(failed[-1].started_at, facts.run.started_at)
         since = "at least since" if len(failed) == len(runs) else "since"
         yield remark(
             f"it fails there in the same way {since} ", pipeline(failed[-1]),
@@ -155,7 +165,7 @@ def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
         yield remark(
             "installed differently from the last run that passed (",
             job(facts.last_pass.run), "): ",
-            *listed(map(name, packages[:INSTALLED])), f" and {left} more" if left > 0 else "",
+            *join_parts(map(name, packages[:INSTALLED])), f" and {left} more" if left > 0 else "",
         )  # fmt: skip
 
 
@@ -185,7 +195,7 @@ def _change(facts: Facts) -> Iterator[Remark]:
         ("dependencies", change.dependencies),
     ):
         if files:
-            yield remark(f"{what} changed: ", *listed(map(name, files[:SHOWN])))
+            yield remark(f"{what} changed: ", *join_parts(map(name, files[:SHOWN])))
 
 
 def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
@@ -203,7 +213,7 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
          [each for each in touches if each.names_tests]),
     ):  # fmt: skip
         if found:
-            yield remark(words, *listed(name(each.path) for each in found[:SHOWN]))
+            yield remark(words, *join_parts(name(each.path) for each in found[:SHOWN]))
 
 
 def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
@@ -217,12 +227,12 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("failed, it is not known whether so", [each for each in runs if _unread(facts, each)]),
     ):
         if found:
-            shown = listed(job(each) for each in found[:SHOWN])
+            shown = join_parts(job(each) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             told.append(remark("; " if told else "", f"{len(found)} {words} (", *shown, more, ")"))
     lacked = next((each.missing_errors for each in runs if each.shared_errors), ())
     if lacked:
-        told.append(remark("; not there: ", *listed(map(name, lacked))))
+        told.append(remark("; not there: ", *join_parts(map(name, lacked))))
     return tuple(part for each in told for part in each) or ("none has ended",)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from worker.core.failure import verdict
 from worker.core.failure.verdict import Ruling
-from worker.core.logs.signature import Signature, signature
+from worker.core.logs.signature import Signature, make_signature
 from worker.core.stored_keys import KEY, from_stored, to_stored
 
 EXCERPT = 1024
@@ -200,7 +200,7 @@ def group_jobs(
         if not job.read and not ruled:
             unread.append(job)
             continue
-        found = signature((job.error_text or job.excerpt).split("\n"))
+        found = make_signature((job.error_text or job.excerpt).split("\n"))
         name = _pile(job, found, ruled)
         piles.setdefault(name, _Pile(found, ruled)).jobs.append(job)
     for job in unread:

@@ -17,7 +17,7 @@ from worker.core.failure.file_kinds import is_ci
 from worker.core.failure.jobs import FailingJob, Group, Hit, Survey
 from worker.core.finding import Verdict
 from worker.core.stored_keys import KEY, to_stored
-from worker.core.text.foreign_addresses import without_hosts
+from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.untrusted import one_line
 
 MAX_ENTRY = 16 * 1024
@@ -160,15 +160,15 @@ def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] 
         last=known.last,
         found_at=found.found_at,
         verdict=found.verdict,
-        cause=without_hosts(found.cause, hosts),
-        to_do=without_hosts(found.to_do, hosts),
+        cause=remove_foreign_hosts(found.cause, hosts),
+        to_do=remove_foreign_hosts(found.to_do, hosts),
         url=found.url,
         job_url=found.job_url,
         mr_iid=found.mr_iid,
         others=tuple(sorted(others)),
         same=any(each.mr_iid == mr_iid and each.sha == sha for each in known.sightings),
         agreements=known.agreements,
-        resolution=without_hosts(known.resolution, hosts),
+        resolution=remove_foreign_hosts(known.resolution, hosts),
     )
 
 

@@ -24,7 +24,7 @@ from worker.core.failure.facts import (
 )
 from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
 from worker.core.text import remarks
-from worker.core.text.remarks import Remark, apart, job, name, pipeline, plain, remark
+from worker.core.text.remarks import Remark, describe_distance, job, name, pipeline, plain, remark
 
 
 class Verdict(StrEnum):
@@ -275,7 +275,8 @@ def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = Fals
 
 
 def _when(run: Run, ours: Run) -> tuple[str, ...]:
-    return (f", {ago} this failure",) if (ago := apart(run.started_at, ours.started_at)) else ()
+    ago = describe_distance(run.started_at, ours.started_at)
+    return (f", {ago} this failure",) if ago else ()
 
 
 # ---------------------------------------------------------------------------------- contradictions
@@ -376,9 +377,9 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
         "name": ruling.name,
         "jobs": list(ruling.jobs),
         "hard": ruling.hard,
-        "because": remarks.out(ruling.because),
-        "against": [[verdict, remarks.out(why)] for verdict, why in ruling.contradictions],
-        "record": [remarks.out(each) for each in ruling.record],
+        "because": remarks.dump_remark(ruling.because),
+        "against": [[verdict, remarks.dump_remark(why)] for verdict, why in ruling.contradictions],
+        "record": [remarks.dump_remark(each) for each in ruling.record],
     }
 
 
@@ -389,9 +390,10 @@ def load_ruling(fields: Mapping[str, Any]) -> Ruling:
         name=str(fields["name"])[: remarks.MAX_NAME],
         jobs=tuple(map(int, fields["jobs"][:_MOST])),
         hard=Verdict(fields["hard"]) if fields["hard"] else None,
-        because=remarks.load(fields["because"]),
+        because=remarks.load_remark(fields["because"]),
         contradictions=tuple(
-            (Verdict(verdict), remarks.load(why)) for verdict, why in fields["against"][:_MOST]
+            (Verdict(verdict), remarks.load_remark(why))
+            for verdict, why in fields["against"][:_MOST]
         ),
-        record=tuple(map(remarks.load, fields["record"][:_MOST])),
+        record=tuple(map(remarks.load_remark, fields["record"][:_MOST])),
     )

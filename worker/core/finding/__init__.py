@@ -1,30 +1,36 @@
-"""The model's final answer as a value, and the proof of what it quotes (law 5)."""
+"""The model's final answer as a value, and the proof of what it quotes."""
 
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.model import CLAIMS, Evidence, Finding, KeptBack, Unproven
-from worker.core.finding.parse import is_finding, parse
-from worker.core.finding.proof import Checked, backed, check, failures, prove
-from worker.core.finding.quotes import Prose, scan
-from worker.core.finding.reply import Said, said
+from worker.core.finding.parse import is_finding, parse_finding
+from worker.core.finding.proof import (
+    QuoteCheck,
+    check_quotes,
+    find_unproven,
+    prove_finding,
+    require_evidence,
+)
+from worker.core.finding.quotes import Prose, scan_quotes
+from worker.core.finding.reply import ReplyPart, prove_reply
 from worker.core.finding.sections import split_lead
 
 __all__ = [
     "CLAIMS",
-    "Checked",
     "Evidence",
     "Finding",
     "KeptBack",
     "Prose",
-    "Said",
+    "QuoteCheck",
+    "ReplyPart",
     "Unproven",
     "Verdict",
-    "backed",
-    "check",
-    "failures",
+    "check_quotes",
+    "find_unproven",
     "is_finding",
-    "parse",
-    "prove",
-    "said",
-    "scan",
+    "parse_finding",
+    "prove_finding",
+    "prove_reply",
+    "require_evidence",
+    "scan_quotes",
     "split_lead",
 ]

@@ -73,20 +73,20 @@ USUAL = (
 )
 
 
-def filled(finding: Finding, context: Context) -> Finding:
-    """`finding`; one that abstains says what is missing and how to keep it."""
+def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
+    """Return `finding`; if it abstains, with the missing evidence and advice on how to keep it."""
     if finding.verdict is not Verdict.ABSTAIN:
         return finding
     reasons = map(_reason, find_unavailable(context))
     known = list(dict.fromkeys((*reasons, *_incomplete(context))))
-    missing = finding.missing or "; ".join(known[:MAX_NAMED])
-    advice = finding.next_time or _advice(known, finding.missing)
-    return replace(finding, missing=missing, next_time=advice)
+    missing = finding.missing_evidence or "; ".join(known[:MAX_NAMED])
+    advice = finding.next_time or _advice(known, finding.missing_evidence)
+    return replace(finding, missing_evidence=missing, next_time=advice)
 
 
-def untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
-    """Those of the `unavailable` lines that `finding` does not tell already."""
-    said = finding.missing if finding else ""
+def select_untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
+    """Select those of the `find_unavailable` lines that `finding` does not name already."""
+    said = finding.missing_evidence if finding else ""
     return (line for line in lines if _reason(line) not in said)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from worker.core.failure.verdict import FinalVerdict, Ruling, Verdict
-from worker.core.ports.evidence import Place, called, lines_of
+from worker.core.ports.evidence import Place, name_lines, name_place
 
 CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
 """The verdicts that say something, and so need evidence."""
@@ -28,21 +28,21 @@ class Evidence:
     @property
     def where(self) -> str:
         """The place and the lines, as the model was told to write them."""
-        return f"{called(self.place)} {lines_of(self.line, self.last)}".rstrip()
+        return f"{name_place(self.place)} {name_lines(self.line, self.last)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
     """A quote that could not be proven, and why.
 
-    `where` is the place as it was written, "" if that could not be read. `near` are lines that
-    are really there. `lead` is that of the quote.
+    `where` is the place as it was written, "" if that could not be read. `nearby_lines` are lines
+    that are really there. `lead` is that of the quote.
     """
 
     where: str
     text: str
     reason: str
-    near: tuple[str, ...] = ()
+    nearby_lines: tuple[str, ...] = ()
     lead: str = field(default="- ", compare=False)
 
 
@@ -59,21 +59,21 @@ class Finding:
     """An answer, taken apart.
 
     `unproven` counts the quotes that were left out, `unread` holds those of them that could not
-    even be read. `missing` is what evidence was not there, `next_time` how to keep it. `doubt`
-    says why the verdict is not the model's. `rulings` are what GitLab's record says of each error,
-    `judged` what that leaves of the model's verdict.
+    even be read. `missing_evidence` is what evidence was not there, `next_time` how to keep it.
+    `doubt` says why the verdict is not the model's. `rulings` are what GitLab's record says of each
+    error, `final_verdict` what that leaves of the model's verdict.
     """
 
     verdict: Verdict = Verdict.UNKNOWN
-    failed: str = ""
+    what_failed: str = ""
     cause: str = ""
     evidence: tuple[Evidence, ...] = ()
     to_do: str = ""
     details: str = ""
     unproven: int = 0
     unread: tuple[str, ...] = ()
-    missing: str = ""
+    missing_evidence: str = ""
     next_time: str = ""
     doubt: str = ""
     rulings: tuple[Ruling, ...] = ()
-    judged: FinalVerdict | None = None
+    final_verdict: FinalVerdict | None = None

@@ -9,36 +9,36 @@ import re
 
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.model import Evidence, Finding
-from worker.core.finding.quotes import scan
-from worker.core.finding.sections import FENCE, sections
+from worker.core.finding.quotes import scan_quotes
+from worker.core.finding.sections import FENCE, split_sections
 
 MAX_QUOTES = 20
 """Quotes of one answer that are looked at; the rest counts as unproven."""
 
 
-def parse(text: str) -> Finding:
+def parse_finding(text: str) -> Finding:
     """`text` taken apart. Never raises: an answer without a verdict is UNKNOWN."""
-    found = sections(text)
+    found = split_sections(text)
     verdict, said = _verdict(found.get("verdict", ""))
     evidence, prose, unread = _evidence(found.get("evidence", ""))
     details = (found.get("", ""), said, found.get("details", ""), prose)
     return Finding(
         verdict=verdict,
-        failed=found.get("failed", ""),
+        what_failed=found.get("failed", ""),
         cause=found.get("cause", ""),
         evidence=evidence,
         to_do=found.get("what to do", ""),
         details="\n\n".join(part for part in details if part),
         unproven=len(unread),
         unread=unread,
-        missing=found.get("missing", ""),
+        missing_evidence=found.get("missing", ""),
         next_time=found.get("keep it next time", ""),
     )
 
 
 def is_finding(text: str) -> bool:
     """Whether an answer has the sections that make a finding: a verdict, and what it rests on."""
-    found = sections(text)
+    found = split_sections(text)
     named = any(word.search(found.get("verdict", "")) for _, word in _WORDS)
     return named and bool(found.get("cause") or found.get("missing"))
 
@@ -72,7 +72,7 @@ def _evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:
     quotes: list[Evidence] = []
     prose: list[str] = []
     unread: list[str] = []
-    for each in scan(text):
+    for each in scan_quotes(text):
         if isinstance(each, Evidence):
             quotes.append(each)
         elif each.item and not FENCE.match(each.text) and each.text.strip():

@@ -1,4 +1,4 @@
-"""The proof of quotes: each stands byte for byte in captured evidence, or is left out (law 5)."""
+"""The proof of quotes: each stands byte for byte in captured evidence, or is left out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from itertools import islice
 from worker.core.failure.verdict import Verdict
 from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven
 from worker.core.ports import Captures
-from worker.core.ports.evidence import Place, ReportedTest, called
+from worker.core.ports.evidence import Place, ReportedTest, name_place
 from worker.core.text.untrusted import visible
 from worker.errors import ArgumentError, SourceError
 
@@ -27,22 +27,22 @@ UNREADABLE = "this is not in the form of a quote"
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class QuoteCheck:
     """Quotes, proven and linked, in their order; and those that are not."""
 
-    proven: tuple[Evidence, ...]
-    failed: tuple[Unproven, ...]
+    proven_quotes: tuple[Evidence, ...]
+    unproven_quotes: tuple[Unproven, ...]
 
 
-def prove(finding: Finding, captures: Captures) -> Finding:
-    """`finding` with each piece of evidence proven byte for byte and linked, or left out.
+def prove_finding(finding: Finding, captures: Captures) -> Finding:
+    """Return `finding` with each quote proven byte for byte and linked, or left out.
 
-    A verdict of which no quote is left is not kept.
+    If no quote of a verdict could be proven, the verdict becomes UNKNOWN.
     """
-    checked = check(finding.evidence, captures)
-    unproven = finding.unproven + len(checked.failed)
-    made = replace(finding, evidence=checked.proven, unproven=unproven)
-    if checked.proven or not unproven or finding.verdict not in CLAIMS:
+    checked = check_quotes(finding.evidence, captures)
+    unproven = finding.unproven + len(checked.unproven_quotes)
+    made = replace(finding, evidence=checked.proven_quotes, unproven=unproven)
+    if checked.proven_quotes or not unproven or finding.verdict not in CLAIMS:
         return made
     doubt = (
         f"The model said “{finding.verdict}”, but none of its quotes could be proven: take what it "
@@ -51,10 +51,10 @@ def prove(finding: Finding, captures: Captures) -> Finding:
     return replace(made, verdict=Verdict.UNKNOWN, doubt=doubt)
 
 
-def backed(finding: Finding, others: Iterable[str] = ()) -> Finding:
-    """`finding`; a verdict that claims something and quotes nothing is not kept.
+def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
+    """Return `finding`; a verdict that claims something and quotes nothing becomes UNKNOWN.
 
-    Unless all `others` who have judged, such as rules, say the same.
+    It stays if all `others` that gave a verdict, such as rules, say the same.
     """
     if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
         return finding
@@ -65,25 +65,25 @@ def backed(finding: Finding, others: Iterable[str] = ()) -> Finding:
     return replace(finding, verdict=Verdict.UNKNOWN, doubt=doubt)
 
 
-def failures(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
+def find_unproven(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
     """Every quote of `finding` that cannot be proven, and why."""
     unread = (Unproven("", _clipped(text), UNREADABLE) for text in finding.unread)
-    return (*unread, *check(finding.evidence, captures).failed)
+    return (*unread, *check_quotes(finding.evidence, captures).unproven_quotes)
 
 
-def check(quotes: Iterable[Evidence], captures: Captures) -> Checked:
+def check_quotes(quotes: Iterable[Evidence], captures: Captures) -> QuoteCheck:
     """Each quote proven, or the reason why it is not. The same lines are given once."""
     texts = _Texts(captures)
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
     for quote in quotes:
-        found = proof(quote, texts, captures.url)
+        found = prove_quote(quote, texts, captures.url)
         if isinstance(found, Unproven):
             failed.append(found)
         else:
             text = "" if found.line else found.text
             proven.setdefault((found.place, found.line, found.last, text), found)
-    return Checked(tuple(proven.values()), tuple(failed))
+    return QuoteCheck(tuple(proven.values()), tuple(failed))
 
 
 class _Texts:
@@ -98,11 +98,11 @@ class _Texts:
             try:
                 self._known[place] = self._captures.lines(place)
             except (SourceError, ArgumentError) as error:
-                self._known[place] = f"{called(place)} could not be read: {error}"
+                self._known[place] = f"{name_place(place)} could not be read: {error}"
         return self._known[place]
 
 
-def proof(
+def prove_quote(
     quote: Evidence,
     texts: Callable[[Place], Sequence[str] | str],
     url: Callable[[Place, int, int], str],
@@ -162,7 +162,7 @@ def _dedented(lines: Sequence[str]) -> str:
 
 
 def _missed(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
-    place = called(quote.place)
+    place = name_place(quote.place)
     if not _numbered(quote):
         return _unproven(quote, f"{place} has no such line", tuple(_shown(lines, 1, 5)))
     if elsewhere := _elsewhere(wanted, lines):

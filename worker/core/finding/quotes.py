@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from worker.core.finding.model import Evidence
-from worker.core.finding.sections import FENCE, fenced
+from worker.core.finding.sections import FENCE, find_fenced_lines
 from worker.core.ports.evidence import (
     JobArtifact,
     JobLog,
@@ -87,13 +87,13 @@ _BARE_FILES = _form(rf"(?!\w{{1,20}}://)(?=[^\s]{{0,1000}}[./]){_PATH}{_REF}")
 _JOINED = re.compile(r"\w(?:[./\[]|::)\w")
 
 
-def scan(text: str, *, replying: bool = False) -> Iterator[Evidence | Prose]:
+def scan_quotes(text: str, *, replying: bool = False) -> Iterator[Evidence | Prose]:
     """The quotes of a text and all its other lines, in order.
 
     In a reply (`replying`) only what cannot be meant otherwise is a quote, and nothing in code is.
     """
     lines = text.split("\n")
-    inside = fenced(lines)
+    inside = find_fenced_lines(lines)
     at, below = 0, False
     while at < len(lines):
         line = lines[at]

@@ -1,20 +1,21 @@
-"""A reply in free text: what it quotes is proven, or struck out with a remark (law 5)."""
+"""A reply in free text: each quote is proven, or struck out with a remark."""
 
 from worker.core.finding.model import Evidence, Unproven
 from worker.core.finding.parse import MAX_QUOTES
-from worker.core.finding.proof import check
-from worker.core.finding.quotes import scan
+from worker.core.finding.proof import check_quotes
+from worker.core.finding.quotes import scan_quotes
 from worker.core.ports import Captures
 
-Said = str | Evidence | Unproven
+ReplyPart = str | Evidence | Unproven
 """A part of an answer: Markdown, a proven quote, or one that must not be shown."""
 
 
-def said(text: str, captures: Captures) -> tuple[Said, ...]:
-    """`text` in parts, its quotes proven. Those after the first `MAX_QUOTES` are not looked at."""
-    parts: list[Said] = []
+def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
+    """Split `text` into parts and prove its quotes; those after the first `MAX_QUOTES` are not
+    tried."""
+    parts: list[ReplyPart] = []
     count = 0
-    for each in scan(text, replying=True):
+    for each in scan_quotes(text, replying=True):
         if isinstance(each, Evidence):
             count += 1
             parts.append(_proven(each, captures, count))
@@ -25,8 +26,8 @@ def said(text: str, captures: Captures) -> tuple[Said, ...]:
     return tuple(part for part in parts if not isinstance(part, str) or part.strip())
 
 
-def _proven(quote: Evidence, captures: Captures, count: int) -> Said:
+def _proven(quote: Evidence, captures: Captures, count: int) -> ReplyPart:
     if count > MAX_QUOTES:
         return Unproven(quote.where, quote.text, "too many quotes", lead=quote.lead)
-    checked = check((quote,), captures)
-    return checked.proven[0] if checked.proven else checked.failed[0]
+    checked = check_quotes((quote,), captures)
+    return checked.proven_quotes[0] if checked.proven_quotes else checked.unproven_quotes[0]

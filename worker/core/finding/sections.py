@@ -25,7 +25,7 @@ _HEADINGS = tuple(
 FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 
 
-def sections(text: str) -> dict[str, str]:
+def split_sections(text: str) -> dict[str, str]:
     """The text of each section by its name; what stands before the first one by ""."""
     found: dict[str, list[str]] = {}
     name = ""
@@ -48,13 +48,13 @@ def split_lead(text: str) -> tuple[str, str]:
 def _headed(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
     """The lines, each with its match as a heading if it is one."""
     lines = text.split("\n")
-    inside = fenced(lines)
+    inside = find_fenced_lines(lines)
     heading = next((form for form in _HEADINGS if any(map(form.match, lines))), None)
     for number, line in enumerate(lines):
         yield line, heading.match(line) if heading and number not in inside else None
 
 
-def fenced(lines: list[str]) -> set[int]:
+def find_fenced_lines(lines: list[str]) -> set[int]:
     """The numbers of the lines in fences that are closed again."""
     inside: set[int] = set()
     opened: tuple[int, str] | None = None

@@ -16,7 +16,8 @@ from itertools import pairwise
 from worker.core.ports.gitlab import ChangedFile, Changes, Position
 
 MAX_LINES = 100
-"""Lines above its own that GitLab lets a suggestion replace (wire-gitlab 5)."""
+"""Lines above its own that a suggestion may replace, see
+https://docs.gitlab.com/user/project/merge_requests/reviews/suggestions/."""
 
 MAX_TEXT = 8_000
 """Characters of a replacement."""
@@ -58,12 +59,12 @@ Change = tuple[Suggestion, ...]
 class Offers:
     """What became of an answer's changes.
 
-    `urls` lead to those that are on the diff. `left` counts the suggestions that are not, which
-    `text` tells as Markdown, each with its reason.
+    `urls` lead to those that are on the diff. `left_out_count` counts the suggestions that are
+    not, which `text` shows as Markdown, each with its reason.
     """
 
     urls: tuple[str, ...] = ()
-    left: int = 0
+    left_out_count: int = 0
     text: str = ""
 
 
@@ -76,7 +77,7 @@ class _Line:
     text: str
 
 
-def read(text: str) -> tuple[str, tuple[Suggestion, ...]]:
+def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
     """`text` without its suggestions, and them; what points to a block below points to the fix."""
     found, kept = list[Suggestion](), list[str]()
     for part in _split(text):
@@ -139,7 +140,7 @@ def _block(fix: Suggestion, why: str) -> str:
     return f"{place}\n\n{fence}\n{fix.text}\n{fence}"
 
 
-def combine(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
+def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
     """The change as one suggestion, or why it cannot be one.
 
     `lines` gives a file's lines as they are at the head, for what stands between its places.
@@ -158,10 +159,10 @@ def combine(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion
     if len(between) < last - first + 1 or any(_REDACTED in line for line in between):
         return "the lines between them cannot be shown"
     moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
-    return Suggestion(path, first, last, "\n".join(apply(moved, between) or ()))
+    return Suggestion(path, first, last, "\n".join(apply_suggestions(moved, between) or ()))
 
 
-def apply(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
+def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
     """The lines of a file after the changes; None where these do not fit it or each other."""
     made, end = list(lines), len(lines) + 1
     for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
@@ -172,12 +173,12 @@ def apply(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None
     return made
 
 
-def place(change: Change, changes: Changes) -> Position | str:
+def find_change_position(change: Change, changes: Changes) -> Position | str:
     """Where on the diff the change goes: at the last of its places there; or why it has none.
 
     Of one that is several suggestions the others may be elsewhere in the file.
     """
-    places = [placed(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
+    places = [find_position(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
     found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
     if isinstance(found, str):
         return found
@@ -187,7 +188,7 @@ def place(change: Change, changes: Changes) -> Position | str:
     return found
 
 
-def placed(fix: Suggestion, changes: Changes) -> Position | str:
+def find_position(fix: Suggestion, changes: Changes) -> Position | str:
     """Where on the diff the suggestion goes, or why it has no place there.
 
     Every line it replaces must be shown by the diff, added or unchanged, in one piece.

@@ -11,7 +11,7 @@ from itertools import pairwise, takewhile
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
-from worker.core.spelling import meant
+from worker.core.spelling import correct_spelling
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
@@ -22,12 +22,12 @@ MAX_RUNS = 3
 class Run:
     """A command and its exit status, None where its time was over.
 
-    `made` says that the change was put in place while the command ran, not before.
+    `made_change` says that the change was put in place while the command ran, not before.
     """
 
     command: str
     exit_code: int | None
-    made: bool = False
+    made_change: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
         if each.begun >= changed:
             found.append(Run(each.text, each.exit_code))
         elif each.ended > changed and each.known:
-            found.append(Run(each.text, each.exit_code, made=True))
+            found.append(Run(each.text, each.exit_code, made_change=True))
     return tuple(found[-MAX_RUNS:])
 
 
@@ -106,7 +106,7 @@ def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Itera
 
 def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | None:
     """The command and its exit status, if it did run."""
-    if call.name != TOOL and not meant(call.name, [TOOL]):
+    if call.name != TOOL and not correct_spelling(call.name, [TOOL]):
         return None
     try:
         command, code = (

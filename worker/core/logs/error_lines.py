@@ -44,12 +44,12 @@ _FAILS = re.compile(
 _PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line )\d{1,7}(?!\.?\d)")
 
 
-def without_asides(text: str) -> str:
+def remove_asides(text: str) -> str:
     """`text` without the lines beside an error that name files all the same."""
     return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_bare(line)))
 
 
-def error_lines(text: str) -> str:
+def select_error_lines(text: str) -> str:
     """The lines of `text` (a log's, with or without their numbers) that tell of the failure."""
     return "\n".join(_telling(text))
 

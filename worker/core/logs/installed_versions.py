@@ -29,14 +29,14 @@ Versions = Mapping[Package, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A package whose `version` was `before` in another run."""
+    """A package whose `version` was `old_version` in another run."""
 
     name: str
-    before: str
+    old_version: str
     version: str
 
     def __str__(self) -> str:
-        return f"{self.name} {self.before} → {self.version}"
+        return f"{self.name} {self.old_version} → {self.version}"
 
 
 def find_versions(cleaned: Iterable[bytes]) -> Versions:

@@ -37,13 +37,13 @@ class Signature:
     text: str = ""
 
 
-def signature(lines: Sequence[str]) -> Signature:
+def make_signature(lines: Sequence[str]) -> Signature:
     """The signature of an excerpt's lines, with or without their numbers (`1843: text`).
 
     Its key is made of every failed test and every error in them, so that one that has failed with
     more than another is another.
     """
-    found = errors(lines)
+    found = find_errors(lines)
     if not found:
         return Signature()
     joined = "\n".join(sorted(found))
@@ -52,24 +52,24 @@ def signature(lines: Sequence[str]) -> Signature:
     )
 
 
-def errors(lines: Sequence[str]) -> frozenset[str]:
+def find_errors(lines: Sequence[str]) -> frozenset[str]:
     """The normal forms of every failed test and every error in the lines; where no line tells
     anything, of the last one that says what could not be done."""
     return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
 
 
-def exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
+def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
     """The errors without what differs between two runs of one and the same failure, each with the
     line as it stands.
 
     Stricter than `errors`: the values of an assertion and the parameters of a test are part of it.
     """
     texts = [_stripped(line) for line in lines]
-    kept = errors(lines)
-    return {_exact(text): text for text in reversed(texts) if normalised(text) in kept}
+    kept = find_errors(lines)
+    return {_exact(text): text for text in reversed(texts) if normalise_line(text) in kept}
 
 
-def last_words(lines: Sequence[str]) -> Mapping[str, str]:
+def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
     """The last lines of a script that was ended by its time limit: where it hung, or was slow.
 
     Nothing where it had said nothing but its own commands.
@@ -138,7 +138,7 @@ def _says(test: str) -> bool:
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
-        normal = normalised(_stripped(line))
+        normal = normalise_line(_stripped(line))
         if _TROUBLE.search(normal) and not _MERE.match(normal) and not _says_nothing(normal):
             return frozenset((normal,))
     return frozenset()
@@ -149,7 +149,7 @@ def _kept(telling: Sequence["_Telling"]) -> list["_Telling"]:
     return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
 
 
-def normalised(line: str) -> str:
+def normalise_line(line: str) -> str:
     """`line` with what differs from run to run replaced by placeholders, blanks collapsed."""
     return _with_placeholders(line, _NUMBERS)
 
@@ -335,7 +335,7 @@ def _telling(lines: Sequence[str]) -> list[_Telling]:
     found: dict[str, _Telling] = {}
     for line in lines:
         text = _stripped(line)
-        normal = normalised(text)
+        normal = normalise_line(text)
         if text == _GAP or normal in found or _MERE.match(normal) or _says_nothing(normal):
             continue
         is_test = _TEST.match(text) is not None

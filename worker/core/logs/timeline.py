@@ -33,40 +33,40 @@ class Timeline:
 
     _open: dict[str, Section] = field(default_factory=dict)
 
-    def opened(self, name: bytes, at: int, line: int) -> None:
-        """A section begins with this line."""
+    def open_section(self, name: bytes, at: int, line: int) -> None:
+        """Record that a section begins with this line."""
         if len(self.sections) < MAX_SECTIONS:
             section = Section(name.decode("ascii", "replace")[:_MAX_NAME], line, at)
             self.sections.append(section)
             self._open[section.name] = section
 
-    def closed(self, name: bytes, at: int, line: int) -> None:
-        """A section ended before this line."""
+    def close_section(self, name: bytes, at: int, line: int) -> None:
+        """Record that a section ended before this line."""
         section = self._open.pop(name.decode("ascii", "replace")[:_MAX_NAME], None)
         if section:
             section.last, section.end = max(section.first, line - 1), at
 
-    def wants(self, at: int) -> bool:
-        """Whether it is worth to say what was written at this time."""
+    def wants_time(self, at: int) -> bool:
+        """Whether this time is far enough from the last recorded one to be recorded."""
         return not self.times or at - self.times[-1][1] >= self.step
 
-    def wrote(self, at: int, line: int) -> None:
-        """This line was written then."""
-        if not self.wants(at):
+    def record_time(self, at: int, line: int) -> None:
+        """Record when this line was written, unless a recorded time is too near."""
+        if not self.wants_time(at):
             return
         self.times.append((line, at))
         if len(self.times) > MAX_TIMES:
             self.step *= 2
             kept, self.times = self.times, []
             for earlier, when in kept:
-                self.wrote(when, earlier)
+                self.record_time(when, earlier)
 
     @property
     def seconds(self) -> int:
         """Between the first and the last time that was written, 0 if there are none."""
         return self.times[-1][1] - self.times[0][1] if self.times else 0
 
-    def values(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What the sandbox's `log outline` reads, as JSON; nothing if nothing is known."""
         if not self.sections and not self.times:
             return {}
@@ -83,7 +83,7 @@ def _told(section: Section) -> Mapping[str, Any]:
     }
 
 
-def seconds(stamp: bytes) -> int:
+def parse_stamp(stamp: bytes) -> int:
     """Epoch seconds of `2024-05-24T12:01:02`, 0 if there is no such time."""
     try:
         return int(datetime.fromisoformat(stamp.decode()).replace(tzinfo=UTC).timestamp())

@@ -1,15 +1,15 @@
 """A GitLab job trace made readable: line N here is the line that the job's page numbers N.
 
 GitLab's page leaves out empty lines, breaks lines at section markers, joins continued lines and
-lets a carriage return clear its line. Only a log cleaned the same way gives line numbers that
-`#L1843` leads to (wire-gitlab 7).
+lets a carriage return clear its line. Only a log that is cleaned in the same way has the line
+numbers to which `#L1843` leads.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
 from worker.core.logs.excerpt import Excerpt, Green, excerpt
-from worker.core.logs.timeline import Timeline, seconds
+from worker.core.logs.timeline import Timeline, parse_stamp
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_LINE = 8192
@@ -43,7 +43,7 @@ _LONGEST_STAMP = 40
 _CONTROL = bytes(code for code in (*range(32), 0x7F) if code not in b"\t\n")
 
 
-def clean(raw: bytes) -> bytes:
+def clean_trace(raw: bytes) -> bytes:
     """The lines of a trace as its job's page shows them, in UTF-8, each ended by "\\n".
 
     Gone: the runner's timestamps, section markers (their header text stays), escape sequences,
@@ -54,8 +54,8 @@ def clean(raw: bytes) -> bytes:
     return cleaner.clean(raw)
 
 
-def pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[bytes]:
-    """`clean` for a trace of any size: whole cleaned lines, piece by piece.
+def clean_pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[bytes]:
+    """Clean a trace of any size: yields whole cleaned lines, piece by piece.
 
     `timeline` is filled with what section marks and timestamps say.
     """
@@ -69,13 +69,13 @@ def pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[b
     yield cleaner.clean(held)
 
 
-def split(cleaned: bytes) -> list[str]:
+def split_lines(cleaned: bytes) -> list[str]:
     """The lines of a cleaned log: line N of the job's page is item N - 1."""
     lines = cleaned.decode("utf-8", "replace").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-def preview(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -> str:
+def preview_log(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -> str:
     """The lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
 
     At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown whole.
@@ -84,20 +84,20 @@ def preview(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -> st
     return excerpt(cleaned, limit, green)
 
 
-def preview_of(
+def preview_trace(
     raw: Iterable[bytes], limit: int = 4096, green: Iterable[bytes] | None = None
 ) -> str:
     """The preview of a trace that comes in pieces; memory does not grow with the trace.
 
     `green` is the trace of a run that passed, in pieces too.
     """
-    made = Excerpt(limit, _known(pieces(green) if green is not None else None))
-    for lines in pieces(raw):
+    made = Excerpt(limit, _known(clean_pieces(green) if green is not None else None))
+    for lines in clean_pieces(raw):
         made.feed(lines)
     return made.text()
 
 
-def excerpt_of(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
+def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
     """What is found in a cleaned log that comes in pieces of whole lines; it may be fed on."""
     made = Excerpt(LONGEST_PREVIEW, _known(green))
     for lines in cleaned:
@@ -114,12 +114,12 @@ def _known(green: Iterable[bytes] | None) -> Green | None:
     return known
 
 
-def shown_lines(end: bytes) -> int:
+def count_shown_lines(end: bytes) -> int:
     """How many lines the job's page shows of a longer trace that ends so.
 
     Its `#L` anchors count from its own first line. `end` has at least `PAGE_BYTES` bytes.
     """
-    return clean(end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]).count(b"\n")
+    return clean_trace(end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]).count(b"\n")
 
 
 class _Cleaner:
@@ -147,7 +147,7 @@ class _Cleaner:
                 if self._broken(mark):
                     yield self._counted(b"".join(kept))
                     kept = []
-                    note = timeline.opened if mark[1] == b"start" else timeline.closed
+                    note = timeline.open_section if mark[1] == b"start" else timeline.close_section
                     note(mark[3], int(mark[2][:12]), self._lines + 1)
             yield self._counted(b"".join((*kept, data[start:])))
 
@@ -159,11 +159,11 @@ class _Cleaner:
             if line[1] == last:
                 continue
             last = line[1]
-            if timeline.wants(at := seconds(last)):
+            if timeline.wants_time(at := parse_stamp(last)):
                 if start < line.start():
                     yield raw[start : line.start()]
                 start = line.start()
-                timeline.wrote(at, self._lines + 1)
+                timeline.record_time(at, self._lines + 1)
         yield raw[start:]
 
     def _counted(self, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Where captured evidence stands: the documents that a quote may name (law 5)."""
+"""Where captured evidence stands: the documents that a quote may name."""
 
 from dataclasses import dataclass
 
@@ -52,8 +52,8 @@ class RequestFile:
 Place = JobLog | RepoFile | JobArtifact | ReportedTest | TaskStep | RequestFile
 
 
-def called(place: Place) -> str:
-    """The place in the words of the workflow's Evidence section, without a line."""
+def name_place(place: Place) -> str:
+    """Name the place in the words of the workflow's Evidence section, without a line."""
     match place:
         case JobLog(job_id):
             return f"job {job_id}"
@@ -69,7 +69,7 @@ def called(place: Place) -> str:
             return f"testing farm {request_id} {path}"
 
 
-def lines_of(first: int, last: int) -> str:
+def name_lines(first: int, last: int) -> str:
     """ "line 12", "lines 12-14", or "" where there are no numbers."""
     if not first:
         return ""

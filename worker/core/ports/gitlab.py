@@ -11,7 +11,7 @@ from worker.core.triggers import PipelineFailed, PipelinePassed
 
 @dataclass(frozen=True, slots=True)
 class ThreadNote:
-    """One note of a thread. `at` is when it was written, in GitLab's epoch seconds; `author` is the
+    """One note of a thread. `written_at` is in GitLab's epoch seconds; `author` is the
     name of the user `author_id`."""
 
     note_id: int
@@ -19,18 +19,18 @@ class ThreadNote:
     body: str
     system: bool = False
     internal: bool = False
-    at: float = 0.0
+    written_at: float = 0.0
     author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNote:
-    """One of the bot's own notes. `unresolved` says that it stands in a thread left open."""
+    """One of the bot's own notes. `in_open_thread` says that its thread is not resolved."""
 
     ref: NoteRef
     marker: Marker
     body: str
-    unresolved: bool = False
+    in_open_thread: bool = False
     internal: bool = False
 
 
@@ -39,12 +39,13 @@ class Votes:
     """People's 👍 (True) and 👎 on one of the bot's notes, by user id; of each the newest."""
 
     marker: Marker
-    up: Mapping[int, bool]
+    by_user: Mapping[int, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A line on the new side of a merge request's diff (wire-gitlab 5).
+    """A line on the new side of a merge request's diff, see
+    https://docs.gitlab.com/api/discussions/#create-a-thread-in-the-merge-request-diff.
 
     `old_line` is set for an unchanged line, and None for an added one.
     """
@@ -84,8 +85,8 @@ class Desk(Protocol):
         """The merge request of a failed pipeline, or the reason why there is nothing to do."""
         ...
 
-    def ended(self, trigger: PipelineFailed) -> float:
-        """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+    def find_end_time(self, trigger: PipelineFailed) -> float:
+        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
         ...
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
@@ -96,15 +97,15 @@ class Desk(Protocol):
         """
         ...
 
-    def superseded(self, subject: Subject) -> str:
-        """Why its pipeline does not matter any more, or "". Raises nothing."""
+    def explain_superseded(self, subject: Subject) -> str:
+        """Say why its pipeline is out of date, or "" if it is not. Raises nothing."""
         ...
 
     def same_commit(self, subject: Subject) -> Sequence[int]:
         """Other failed pipelines of the merge request on the same commit, newest first."""
         ...
 
-    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+    def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
         """The newest pipelines of open merge requests touched since (epoch seconds) that failed.
 
         Of the configured projects, or all that the token is a member of; where a part cannot be
@@ -120,8 +121,8 @@ class Desk(Protocol):
         """Whether the user is a member of the project at or above `reply_min_access`."""
         ...
 
-    def unserved(self, project_id: int) -> str:
-        """Why a project is not served, or "": not listed, or no list and the bot no member."""
+    def explain_unserved(self, project_id: int) -> str:
+        """Say why a project is not served: not listed, or no list and no membership; else ""."""
         ...
 
     def is_members(self, subject: Subject) -> bool:
@@ -132,8 +133,8 @@ class Desk(Protocol):
         """Whether GitLab says that the account is not a person's."""
         ...
 
-    def passed(self, trigger: PipelinePassed) -> Subject | str:
-        """The merge request whose newest pipeline has passed, or the reason why there is none."""
+    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
+        """Find the merge request whose newest pipeline has passed, or say why there is none."""
         ...
 
     def changes(self, subject: Subject) -> Changes | str:
@@ -144,8 +145,8 @@ class Desk(Protocol):
         """Whether more people read the merge request than may open the logs of its jobs."""
         ...
 
-    def since(self, subject: Subject) -> Sequence[str]:
-        """What has changed on the merge request since, one line each. Raises nothing."""
+    def list_changes_since(self, subject: Subject) -> Sequence[str]:
+        """List what has changed on the merge request since then, one line each. Raises nothing."""
         ...
 
 

@@ -9,7 +9,7 @@ from worker.core.conversation.messages import Message, ToolCall, ToolSpec, Usage
 
 
 class StopReason(StrEnum):
-    """Why the model stopped (wire-models, "Common adapter contract")."""
+    """Why the model stopped, in one vocabulary for all providers."""
 
     END = "end"
     TOOL_CALLS = "tool_calls"
@@ -45,8 +45,8 @@ class Reply:
     """One model answer in canonical form. `wire` is the JSON text of the answer's content.
 
     `calls` is empty unless `stop` is TOOL_CALLS or END: a truncated call is never executed, only
-    counted in `dropped`. `thought` says that `wire` holds signed thinking. `cost_usd` is None when
-    the model's price is unknown. `bare` says that the provider refused the verbatim parts of
+    counted in `dropped_calls`. `thought` says that `wire` holds signed thinking. `cost_usd` is None
+    when the model's price is unknown. `bare` says that the provider refused the verbatim parts of
     earlier answers and answered without them: no later request may send them.
     """
 
@@ -57,7 +57,7 @@ class Reply:
     usage: Usage
     cost_usd: float | None
     detail: str = ""
-    dropped: int = 0
+    dropped_calls: int = 0
     thought: bool = False
     bare: bool = False
 
@@ -77,7 +77,7 @@ class Model(Protocol):
 
     @property
     def binds_thinking(self) -> bool:
-        """Whether signed thinking is bound to the exact prefix (wire-models 1.6)."""
+        """Whether signed thinking is valid only after the exact messages it was written for."""
         ...
 
     @property

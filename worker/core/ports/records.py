@@ -43,8 +43,9 @@ class Records(Protocol):
         """Remove a record if it is there."""
         ...
 
-    def modified(self, name: str) -> float | None:
-        """When the record was last written, in epoch seconds of the store; None without one."""
+    def find_modification_time(self, name: str) -> float | None:
+        """Find when the record was last written, in the store's epoch seconds; None if there is
+        none."""
         ...
 
     def names(self, prefix: str) -> Iterator[str]:

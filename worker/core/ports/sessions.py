@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from worker.core.ports.records import Records
+from worker.core.stored_keys import KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,15 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who works on a turn. `trigger_id` says on behalf of what; `until` is in epoch seconds.
+    """Who works on a turn. `trigger_id` says on behalf of what; `expires_at` is in epoch
+    seconds.
 
     `fence` is how often the turn was taken over from a dead owner.
     """
 
     owner: str
     trigger_id: str
-    until: float
+    expires_at: float = field(metadata={KEY: "until"})
     fence: int = 0
 
 
@@ -60,7 +62,7 @@ class SessionStore(Protocol):
         ...
 
     def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
-        """Write `context.json` if the turn has none. Raises TurnTaken if it has (law 10)."""
+        """Write `context.json` if the turn has none. Raises TurnTaken if it has."""
         ...
 
     def claim(
@@ -68,7 +70,7 @@ class SessionStore(Protocol):
     ) -> Claim | None:
         """Take the turn for `claim.owner`; None on success, else the claim that holds it.
 
-        A claim past its `until` is taken over, and `over`, whose owner was found dead. Atomic
+        A claim past its `expires_at` is taken over, and `over`, whose owner was found dead. Atomic
         against every other worker.
         """
         ...
@@ -110,16 +112,16 @@ class SessionStore(Protocol):
         """Ask whoever works on the turn to end it. The first reason stands."""
         ...
 
-    def stopped(self, key: SessionKey, turn: int) -> str:
-        """The reason given to `stop`, or ""."""
+    def read_stop_reason(self, key: SessionKey, turn: int) -> str:
+        """Read the reason given to `stop`, or ""."""
         ...
 
     def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
         """Keep what became of a committed turn's pipeline, as `after.json`. The first stands."""
         ...
 
-    def after(self, key: SessionKey, turn: int) -> bytes | None:
-        """What `record_after` has kept, or None."""
+    def read_aftermath(self, key: SessionKey, turn: int) -> bytes | None:
+        """Read what `record_after` has kept, or None."""
         ...
 
     def feedback(self, key: SessionKey, turn: int) -> bytes | None:
@@ -139,8 +141,9 @@ class SessionStore(Protocol):
         """Remove all objects of a session but the commit of the turn `before`, and its claim."""
         ...
 
-    def touched(self, key: SessionKey) -> float | None:
-        """When its latest turn was committed or else anything was written (epoch), or None."""
+    def find_last_change(self, key: SessionKey) -> float | None:
+        """Find when its latest turn was committed, or else anything was written (epoch), or
+        None."""
         ...
 
     def remove(self, key: SessionKey) -> None:

@@ -53,7 +53,7 @@ was installed differently then, and the log's times and sections."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SideFile:
     """A file that goes into the sandbox beside a document's, named like it with a `suffix` more.
 
     The suffix is one of `SUFFIXES`.
@@ -61,12 +61,12 @@ class Beside:
 
     suffix: str
     chunks: Callable[[], Iterator[Redacted]]
-    about: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a source gives, without secrets. `missing` says what is not in it and why, or "".
+    """What a source gives, without secrets. `gaps` says what is not in it and why, or "".
 
     A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
     and `data` says in words what it is. `final` is False if the same call may give more later.
@@ -79,14 +79,14 @@ class Document:
 
     data: Redacted
     kind: DocumentKind = DocumentKind.JSON
-    missing: str = ""
+    gaps: str = ""
     chunks: Callable[[], Iterator[Redacted]] | None = None
     final: bool = True
     lines: int | None = None
     preview: Callable[[int], str] | None = None
     brief: Callable[[int], str] | None = None
     shown_whole: int = 0
-    beside: Callable[[], Iterable[Beside]] = tuple
+    side_files: Callable[[], Iterable[SideFile]] = tuple
     part: Callable[[int], Iterator[Redacted]] | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Source(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """Its name, description and arguments; a project is never an argument (law 2)."""
+        """Its name, description and arguments; a project is never an argument."""
         ...
 
     def fetch(self, arguments: str) -> Document:
@@ -110,7 +110,7 @@ class Source(Protocol):
 
 
 class Captures(Protocol):
-    """What the session's sources give, as the model was given it: to prove quotes by (law 5)."""
+    """What the session's sources give, as the model was given it, to prove quotes by."""
 
     def lines(self, place: Place) -> Sequence[str]:
         """The lines of a document of the session's project; line N is item N - 1.

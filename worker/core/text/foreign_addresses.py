@@ -33,7 +33,7 @@ _ALSO_HOSTS = frozenset(_FILE_OR_DOMAIN.split())
 _ERRORS = ("error", "exception", "failure", "warning")
 
 
-def without_hosts(text: str, own: Collection[str]) -> str:
+def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
     """`text` without the addresses of hosts that are not `own` (names as in a URL, with any port).
 
     Where one is left out, the markup goes too, so that none can hide in it.

@@ -9,7 +9,7 @@ _LEAST = 1 << 16
 _MOST = 16 << 20  # held at most, however little of it is sure
 
 
-def redacted(
+def redact_chunks(
     pieces: Iterable[bytes], redact: Callable[[bytes], bytes], overlap: int = OVERLAP
 ) -> Iterator[bytes]:
     """The pieces, each of whole lines, without secrets.

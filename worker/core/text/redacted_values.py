@@ -12,7 +12,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from worker.core.text.redact_stream import redacted
+from worker.core.text.redact_stream import redact_chunks
 from worker.core.text.untrusted import visible
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def redact_bytes(data: bytes, redact: Redact) -> Redacted:
 
 def redact_stream(pieces: Iterable[bytes], redact: Redact) -> Iterator[Redacted]:
     """Pieces of whole lines of one text; a secret that lies in two of them is found too."""
-    return (Redacted(each, _KEY) for each in redacted(pieces, redact))
+    return (Redacted(each, _KEY) for each in redact_chunks(pieces, redact))
 
 
 def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redacted:

@@ -29,14 +29,14 @@ _NAMES = {
 }
 
 
-def counts(found: Mapping[tuple[str, str], int]) -> Counts:
+def sort_counts(found: Mapping[tuple[str, str], int]) -> Counts:
     """What is known by kind and document, in its order."""
     return tuple(
         (kind, number, document) for (kind, document), number in sorted(found.items()) if number > 0
     )
 
 
-def words(found: Counts) -> str:
+def describe_counts(found: Counts) -> str:
     """As "2 GitLab tokens, 1 private key", wherever they were; "" for nothing."""
     total = Counter[str]()
     for kind, number, _ in found:
@@ -46,7 +46,7 @@ def words(found: Counts) -> str:
     )
 
 
-def by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
+def group_by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
     """The documents, each with what was in it."""
     documents = sorted({document for _, _, document in found})
     return tuple((name, tuple(each for each in found if each[2] == name)) for name in documents)

@@ -55,7 +55,7 @@ def job(run: Run) -> Link:
 
 
 def pipeline(run: Run) -> Link:
-    """The pipeline of a run. Its page is beside the job's (wire-gitlab 4)."""
+    """Link to the pipeline of a run: its page stands beside the job's page."""
     base, found, _ = run.url.rpartition("/-/jobs/")
     return Link(
         f"pipeline {run.pipeline_id}", f"{base}/-/pipelines/{run.pipeline_id}" if found else ""
@@ -67,15 +67,15 @@ def plain(sentence: Remark) -> str:
     return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
-def listed(parts: Iterable[str | Name | Link]) -> Remark:
-    """The parts with commas between them."""
+def join_parts(parts: Iterable[str | Name | Link]) -> Remark:
+    """Join the parts with commas."""
     found: list[str | Name | Link] = []
     for part in parts:
         found += [", ", part] if found else [part]
     return tuple(found)
 
 
-def apart(one: str, other: str) -> str:
+def describe_distance(one: str, other: str) -> str:
     """How long before or after `other` the time `one` is (both ISO 8601), or ""."""
     then, now = parse_time(one), parse_time(other)
     if then is None or now is None:
@@ -88,7 +88,7 @@ def apart(one: str, other: str) -> str:
     return f"{abs(seconds):.0f} s {side}"
 
 
-def out(sentence: Remark) -> list[Any]:
+def dump_remark(sentence: Remark) -> list[Any]:
     """The sentence as JSON values."""
     return [_part_out(part) for part in sentence]
 
@@ -103,8 +103,8 @@ def _part_out(part: str | Name | Link) -> Any:
             return part
 
 
-def load(parts: Sequence[Any]) -> Remark:
-    """The sentence of `out`. Raises KeyError or TypeError for anything else."""
+def load_remark(parts: Sequence[Any]) -> Remark:
+    """Read the sentence of `dump_remark`. Raises KeyError or TypeError for anything else."""
     return tuple(_part_in(part) for part in parts[:MAX_PARTS])
 
 

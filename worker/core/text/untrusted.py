@@ -1,4 +1,4 @@
-"""Text from strangers made visible: what a reader cannot see is taken out (wire-misc 6)."""
+"""Removes from strangers' text what a reader cannot see."""
 
 import re
 

@@ -23,7 +23,7 @@ def say_where(offers: Offers, *, limited: bool) -> str:
     `limited` says that folded advice qualifies them: it is to be read first.
     """
     urls = [url for url in offers.urls if is_plain_url(url)]
-    left = offers.left
+    left = offers.left_out_count
     if not urls:
         what = "The change is" if left == 1 else f"The {left} changes are"
         return f"{what} in the details." if left else ""
@@ -58,11 +58,11 @@ def _say_tried(trial: Trial | None) -> str:
         return "; nothing in the sandbox shows that exactly this was run."
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
-    if all(run.made for run in trial.runs):
+    if all(run.made_change for run in trial.runs):
         title = f". The sandbox has run one command that makes {what}:"
     several = len(trial.runs) > 1
     return "\n".join(
-        [title, "", *(_write_run(run, told=several and run.made) for run in trial.runs)]
+        [title, "", *(_write_run(run, told=several and run.made_change) for run in trial.runs)]
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from worker.core.text.redaction_counts import Counts, by_document, count_all, words
+from worker.core.text.redaction_counts import Counts, count_all, describe_counts, group_by_document
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line
 from worker.forge.text.parts import clean_line
@@ -68,7 +68,7 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
             "Not available",
             _cut_lines([clean_line(line, frozenset(), 300) for line in footer.missing_sources]),
         )
-    masked = [_write_masked_in(*each) for each in by_document(footer.redaction_counts)]
+    masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
     if len(masked) > 1 or any(each not in small_print for each in masked):
         yield "Masked before it was read", _cut_lines(masked)
     if footer.replaced_model and _name_models(footer)[0] not in small_print:
@@ -117,7 +117,7 @@ def _write_masked(found: Counts) -> list[str]:
     """Returns the forms of what was masked, the longest first; one document is named."""
     if not found:
         return [""]
-    documents = by_document(found)
+    documents = group_by_document(found)
     named = [_write_masked_in(*documents[0])] if len(documents) == 1 else []
     number = count_all(found)
     return [*named, "1 value masked" if number == 1 else f"{min(number, 9999)} values masked"]
@@ -125,7 +125,7 @@ def _write_masked(found: Counts) -> list[str]:
 
 def _write_masked_in(document: str, found: Counts) -> str:
     where = f" in {clean_line(document, frozenset(), 100)}" if document else ""
-    return f"{words(found)} masked{where}"
+    return f"{describe_counts(found)} masked{where}"
 
 
 def _link_page(footer: Footer) -> list[str]:

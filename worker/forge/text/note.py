@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Finding, Said, Unproven, Verdict
+from worker.core.finding import Finding, ReplyPart, Unproven, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
@@ -106,7 +106,7 @@ def write_finding(
 
 def _measure_whole(finding: Finding) -> Room:
     abstains = finding.verdict is Verdict.ABSTAIN
-    said = finding.missing if abstains else finding.cause or finding.details
+    said = finding.missing_evidence if abstains else finding.cause or finding.details
     to_do = finding.next_time if abstains else finding.to_do
     return Room(
         cause=count_sentences(said),
@@ -134,20 +134,20 @@ def _fill_template(
 ) -> tuple[dict[str, object], Parts]:
     """Returns the values of the template, and the parts to fold."""
     parts = Parts(hosts, room.longest)
-    failed = parts.write_jobs("Failed", finding.failed, room.jobs_level)
+    failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level)
     missing = next_time = cause = to_do = ""
     if finding.verdict is Verdict.ABSTAIN:
-        missing = parts.write_brief("Missing", finding.missing, room.cause)
+        missing = parts.write_brief("Missing", finding.missing_evidence, room.cause)
         next_time = parts.write_brief("Next time", finding.next_time, room.to_do)
         parts.fold_section("What is known", finding.cause)
         parts.fold_section(_TO_DO, finding.to_do)
     else:
         cause = parts.write_brief("Cause", finding.cause, room.cause)
         to_do = _choose_advice(finding, parts, room.to_do)
-        parts.fold_section("Missing", finding.missing)
+        parts.fold_section("Missing", finding.missing_evidence)
         parts.fold_section("Next time", finding.next_time)
     parts.fold_section("Changes", offers.text)
-    if not (finding.failed or cause or to_do or missing):
+    if not (finding.what_failed or cause or to_do or missing):
         cause = parts.write_brief("Answer", finding.details, room.cause)
     else:
         parts.fold_section("Further details", finding.details)
@@ -190,13 +190,13 @@ def _choose_advice(finding: Finding, parts: Parts, sentences: int) -> str:
 
 
 def _is_overruled(finding: Finding) -> bool:
-    return finding.judged is not None and bool(finding.judged.because)
+    return finding.final_verdict is not None and bool(finding.final_verdict.because)
 
 
 def write_answer(
     marker: Marker,
     subject: Subject,
-    parts: tuple[Said, ...],
+    parts: tuple[ReplyPart, ...],
     outcome: Outcome,
     footer: Footer | None,
     hosts: Hosts,

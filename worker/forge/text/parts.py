@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from worker.core.finding import Evidence, Said, Unproven
+from worker.core.finding import Evidence, ReplyPart, Unproven
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import (
     JobArtifact,
@@ -15,7 +15,7 @@ from worker.core.ports.evidence import (
     ReportedTest,
     RequestFile,
     TaskStep,
-    lines_of,
+    name_lines,
 )
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import one_line, visible
@@ -124,7 +124,7 @@ def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     """Returns a proven quote as the text of a list item that begins in `column`; a place outside
     `hosts` is named without a link."""
     place = ", ".join(
-        filter(None, (_write_place(evidence.place), lines_of(evidence.line, evidence.last)))
+        filter(None, (_write_place(evidence.place), name_lines(evidence.line, evidence.last)))
     )
     linked = f"[{place}]({evidence.url})" if is_link_allowed(evidence.url, hosts) else place
     lines = [_cut_text(line) for line in remove_tokens(evidence.text).split("\n")]
@@ -173,7 +173,7 @@ def write_unproven(unproven: Unproven) -> str:
     return f"*(a quote from {where} was left out: it could not be proven)*"
 
 
-def write_answer_parts(parts: Sequence[Said], hosts: Hosts, room: int) -> str:
+def write_answer_parts(parts: Sequence[ReplyPart], hosts: Hosts, room: int) -> str:
     """Returns the parts of an answer as Markdown; each text is cut at `room` characters."""
     texts = ""
     listed = False

@@ -60,7 +60,7 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
 
 def write_doubt(finding: Finding, hosts: Hosts) -> str:
     """Returns why the verdict is not the model's, on one line, or "" if it is."""
-    judged = finding.judged
+    judged = finding.final_verdict
     if judged is None or not judged.because:
         return ""
     return f"The model said “{judged.model}”, but {render_remark(judged.because, hosts)}."

@@ -280,7 +280,7 @@ class HttpModel:
             usage=found.usage,
             cost_usd=cost,
             detail=self._errors.quote_text(found.detail),
-            dropped=found.cut_off_calls,
+            dropped_calls=found.cut_off_calls,
             thought=found.thought,
         )
 

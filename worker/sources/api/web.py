@@ -133,10 +133,10 @@ def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
     `what` names it in words.
     """
     if not log.omitted_bytes:
-        return trace.clean(log.head), ""
+        return trace.clean_trace(log.head), ""
     mark = f"[... {log.omitted_bytes} bytes of this log are left out here ...]\n".encode()
     missing = f"{log.omitted_bytes} bytes of {what}, cut from its middle"
-    return trace.clean(log.head) + mark + trace.clean(log.tail), missing
+    return trace.clean_trace(log.head) + mark + trace.clean_trace(log.tail), missing
 
 
 def get_origin(url: str) -> str:

@@ -75,7 +75,7 @@ class GitLabDesk:
             or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
         )
 
-    def ended(self, trigger: PipelineFailed) -> float:
+    def find_end_time(self, trigger: PipelineFailed) -> float:
         """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
         try:
             return _parse_time(
@@ -116,7 +116,7 @@ class GitLabDesk:
                 body=note.body,
                 system=note.system,
                 internal=note.internal,
-                at=_parse_time(note.created_at),
+                written_at=_parse_time(note.created_at),
                 author=note.author.username,
             )
             for note in thread.notes
@@ -126,7 +126,7 @@ class GitLabDesk:
         """Whether the user is an active member at or above `min_access`."""
         return read_access_level(self._client, project_id, user_id) >= self._min_access
 
-    def unserved(self, project_id: int) -> str:
+    def explain_unserved(self, project_id: int) -> str:
         """Why a project is not served, or ""."""
         found = self._read_served(project_id)
         return found if isinstance(found, str) else ""
@@ -141,7 +141,7 @@ class GitLabDesk:
         """Whether GitLab says that the account is not a person's."""
         return policy.is_bot(self._client, user_id)
 
-    def superseded(self, subject: Subject) -> str:
+    def explain_superseded(self, subject: Subject) -> str:
         """Why the subject's pipeline does not matter any more, or ""."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         try:
@@ -166,11 +166,11 @@ class GitLabDesk:
         ]
         return sorted(found, reverse=True)
 
-    def failing(self, since: float) -> Iterator[PipelineFailed | str]:
+    def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
         """The head pipelines that failed, of open merge requests touched since."""
         return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
-    def passed(self, trigger: PipelinePassed) -> Subject | str:
+    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
         """The merge request whose newest pipeline has passed, or the reason why there is none."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
@@ -193,7 +193,7 @@ class GitLabDesk:
         """Whether more people read the merge request than may open the logs of its jobs."""
         return find_audience(self._client, subject).internal
 
-    def since(self, subject: Subject) -> Sequence[str]:
+    def list_changes_since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
         return list_news(self._client, subject)
 
@@ -343,8 +343,8 @@ def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
     if head is not None and head.id > subject.pipeline_id:
         if head.sha != subject.sha:
             return f"superseded by pipeline {head.id}"
-        passed = head.status == "success"
-        return f"superseded by pipeline {head.id}, which passed" if passed else ""
+        find_passed_subject = head.status == "success"
+        return f"superseded by pipeline {head.id}, which passed" if find_passed_subject else ""
     synthetic = head is None or bool(_SYNTHETIC.match(head.ref))
     if not synthetic and mr.sha and mr.sha != subject.sha:
         return f"superseded by commit {mr.sha[:8]}"

@@ -10,7 +10,7 @@ from worker.core.failure.facts import LastPass, Run
 from worker.core.logs import trace
 from worker.core.logs.excerpt import Digest
 from worker.core.logs.installed_versions import find_differences, find_versions
-from worker.core.ports import GREEN, INSTALLED, OUTLINE, Beside, Document, DocumentKind
+from worker.core.ports import GREEN, INSTALLED, OUTLINE, Document, DocumentKind, SideFile
 from worker.core.text.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 from worker.sources.job_logs.spool import Lines, Spool
@@ -79,7 +79,7 @@ class Log:
         what is new counts for more. A large one was looked at as it came, without.
         """
         if self.spool.size <= limit:
-            return trace.preview(b"".join(self.spool.chunks()), limit)
+            return trace.preview_log(b"".join(self.spool.chunks()), limit)
         with self._lock:
             if self._digest is None:
                 self._digest = self._make_digest()
@@ -139,24 +139,24 @@ class Log:
             final=self.final,
             lines=spool.lines,
             preview=self.preview,
-            beside=self._list_beside,
+            side_files=self._list_beside,
             part=spool.chunks,
         )
 
     def _make_digest(self) -> Digest:
         green = self._find_passed()
         passed = green.spool.chunks() if green else None
-        return trace.excerpt_of(self.spool.chunks(), passed).digest()
+        return trace.make_excerpt(self.spool.chunks(), passed).digest()
 
-    def _list_beside(self) -> Iterator[Beside]:
+    def _list_beside(self) -> Iterator[SideFile]:
         if (outline := self._outline) is not None:
             about = "times and sections, for `log outline`"
-            yield Beside(OUTLINE, lambda: iter([outline]), about)
+            yield SideFile(OUTLINE, lambda: iter([outline]), about)
         with self._lock:
             green = self._find_passed()
         if green:
             what = f"the log of job {green.job_id}, which passed on {green.ref} at {green.sha[:12]}"
-            yield Beside(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
+            yield SideFile(GREEN, green.spool.chunks, f"{what}: compare with `log diff`")
         if (passed := self.last_pass()) and passed.package_changes:
             lines = assume_redacted("\n".join(passed.package_changes).encode())
-            yield Beside(INSTALLED, lambda: iter([lines]), "what was installed differently then")
+            yield SideFile(INSTALLED, lambda: iter([lines]), "what was installed differently then")

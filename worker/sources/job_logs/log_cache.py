@@ -148,7 +148,7 @@ class JobLogs:
 
     def _write_outline(self, timeline: Timeline) -> Redacted | None:
         """What lies beside the log; the names of its sections are other people's."""
-        values = timeline.values()
+        values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
     def _find_green(self, job: wire.Job) -> Green | None:
@@ -236,17 +236,19 @@ class _Reading:
         """How many lines stand before the part that the job's page shows."""
         if self.size <= trace.PAGE_BYTES:
             return 0
-        return self.spool.lines - trace.shown_lines(b"".join(self._end))
+        return self.spool.lines - trace.count_shown_lines(b"".join(self._end))
 
     def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
         """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
         found: Excerpt | None = None
-        for lines in redact.redact_stream(trace.pieces(self._count_bytes(raw), self.timeline)):
+        for lines in redact.redact_stream(
+            trace.clean_pieces(self._count_bytes(raw), self.timeline)
+        ):
             self.spool.write(lines)
             if found is not None:
                 found.feed(lines)
             elif self.spool.size > trace.LARGE:
-                found = trace.excerpt_of(self.spool.chunks())
+                found = trace.make_excerpt(self.spool.chunks())
         self.digest = found.digest() if found is not None else None
 
     def _count_bytes(self, raw: Iterator[bytes]) -> Iterator[bytes]:

@@ -71,7 +71,7 @@ def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
 def list_known_lines(document: Document) -> list[str]:
     """The lines of a file as far as their numbers are known: up to where it was cut."""
     lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
-    if document.missing:
+    if document.gaps:
         cut = next((at for at, line in enumerate(lines) if _CUT.fullmatch(line)), len(lines))
         return lines[:cut]
     return lines if lines[-1] else lines[:-1]
@@ -83,7 +83,7 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
     if first > min(last, len(lines)):
         raise ArgumentError(
             f"first_line, last_line: there are no lines {first} to {last}: {args.path} has "
-            f"{len(lines)} lines" + (f" that are known ({whole.missing})" if whole.missing else "")
+            f"{len(lines)} lines" + (f" that are known ({whole.gaps})" if whole.gaps else "")
         )
     told = f"[{args.path}, {len(lines)} lines]\n"
     chosen = enumerate(lines[first - 1 : last], first)

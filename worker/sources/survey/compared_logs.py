@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 
 from worker.core.failure.facts import Unknown
 from worker.core.logs import trace
-from worker.core.logs.signature import exact_errors, last_words
+from worker.core.logs.signature import find_exact_errors, find_last_words
 from worker.sources.api import wire
 from worker.sources.pipelines.downstream_jobs import get_project_id
 from worker.sources.session_reader import Reader
@@ -58,15 +58,15 @@ def _read_own(job: wire.Job, reader: Reader) -> Errors:
 def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Errors:
     path = f"/projects/{get_project_id(pipeline, reader)}/jobs/{job.id}/trace"
     raw = b"".join(reader.client.stream(path, f"the log of job {job.id}", MAX_LOG))
-    return _find_errors(job, reader.redact(trace.clean(raw)))
+    return _find_errors(job, reader.redact(trace.clean_trace(raw)))
 
 
 def _find_errors(job: wire.Job, cleaned: bytes) -> Errors:
     """The errors of a log; of a job that met its time limit also where that was."""
-    found = exact_errors(trace.preview(cleaned, COMPARED).split("\n"))
+    found = find_exact_errors(trace.preview_log(cleaned, COMPARED).split("\n"))
     if job.failure_reason != "job_execution_timeout":
         return found
-    place = last_words(trace.split(cleaned)[-_END:])
+    place = find_last_words(trace.split_lines(cleaned)[-_END:])
     return {**found, **place} if place else _NOTHING
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from worker.core.failure.changed_files import MAX_TEXT
 from worker.core.failure.facts import Facts, Run, Target, Unknown
 from worker.core.failure.jobs import FailingJob, Group
-from worker.core.logs.error_lines import error_lines
+from worker.core.logs.error_lines import select_error_lines
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.pipelines.downstream_jobs import (
@@ -372,7 +372,8 @@ class Collection:
         """The lines of the log that tell of the failure, as far as it was read."""
         first = group.jobs[0]
         log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
-        return error_lines(f"{group.text}\n{log.preview(MAX_TEXT) if log else first.excerpt}")
+        excerpt = log.preview(MAX_TEXT) if log else first.excerpt
+        return select_error_lines(f"{group.text}\n{excerpt}")
 
 
 def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.unit.forge.defence.test_lint import bodies, marked
 from tests.unit.forge.grammar import Grammar
-from tests.unit.forge.test_lint import bodies, marked
-from tests.unit.forge.test_note import MARKER, SUBJECT
+from tests.unit.forge.text.test_note import MARKER, SUBJECT
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts, list_problems
 from worker.forge.defence.neutralise import neutralise, neutralise_line

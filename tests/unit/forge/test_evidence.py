@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.forge import rendering
-from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.finding import Evidence, Unproven, scan_quotes
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.forge.text.parts import Parts, write_answer_parts, write_quote, write_unproven

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, EchoKit, Job
-from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
 from worker.core.conversation.limits import TurnUsage
 from worker.core.finding import Finding, Verdict

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.forge.test_lint import marked
-from tests.unit.forge.test_note import DONE, FOOTER, MARKER, SUBJECT
+from tests.unit.forge.defence.test_lint import marked
+from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
 from worker.core.finding import Evidence, Finding, KeptBack
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.core.test_excerpt import FAILURES, calm, log, texts
+from tests.unit.core.logs.test_excerpt import FAILURES, calm, log, texts
 from worker.core.logs import trace
 from worker.core.logs.excerpt import marks
 

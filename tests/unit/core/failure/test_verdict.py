@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.core.verdict_cases import (
+from tests.unit.core.failure.verdict_cases import (
     BASE,
     CASES,
     CHANGE,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
-from tests.unit.forge.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
+from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
+from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, PARTIAL, SUBJECT
 from worker.core.conversation.context import NoteRef, Outcome, Status
 from worker.core.conversation.messages import ToolCall
 from worker.core.failure.jobs import FailingJob, Group, Hit

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.core.captures import Held
+from tests.unit.core.finding.captures import Held
 from worker.core.finding import (
     Evidence,
     Finding,

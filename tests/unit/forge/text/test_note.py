@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tests.unit.forge import rendering
-from tests.unit.forge.test_neutralise import HOSTILE, HOSTS
+from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Outcome, Status, Subject
 from worker.core.finding import Evidence, Finding, Verdict, parse_finding
 from worker.core.ports.evidence import JobLog

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.unit.core.verdict_cases import BASE, NEW, OLD, facts, on, run, target
+from tests.unit.core.failure.verdict_cases import BASE, NEW, OLD, facts, on, run, target
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, Run, Target
 from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey

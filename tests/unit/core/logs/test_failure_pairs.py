@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.core.failure_pairs import TOOLS, Pair, pairs
+from tests.unit.core.logs.failure_pairs import TOOLS, Pair, pairs
 from worker.core.failure.jobs import TOLD
 from worker.core.logs import trace
 from worker.core.logs.signature import make_signature

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
-from tests.unit.core.captures import Held
+from tests.unit.core.finding.captures import Held
 from worker.core.conversation import context_json, prompts, quote_repair
 from worker.core.conversation.context import ASKED, Context, Outcome, Status
 from worker.core.conversation.limits import Limits

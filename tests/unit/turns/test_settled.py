@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.core.verdict_cases import PASSED_LATER, facts
+from tests.unit.core.failure.verdict_cases import PASSED_LATER, facts
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.failure.verdict import Verdict, make_ruling
 from worker.core.finding import Finding

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.forge.test_neutralise import HOSTS
-from tests.unit.forge.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
+from tests.unit.forge.defence.test_neutralise import HOSTS
+from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, written
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.finding.suggestions import Offers

@@ -35,7 +35,7 @@ FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
 
 
 class Connections:
-    """One python-gitlab client per thread: its session is not thread-safe (wire-gitlab 8)."""
+    """One python-gitlab client per thread: its session is not thread-safe."""
 
     def __init__(self, url: str, token: str, timeout: tuple[float, float]) -> None:
         self._url = url.rstrip("/")
@@ -94,7 +94,7 @@ class TooMuch(Refused):
     """An answer that is larger than our cap, or does not end."""
 
 
-def chunks(response: requests.Response) -> Iterator[bytes]:
+def read_chunks(response: requests.Response) -> Iterator[bytes]:
     """The body of a streamed answer. Raises TooMuch past DEADLINE, and requests' own errors."""
     deadline = time.monotonic() + DEADLINE
     for chunk in response.iter_content(_CHUNK):
@@ -103,10 +103,10 @@ def chunks(response: requests.Response) -> Iterator[bytes]:
         yield chunk
 
 
-def decoded(response: requests.Response, cap: int) -> Any:
+def decode_json(response: requests.Response, cap: int) -> Any:
     """The JSON of a streamed answer of at most `cap` bytes. Raises one of FOREIGN."""
     body = bytearray()
-    for chunk in chunks(response):
+    for chunk in read_chunks(response):
         body += chunk
         if len(body) > cap:
             raise TooMuch(f"larger than {cap} bytes")

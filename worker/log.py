@@ -1,4 +1,4 @@
-"""Logging to stderr, one record a line, as text or as JSON, and no secret in any (law 12).
+"""Logging to stderr, one record a line, as text or as JSON, and no secret in any.
 
 What a record is about (trigger, session, project) is bound where the work begins, and every record
 of that thread carries it, whoever writes it.
@@ -23,7 +23,7 @@ _about: ContextVar[Mapping[str, str | int]] = ContextVar("sandpiper_log", defaul
 
 
 @contextmanager
-def bound(**fields: str | int) -> Iterator[None]:
+def bind_log_fields(**fields: str | int) -> Iterator[None]:
     """Until the block ends, every record of this thread is about `fields` too."""
     token = _about.set({**_about.get(), **fields})
     try:

@@ -14,7 +14,7 @@ from worker.errors import ConfigError
 _FENCE = "---\n"
 _COMMAND = "command:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_TAKEN = comment_commands.KNOWN - {"analyze"} | {"unknown"}
+_RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 
 
 class Workflow(BaseModel):
@@ -36,7 +36,7 @@ class Workflow(BaseModel):
             name = trigger.removeprefix(_COMMAND)
             if trigger != "pipeline_failed" and (name == trigger or not _NAME.fullmatch(name)):
                 raise ValueError(f"unknown trigger {trigger!r}: pipeline_failed or command:name")
-            if name in _TAKEN:
+            if name in _RESERVED:
                 raise ValueError(f"{trigger!r}: there is a command of this name already")
         return value
 
@@ -101,7 +101,7 @@ def parse(text: str, where: str) -> Workflow:
 
 def load(folder: str) -> Playbook:
     """Every *.md of `folder`; "" means the workflows that come with Sandpiper."""
-    path = Path(folder) if folder else bundled()
+    path = Path(folder) if folder else find_bundled_folder()
     files = sorted(path.glob("*.md"))
     if not files:
         raise ConfigError(f"{path}: no workflow files (*.md) here; check `workflows:`")
@@ -113,7 +113,7 @@ def load(folder: str) -> Playbook:
     return Playbook(workflows)
 
 
-def bundled() -> Path:
+def find_bundled_folder() -> Path:
     """The folder of the workflows that come with Sandpiper: in a wheel, or beside the package."""
     here = Path(__file__).parent
     packed = here / "workflows"

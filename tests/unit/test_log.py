@@ -68,7 +68,7 @@ def told(message: str, *arguments: object) -> None:
 
 def test_a_record_is_one_json_object(lines: Lines, settings: Settings) -> None:
     lines.use("json", settings)
-    with log.bound(trigger="abc", project=7), log.bound(session="0123"):
+    with log.bind_log_fields(trigger="abc", project=7), log.bind_log_fields(session="0123"):
         told("pipeline %d is looked at", 9)
     told("later")
     first, second = lines.objects()
@@ -92,7 +92,7 @@ def test_no_known_secret_is_written(
     assert set(settings.list_secrets()) == set(SECRETS.values())
     for secret in SECRETS.values():
         told("%s", f"it is {secret}!")
-        with log.bound(session=secret):
+        with log.bind_log_fields(session=secret):
             told("bound")
         try:
             raise ValueError(secret)
@@ -132,7 +132,7 @@ def test_no_line_of_a_traceback_looks_like_a_record(lines: Lines, settings: Sett
 
 def test_threads_do_not_share_what_they_are_about(lines: Lines, settings: Settings) -> None:
     lines.use("json", settings)
-    with log.bound(trigger="ours"):
+    with log.bind_log_fields(trigger="ours"):
         other = threading.Thread(target=told, args=("elsewhere",))
         other.start()
         other.join()
@@ -155,6 +155,6 @@ def test_tools_that_run_side_by_side_are_about_the_same_session(
     lines: Lines, settings: Settings
 ) -> None:
     lines.use("json", settings)
-    with log.bound(session="0123"):
+    with log.bind_log_fields(session="0123"):
         list(run_in_parallel([partial(told, "one"), partial(told, "two")]))
     assert [each["session"] for each in lines.objects()] == ["0123", "0123"]

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from worker.core.failure.audience import Access
 from worker.errors import SandpiperError
-from worker.gitlab_client import FOREIGN, Connections, decoded, explain
+from worker.gitlab_client import FOREIGN, Connections, decode_json, explain
 
 TIMEOUT = (3.0, 6.0)
 """Seconds to connect, and seconds between two reads."""
@@ -73,7 +73,7 @@ class Client:
             )
             with response:
                 date, more = response.headers.get("Date"), response.headers.get("X-Next-Page", "")
-                return Answer(decoded(response, _CAP), _parse_date(date), bool(more.strip()))
+                return Answer(decode_json(response, _CAP), _parse_date(date), bool(more.strip()))
         except FOREIGN as error:
             failure = explain(error, what, self.role)
             status = getattr(error, "response_code", None) or 0

@@ -13,7 +13,7 @@ from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import Votes
 from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
-from worker.log import bound
+from worker.log import bind_log_fields
 from worker.turns.parts import Deps
 from worker.turns.results import Skipped
 
@@ -26,7 +26,7 @@ def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | 
     if votes is None:
         return Skipped(f"note {trigger.note_id} is gone or not one of ours")
     key = SessionKey(trigger.project_id, trigger.mr_iid, votes.marker.session_id)
-    with bound(session=key.session_id):
+    with bind_log_fields(session=key.session_id):
         return _store_votes(key, votes, trigger, deps, watch)
 
 

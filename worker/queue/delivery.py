@@ -12,7 +12,7 @@ from worker.core.triggers import Trigger, trigger_id
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
 from worker.jobs import dispatch, results
 from worker.jobs.results import CommandAnswered, VotesCounted
-from worker.log import bound
+from worker.log import bind_log_fields
 from worker.queue.journal import MOST_DEATHS, Entry, get_project_id
 from worker.queue.project_slots import ProjectSlots
 from worker.turns.parts import Deps, Run
@@ -43,7 +43,7 @@ def deliver_trigger(
     queue. `slots` limits how many failures of its project are looked at together. Raises StoreError
     if the journal could not be read or written before the run.
     """
-    named = bound(trigger=trigger_id(trigger), project=get_project_id(trigger))
+    named = bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger))
     with (
         named,
         _watch_run(trigger, watch, waited) as run,

@@ -162,7 +162,7 @@ class Options:
     """
 
     note: NoteOptions = NoteOptions()
-    known_failures: KnownSettings = field(default_factory=KnownSettings)
+    known_settings: KnownSettings = field(default_factory=KnownSettings)
     turns_per_day: int = 20
     project_concurrency: int = 0
     debounce: float = 0.0

@@ -12,7 +12,7 @@ from worker.core.ports import SessionKey
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import LeaseLost, StoreError, TurnTaken
-from worker.log import bound
+from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
 from worker.turns import contexts, memory, older_notes, salvage
@@ -209,7 +209,10 @@ def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator
         deps.storage.sessions.tidy(key, turn)
         yield done
         return
-    with bound(session=key.session_id), deps.queue.leases.claim_turn(key, turn, trigger) as held:
+    with (
+        bind_log_fields(session=key.session_id),
+        deps.queue.leases.claim_turn(key, turn, trigger) as held,
+    ):
         if isinstance(held, Lease):
             # Its last holder may just have committed.
             yield _find_done(key, turn, deps) or held

@@ -78,7 +78,7 @@ def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Con
     if rulings := _list_rulings(made):
         return _conclude(context, RULE, _write_ruled_finding(made, rulings))
     now = deps.runtime.clock.now()
-    hits = known.find_answers(made, context.subject.project, now, deps.options.known_failures)
+    hits = known.find_answers(made, context.subject.project, now, deps.options.known_settings)
     if by_known and hits:
         return _conclude(context, KNOWN, _write_known_finding(made, hits))
     return None

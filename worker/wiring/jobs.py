@@ -88,7 +88,7 @@ def _build_options(settings: Settings, page: Callable[[str], str], salt: str) ->
     limits = settings.limits
     return Options(
         note=NoteOptions(**settings.note.model_dump()),
-        known_failures=KnownSettings(**settings.known.model_dump()),
+        known_settings=KnownSettings(**settings.known.model_dump()),
         turns_per_day=limits.turns_per_day,
         project_concurrency=limits.project_concurrency,
         debounce=settings.gitlab.debounce,

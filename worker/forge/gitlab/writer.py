@@ -12,7 +12,7 @@ from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import OwnNote, Position, Votes
 from worker.core.session_id import Marker, find_marker
 from worker.errors import ForgeError
-from worker.gitlab_client import FOREIGN, RETRIES, TIMEOUT, Connections, decoded, explain
+from worker.gitlab_client import FOREIGN, RETRIES, TIMEOUT, Connections, decode_json, explain
 
 PAGES = 100
 PER_PAGE = 20
@@ -285,7 +285,7 @@ class GitLabForge:
                 max_retries=RETRIES,
             ) as response,
         ):
-            return decoded(response, MAX_ANSWER)
+            return decode_json(response, MAX_ANSWER)
 
 
 @contextmanager

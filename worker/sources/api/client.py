@@ -18,9 +18,9 @@ from worker.gitlab_client import (
     TIMEOUT,
     Connections,
     TooMuch,
-    chunks,
-    decoded,
+    decode_json,
     explain,
+    read_chunks,
 )
 from worker.sources.api.downloads import Downloads
 
@@ -91,7 +91,7 @@ class ReadClient:
     def one(self, path: str, model: type[T], what: str, query: Query | None = None) -> T:
         """The object at `path` (below /api/v4). Raises SourceError, NotFound on 404."""
         with _translate_errors(what), self._get(path, query or {}) as response:
-            return _parse_answer(model, decoded(response, MAX_JSON), what)
+            return _parse_answer(model, decode_json(response, MAX_JSON), what)
 
     def many(
         self, path: str, model: type[T], what: str, query: Query | None = None, pages: int = 10
@@ -122,7 +122,7 @@ class ReadClient:
         """Page `number` (from 1) of a list, `size` items long. Raises SourceError."""
         asked = {**(query or {}), "per_page": size, "page": number}
         with _translate_errors(what), self._get(path, asked) as response:
-            found = decoded(response, MAX_JSON)
+            found = decode_json(response, MAX_JSON)
             if not isinstance(found, list):
                 raise SourceError(f"{what}: GitLab's answer is not a list")
             items = tuple(_parse_answer(model, item, what) for item in found)
@@ -131,7 +131,7 @@ class ReadClient:
     def blob(self, path: str, what: str, cap: int, query: Query | None = None) -> Blob:
         """The bytes at `path`; of more than `cap` bytes, the two ends. Raises SourceError."""
         with _translate_errors(what), self._get(path, query or {}) as response:
-            return keep_ends(chunks(response), cap)
+            return keep_ends(read_chunks(response), cap)
 
     def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
         """The bytes at `path` as they come, from where GitLab keeps them. Raises SourceError.
@@ -140,7 +140,7 @@ class ReadClient:
         """
         size = 0
         with _translate_errors(what), self._download(path, query or {}) as response:
-            for chunk in chunks(response):
+            for chunk in read_chunks(response):
                 size += len(chunk)
                 if size > cap:
                     raise TooMuch(f"larger than {cap} bytes")

@@ -213,7 +213,7 @@ def test_every_word_of_trouble_is_found_also_within_others_and_far_into_a_log() 
     log = "\n".join(lines) + "\n"
     pass_over = scan.Scan()
     pass_over.feed(log.encode())
-    assert set(range(0, 100 * len(words), 100)) <= set(pass_over.found().hits)
+    assert set(range(0, 100 * len(words), 100)) <= set(pass_over.list_lines().hits)
 
 
 RUNNER = [

@@ -9,7 +9,7 @@ import requests
 
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decoded, explain
+from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decode_json, explain
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient, keep_ends
 
@@ -181,7 +181,7 @@ def test_an_answer_over_the_cap_is_refused() -> None:
     response = requests.Response()
     response.status_code, response.raw = 200, io.BytesIO(b"[" + b"1," * 500 + b"1]")
     with pytest.raises(TooMuch, match="larger than 1000 bytes") as caught:
-        decoded(response, 1000)
+        decode_json(response, 1000)
     assert explain(caught.value, "the diff", "read").text == (
         "the diff: GitLab's answer is refused: larger than 1000 bytes"
     )

@@ -68,7 +68,7 @@ class Excerpt:
     def digest(self) -> Digest:
         """What was found so far."""
         whole = b"".join(self._whole) if self._whole is not None else None
-        return Digest(self._scan.found(), whole)
+        return Digest(self._scan.list_lines(), whole)
 
     def text(self) -> str:
         """The longest text."""
@@ -105,7 +105,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
         sums[line.marks][1] + sum(map(mul, row, weights.PLACE))
         for line, row in zip(lines, placed, strict=True)
     ]
-    rows = around.rows([line.kept.at for line in lines], alone)
+    rows = around.rows([line.source.index for line in lines], alone)
     return [
         weights.BASE_AROUND
         + sum(map(mul, row, weights.AROUND))
@@ -118,7 +118,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
 
 def _trouble(found: Found, line: Line) -> float:
     """What counts a line for saying, or standing below, that the runner had a trouble."""
-    in_trouble = found.troubles and found.troubles[0] <= line.kept.at < found.first
+    in_trouble = found.troubles and found.troubles[0] <= line.source.index < found.first
     return weights.TROUBLE if in_trouble else 0.0
 
 
@@ -132,15 +132,15 @@ def _has_passed(lines: list[Line]) -> bool:
 
 def _end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
     """The last two lines of the script, and the last of all."""
-    script = [line for line in lines[:-1] if found.first <= line.kept.at < found.end]
+    script = [line for line in lines[:-1] if found.first <= line.source.index < found.end]
     shown = [*script[-2:], lines[-1]]
     return shown, [1.0] * len(shown)
 
 
 def _news(line: Line) -> float:
-    if line.kept.new is None:
+    if line.source.new is None:
         return 0.0
-    return weights.NEW if line.kept.new else weights.OLD
+    return weights.NEW if line.source.new else weights.OLD
 
 
 def _numbered(cleaned: bytes, limit: int) -> str:

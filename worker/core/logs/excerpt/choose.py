@@ -45,7 +45,7 @@ class Choice:
         self._total = total
         self._limit = limit - len(GAP.encode()) - 1
         self._worth = _worths(lines, weights)
-        self._index = {line.kept.at: j for j, line in enumerate(lines)}
+        self._index = {line.source.index: j for j, line in enumerate(lines)}
         self._written: dict[int, str] = {}
         self._makes: Counter[str] = Counter()
         self._kinds: dict[int, str] = {}
@@ -64,7 +64,7 @@ class Choice:
         self._take_first(end_lines)
         while self._heap and self._limit - self._size > 20:
             known, j = heapq.heappop(self._heap)
-            if self._lines[j].kept.at in self._written or self._is_enough(j):
+            if self._lines[j].source.index in self._written or self._is_enough(j):
                 continue
             value = self._value(j)
             if value < -known:
@@ -80,8 +80,10 @@ class Choice:
         marks = [line.marks for line in self._lines]
         tallies = [j for j, names in enumerate(marks) if "tally" in names]
         raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
-        again = [j for j in raised if self._lines[j].kept.count >= _OFTEN]
-        often = max(again, key=lambda j: (self._lines[j].kept.count, self._worth[j]), default=None)
+        again = [j for j in raised if self._lines[j].source.count >= _OFTEN]
+        often = max(
+            again, key=lambda j: (self._lines[j].source.count, self._worth[j]), default=None
+        )
         compiled, asserted = (self._first(marks, wanted) for wanted in (_COMPILED, _ASSERTED))
         said_by = asserted - 1 if asserted and "pointed" in marks[asserted - 1] else None
         ended = [self._index[at] for at in end_lines if at in self._index]
@@ -98,8 +100,8 @@ class Choice:
         line = self._lines[j]
         alike = max(0, self._alike[self._kind(j)] - _ENOUGH) if self._alike else 0
         worth: float = self._worth[j] * _REPEAT ** self._makes[line.make] * _ALIKE**alike
-        length = min(len(line.text), SHOWN) + len(str(line.kept.at)) + _BASE
-        value: float = worth * self._company(line.kept.at) / length**_COST
+        length = min(len(line.text), SHOWN) + len(str(line.source.index)) + _BASE
+        value: float = worth * self._company(line.source.index) / length**_COST
         return value
 
     def _company(self, at: int) -> float:
@@ -122,10 +124,10 @@ class Choice:
 
     def _take(self, j: int) -> None:
         line = self._lines[j]
-        at = line.kept.at
+        at = line.source.index
         if line.text in self._texts and len(line.text) > 11:
             return
-        written = f"{at + 1}: {clipped(line.text, SHOWN)}"
+        written = f"{at + 1}: {clip_text(line.text, SHOWN)}"
         beside = at - 1 in self._written or at + 1 in self._written
         cost = len(written.encode()) + 1 + (0 if beside else len(GAP.encode()) + 1)
         if self._size + cost > self._limit:
@@ -163,7 +165,7 @@ class Choice:
         return shown
 
 
-def clipped(text: str, limit: int) -> str:
+def clip_text(text: str, limit: int) -> str:
     """At most `limit` bytes of `text`; what is shorter says so."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from worker.core.logs.excerpt import marks
-from worker.core.logs.excerpt.scan import Found, Kept, centred
+from worker.core.logs.excerpt.scan import Found, Kept, cut_before_error
 
 _STAMP = re.compile(
     r"^(?:\[task \S+\] ?|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?\s?)"
@@ -42,7 +42,7 @@ class Line:
     """A kept line, its text without a timestamp, its marks, and its make: the same for lines that
     differ in names and numbers only. `ends`: a command says here that it failed."""
 
-    kept: Kept
+    source: Kept
     text: str
     marks: frozenset[str]
     make: str
@@ -55,7 +55,7 @@ def lines(found: Found) -> list[Line]:
     sets: dict[frozenset[str], frozenset[str]] = {}
     read = []
     for kept in found.lines:
-        text = without_stamp(centred(kept.data).decode("utf-8", "replace"))
+        text = without_stamp(cut_before_error(kept.data).decode("utf-8", "replace"))
         alike = kept.data.translate(_COUNTS)
         if alike not in known:
             seen = frozenset(marks.marks(text))
@@ -74,7 +74,7 @@ def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[flo
     """For each line the values of `NAMES`; `own` is what each line weighs by itself."""
     if not read:
         return iter(())
-    places = [line.kept.at for line in read]
+    places = [line.source.index for line in read]
     gaps = [True, *(after - before > _GAP for before, after in pairwise(places)), True]
     columns = (
         *_neighbours(own, gaps),
@@ -148,20 +148,24 @@ def _exits(found: Found, read: list[Line]) -> list[list[float]]:
     """How close before a failing command's end it stands; 1 if none follows."""
     exits: list[float] = list(_said(found, read) or [found.end - 1])
     exits.append(math.inf)
-    distances = [exits[bisect_left(exits, line.kept.at)] - line.kept.at for line in read]
+    distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in read]
     near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
     return [*near, [float(distance == math.inf) for distance in distances]]
 
 
 def _said(found: Found, read: list[Line]) -> list[int]:
     """The lines of the script on which a command says that it failed."""
-    return [line.kept.at for line in read if line.ends and found.first <= line.kept.at < found.end]
+    return [
+        line.source.index
+        for line in read
+        if line.ends and found.first <= line.source.index < found.end
+    ]
 
 
 def _commands(found: Found, read: list[Line]) -> list[list[float]]:
     """How many of the script's commands come after it; whether its own command is the last, whether
     that one says that it failed, whether none has begun; and how close after it the line stands."""
-    begun, ends, places = found.commands, _said(found, read), [line.kept.at for line in read]
+    begun, ends, places = found.commands, _said(found, read), [line.source.index for line in read]
     own = [bisect_right(begun, at) for at in places]
     later = [len(begun) - count for count in own]
     begun, ends = [*begun, found.total + 1], [*ends, found.total]
@@ -200,7 +204,7 @@ def _repeats(read: list[Line]) -> list[list[float]]:
     last = {make: at for at, make in enumerate(makes)}
     like = [float(before == after) for before, after in pairwise(makes)]
     return [
-        [math.log2(line.kept.count) for line in read],
+        [math.log2(line.source.count) for line in read],
         [math.log2(count[make]) for make in makes],
         [float(first[make] == at) for at, make in enumerate(makes)],
         [float(last[make] == at) for at, make in enumerate(makes)],

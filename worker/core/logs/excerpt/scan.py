@@ -81,7 +81,7 @@ class Kept:
     `new` says whether the last green log lacks it, None if there is no green log.
     """
 
-    at: int
+    index: int
     data: bytes
     count: int
     new: bool | None
@@ -226,7 +226,7 @@ class Scan:
             around.update(range(place - BEFORE, place + AFTER + 1))
         return sorted(around)
 
-    def found(self) -> Found:
+    def list_lines(self) -> Found:
         """Everything kept, in order."""
         first, end = self._script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
@@ -271,7 +271,7 @@ class Scan:
         return first, max(first + 1, next(ends, self._total))
 
 
-def centred(line: bytes) -> bytes:
+def cut_before_error(line: bytes) -> bytes:
     """A line that names an error only far into it, from shortly before that on."""
     at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
     if at <= _FAR:
@@ -281,7 +281,7 @@ def centred(line: bytes) -> bytes:
 
 
 def _part(line: bytes) -> bytes:
-    return line if len(line) <= MAX_KEPT else centred(line)[:MAX_KEPT]
+    return line if len(line) <= MAX_KEPT else cut_before_error(line)[:MAX_KEPT]
 
 
 def _command_lines(text: bytes) -> Iterator[int]:

@@ -20,7 +20,7 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
-from worker.models.codec.growing import FragmentCache, LastResult
+from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -42,13 +42,12 @@ class AnthropicMessages:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._sides = FragmentCache(self._encode_side)
-        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
         # A mark at the end of the system text serves other sessions; it gets only a spare slot.
-        head = self._head(request.system, tuple(request.tools))[len(marks) < _MAX_MARKS]
+        head = self._encode_head(request.system, request.tools, marked=len(marks) < _MAX_MARKS)
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
         # All is joined at once: the body is large, and every copy takes time.
@@ -65,8 +64,9 @@ class AnthropicMessages:
         """See `base.Codec`."""
         return answers.classify(status, body)
 
-    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> tuple[bytes, bytes]:
-        """Returns everything before the messages, without and with a cache mark at its end."""
+    def _encode_head(self, system: str, tools: Sequence[ToolSpec], *, marked: bool) -> bytes:
+        """Returns everything before the messages, with a cache mark at its end if it is `marked`
+        and there is a system text."""
         fields: dict[str, Any] = {**self._target.head, "max_tokens": self._target.max_tokens}
         if self._target.info.effort:
             fields["output_config"] = {"effort": self._target.info.effort}
@@ -74,9 +74,9 @@ class AnthropicMessages:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
         opening = dump_json(fields)[:-1]
         if not system:
-            return opening, opening
+            return opening
         opening += b',"system":[' + dump_json({"type": "text", "text": system})[:-1]
-        return opening + b"}]", opening + _MARK + b"}]"
+        return opening + (_MARK if marked else b"") + b"}]"
 
     def _encode_messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
         if bare:

@@ -8,35 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, ParamSpec, TypeVar
 
 from worker.core.conversation.messages import Message, group_messages
 from worker.models.base import Fragment
 
 SESSIONS = 16
 """Conversations remembered: more than one worker runs at a time, at about a megabyte each."""
-
-
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
-
-class LastResult(Generic[Given, Made]):
-    """Calls `make`, which must be pure, only if its arguments have changed since the last call.
-
-    Like `lru_cache(maxsize=1)`, for arguments that cannot be hashed. Safe for threads.
-    """
-
-    def __init__(self, make: Callable[Given, Made]) -> None:
-        self._make = make
-        self._known: tuple[object, Made] | None = None
-
-    def __call__(self, *args: Given.args, **named: Given.kwargs) -> Made:
-        """Returns the result of `make` for the arguments."""
-        known = self._known
-        if known is None or known[0] != (args, named):
-            known = self._known = ((args, named), self._make(*args, **named))
-        return known[1]
 
 
 @dataclass(frozen=True, slots=True)

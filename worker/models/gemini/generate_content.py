@@ -21,7 +21,6 @@ from worker.core.conversation.messages import (
 )
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
-from worker.models.codec.growing import LastResult
 from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
 from worker.models.codec.names import make_call_id
 from worker.models.gemini import answers
@@ -51,12 +50,11 @@ class GenerateContent:
         self._target = target
         self._signs = not _UNSIGNED.match(target.origin.partition("/")[2])
         self._fragment = lru_cache(maxsize=_REMEMBERED)(self._encode_message)
-        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: system text, tools and limits first, for they stay the same in a
         session."""
-        parts = [self._head(request.system, tuple(request.tools)), b',"contents":[']
+        parts = [self._encode_head(request.system, request.tools), b',"contents":[']
         parts.append(b",".join(self._encode_contents(request, bare)))
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
@@ -71,7 +69,7 @@ class GenerateContent:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
         fields: dict[str, Any] = dict(self._target.head)
         if system:
             fields["systemInstruction"] = {"parts": [{"text": system}]}

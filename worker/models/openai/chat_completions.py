@@ -8,7 +8,7 @@ message, never a null content. Caching is automatic, so marks are not sent.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,6 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
-from worker.models.codec.growing import LastResult
 from worker.models.codec.json_slices import Slice, dump_json, parse_members
 from worker.models.openai import chat_answers, errors
 from worker.models.openai.shared import (
@@ -50,11 +49,10 @@ class OpenAIChat:
         self._call_id = re.compile(target.dialect.call_id)
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, tools, messages, in the order of the cached prefix."""
-        parts = [self._head(tuple(request.tools)), b',"messages":[']
+        parts = [self._encode_head(request.tools), b',"messages":[']
         parts.append(b",".join(self._encode_messages(request, bare)))
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
@@ -69,7 +67,7 @@ class OpenAIChat:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _encode_head(self, tools: Sequence[ToolSpec]) -> bytes:
         target = self._target
         fields: dict[str, Any] = {**target.head, target.dialect.limit: target.max_tokens}
         effort = target.info.effort or (target.info.chat_effort if tools else "")

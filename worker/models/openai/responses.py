@@ -7,7 +7,7 @@ Every item of an answer goes back to the model that wrote it, its encrypted reas
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,6 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
-from worker.models.codec.growing import LastResult
 from worker.models.codec.json_slices import dump_json, parse_elements
 from worker.models.openai import errors, responses_answers
 from worker.models.openai.shared import (
@@ -50,11 +49,10 @@ class OpenAIResponses:
         self._keyed = keyed
         self._answer = lru_cache(maxsize=REMEMBERED)(self._encode_answer)
         self._result = lru_cache(maxsize=REMEMBERED)(_encode_result)
-        self._head = LastResult(self._encode_head)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, instructions, tools, input, in the order of the cached prefix."""
-        parts = [self._head(request.system, tuple(request.tools))]
+        parts = [self._encode_head(request.system, request.tools)]
         if self._keyed:
             parts.append(b',"prompt_cache_key":' + dump_json(_make_cache_key(request)))
         parts += [b',"input":[', b",".join(self._encode_input(request, bare)), b"]"]
@@ -70,7 +68,7 @@ class OpenAIResponses:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, system: str, tools: tuple[ToolSpec, ...]) -> bytes:
+    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
         fields: dict[str, Any] = {
             **self._target.head,
             "max_output_tokens": self._target.max_tokens,

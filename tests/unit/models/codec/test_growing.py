@@ -6,7 +6,7 @@ from random import Random
 from tests.contexts import answered, called
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User, group_messages
 from worker.models.base import Fragment
-from worker.models.codec.growing import SESSIONS, FragmentCache, LastResult
+from worker.models.codec.growing import SESSIONS, FragmentCache
 
 
 class Encoder:
@@ -74,16 +74,3 @@ def test_no_more_than_a_few_sessions_are_remembered() -> None:
 
 def test_nothing_is_nothing() -> None:
     assert FragmentCache(Encoder()).encode_groups([]) == ()
-
-
-def test_what_stands_before_a_conversation_is_made_anew_only_when_it_has_changed() -> None:
-    made: list[tuple[str, dict[str, int]]] = []
-
-    def make(system: str, tools: dict[str, int]) -> str:
-        made.append((system, dict(tools)))
-        return f"{system} {tools}"
-
-    latest = LastResult(make)
-    for system, tools in (("a", {"x": 1}), ("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 2})):
-        assert latest(system, tools) == f"{system} {tools}"
-    assert made == [("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 2})]

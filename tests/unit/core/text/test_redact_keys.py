@@ -87,10 +87,16 @@ def test_hostile_keys_take_linear_time() -> None:
         *(begin + "a" * 8_000, "BEGIN A A A A PRIVATE ", begin + "\n" * 9 + body),
     ]
     for each in hostile:
-        spent = []
-        for length in (size, 2 * size):
-            text = each * (length // len(each))
-            started = time.process_time()
-            PLAIN.text(text)
-            spent.append(time.process_time() - started)
-        assert spent[1] < 4 * spent[0] + 0.2, each[:40]
+        # A busy machine makes one measurement wrong, hardly three.
+        assert any(takes_linear_time(each, size) for _ in range(3)), each[:40]
+
+
+def takes_linear_time(part: str, size: int) -> bool:
+    """Whether four times the text takes about four times as long, not sixteen times."""
+    spent = []
+    for length in (size // 2, 2 * size):
+        text = part * (length // len(part))
+        started = time.process_time()
+        PLAIN.text(text)
+        spent.append(time.process_time() - started)
+    return spent[1] < 8 * spent[0] + 0.2

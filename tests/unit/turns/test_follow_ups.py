@@ -39,8 +39,11 @@ class Engine:
         self.started = threading.Event()
 
     def wait(self) -> None:
-        """Until the next sandbox has started."""
+        """Until the next sandbox has started, and the thread that starts it has said so."""
         assert self.started.wait(10)
+        for thread in threading.enumerate():
+            if thread.name.startswith("sandbox-start"):
+                thread.join(10)
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         content = None if archive is None else b"".join(archive)

@@ -20,14 +20,14 @@ from worker.core.ports.evidence import JobLog, Place
 from worker.core.triggers import PipelineFailed, PipelinePassed, Replied, Trigger
 from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_merge_request
 from worker.errors import ModelError, SourceError
-from worker.forge.gitlab.writer import GitLabForge
+from worker.forge.gitlab.writer import GitLabWriter
 from worker.jobs import dispatch
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.sessions.folder import FolderStore
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 from worker.turns.parts import Deps, GitLab, Queue, Run, Runtime, Storage
 from worker.turns.session import make_key
 
@@ -67,7 +67,7 @@ class OneLog:
 
 
 @dataclass
-class EchoKit:
+class EchoToolset:
     """One tool that echoes."""
 
     toolbox: EchoToolbox = field(default_factory=EchoToolbox)
@@ -121,8 +121,8 @@ class Job:
         self.events: list[Event] = []
         self.on_asking: Callable[[int], None] = lambda iteration: None
         read = ReadClient(sim.url, self.scene.read_token)
-        self.desk = GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None)
-        self.forge = GitLabForge(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
+        self.desk = GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None)
+        self.forge = GitLabWriter(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
 
     def deps(self, **changes: Any) -> Deps:
         """The parts; `changes` replace some."""
@@ -131,7 +131,7 @@ class Job:
             Runtime(
                 model=lambda: self.model,
                 sandboxes=MemoryDriver(),
-                toolset=lambda subject, workflow: EchoKit(),
+                toolset=lambda subject, workflow: EchoToolset(),
                 playbook=Playbook([WORKFLOW]),
                 limits=Limits(50, 100_000, 900.0, 10.0),
                 clock=self.clock,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tests.fakes import says
-from tests.jobs import EchoKit, Job
+from tests.jobs import EchoToolset, Job
 from worker.core.conversation.messages import User
 from worker.core.failure import known
 from worker.core.failure.jobs import Survey
@@ -11,7 +11,7 @@ from worker.core.ports import Reply
 from worker.demo.gitlab import MergeRequest, Pipeline
 from worker.jobs import dispatch
 from worker.sources.api.client import ReadClient
-from worker.sources.captures import Captured
+from worker.sources.captures import CapturedDocuments
 from worker.sources.session_reader import Reader
 from worker.sources.survey.reader import read_survey
 from worker.sources.table import bind_sources
@@ -31,7 +31,7 @@ ERROR: Job failed (system failure): pod "runner-x" is disrupted: evicted
 
 
 @dataclass
-class RealKit(EchoKit):
+class SurveyedToolset(EchoToolset):
     """The echoing tool, over the simulated GitLab's own logs."""
 
     reader: Reader | None = None
@@ -44,16 +44,16 @@ class RealKit(EchoKit):
 class At(Job):
     """A job with a survey, and failures that are kept."""
 
-    def kit(self, subject: object, workflow: object) -> RealKit:
+    def toolset(self, subject: object, workflow: object) -> SurveyedToolset:
         client = ReadClient(self.sim.url, self.scene.read_token, timeout=(2.0, 2.0))
         reader = Reader.open(client, subject, bytes)  # type: ignore[arg-type]
-        made = RealKit(reader=reader)
-        made.captures = Captured(reader, bind_sources(reader))  # type: ignore[assignment]
+        made = SurveyedToolset(reader=reader)
+        made.captures = CapturedDocuments(reader, bind_sources(reader))  # type: ignore[assignment]
         return made
 
     def deps(self, **changes: object) -> dispatch.Deps:  # type: ignore[name-defined]
         wanted = {
-            "toolset": self.kit,
+            "toolset": self.toolset,
             "known_failures": self.store.known_failures,
             "hosts": frozenset({self.sim.url.removeprefix("http://")}),
         }

@@ -18,7 +18,7 @@ from worker.demo.gitlab import (
 )
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def scene(sim: GitLabSim) -> Scene:
 
 def desk_of(
     sim: GitLabSim, scene: Scene, projects: tuple[str, ...] = (), least: int = 30
-) -> GitLabDesk:
-    return GitLabDesk(ReadClient(sim.url, scene.read_token), f"{sim.url}/", projects, least)
+) -> GitLabReader:
+    return GitLabReader(ReadClient(sim.url, scene.read_token), f"{sim.url}/", projects, least)
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
@@ -67,7 +67,7 @@ def fork_of(sim: GitLabSim, scene: Scene) -> Project:
 
 
 def test_a_merge_requests_pipeline_gives_its_subject(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     assert desk.subject(failed(scene.pipeline)) == Subject(
         gitlab_url=sim.url,
@@ -84,7 +84,7 @@ def test_a_merge_requests_pipeline_gives_its_subject(
 
 @pytest.mark.parametrize("kind", ["merge", "train"])
 def test_a_pipeline_on_a_synthetic_commit_is_matched_by_its_id(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     assert pipeline.sha != scene.mr.sha
@@ -96,7 +96,7 @@ def test_a_pipeline_on_a_synthetic_commit_is_matched_by_its_id(
 
 
 def test_a_branch_pipeline_is_matched_by_branch_and_sha(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     found = desk.subject(failed(pipeline))
@@ -105,7 +105,7 @@ def test_a_branch_pipeline_is_matched_by_branch_and_sha(
 
 
 def test_a_branch_without_merge_request_is_a_plain_reason(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.state = "closed"
@@ -116,7 +116,7 @@ def test_a_branch_without_merge_request_is_a_plain_reason(
 
 
 def test_a_stale_branch_pipeline_has_no_merge_request(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     sim.push(scene.mr, {"a": b"1"})
@@ -124,7 +124,7 @@ def test_a_stale_branch_pipeline_has_no_merge_request(
 
 
 def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, caplog: pytest.LogCaptureFixture
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     second = sim.open_merge_request(
         scene.project, scene.developer, title="Backport", branch="sum-faster", target_branch="v1"
@@ -139,7 +139,7 @@ def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
 
 
 def test_a_forks_pipeline_leads_to_the_merge_request_of_the_target_project(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     mr = sim.open_merge_request(
@@ -154,7 +154,7 @@ def test_a_forks_pipeline_leads_to_the_merge_request_of_the_target_project(
 
 
 def test_a_fork_with_the_same_branch_name_is_not_taken_for_the_branch(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     mr = sim.open_merge_request(
         scene.project,
@@ -171,7 +171,7 @@ def test_a_fork_with_the_same_branch_name_is_not_taken_for_the_branch(
 
 @pytest.mark.parametrize("status", ["running", "success", "canceled"])
 def test_a_pipeline_that_is_not_failed_any_more_is_left_alone(
-    scene: Scene, desk: GitLabDesk, status: str
+    scene: Scene, desk: GitLabReader, status: str
 ) -> None:
     scene.pipeline.status = status
     reason = f"pipeline {scene.pipeline.id} is {status} by now"
@@ -179,13 +179,15 @@ def test_a_pipeline_that_is_not_failed_any_more_is_left_alone(
 
 
 @pytest.mark.parametrize("state", ["merged", "closed", "locked"])
-def test_a_settled_merge_request_is_left_alone(scene: Scene, desk: GitLabDesk, state: str) -> None:
+def test_a_settled_merge_request_is_left_alone(
+    scene: Scene, desk: GitLabReader, state: str
+) -> None:
     scene.mr.state = state
     assert desk.subject(failed(scene.pipeline)) == f"merge request !1 is {state}"
 
 
 def test_a_superseded_pipeline_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     newer = sim.run_pipeline(scene.mr, status="running")
     reason = f"pipeline {scene.pipeline.id} is superseded by pipeline {newer.id}"
@@ -193,7 +195,7 @@ def test_a_superseded_pipeline_is_left_alone(
 
 
 def test_a_branch_pipeline_beside_an_older_head_pipeline_of_the_same_commit_counts(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.head_pipeline = scene.pipeline
@@ -201,7 +203,7 @@ def test_a_branch_pipeline_beside_an_older_head_pipeline_of_the_same_commit_coun
 
 
 def test_a_merge_request_that_moved_on_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     old = scene.mr.sha
     new = sim.push(scene.mr, {"a": b"1"})
@@ -210,7 +212,7 @@ def test_a_merge_request_that_moved_on_is_left_alone(
 
 
 def test_a_child_pipeline_is_left_to_its_parent(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     child = sim.run_pipeline(scene.mr, kind="child")
     assert desk.subject(failed(child)) == (
@@ -241,7 +243,7 @@ def test_only_allowed_projects_are_served(
 
 
 def test_a_pipeline_that_cannot_be_read_is_an_error_with_the_cause(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     with pytest.raises(SourceError, match="pipeline 4711 of project 501: not found") as caught:
         desk.subject(failed(scene.pipeline, pipeline_id=4711))
@@ -253,7 +255,7 @@ def test_a_pipeline_that_cannot_be_read_is_an_error_with_the_cause(
 
 
 def test_a_human_gets_the_newest_failed_pipeline_however_old(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     newer = sim.run_pipeline(scene.mr)
     green = sim.run_pipeline(scene.mr, status="success")
@@ -273,12 +275,12 @@ def test_a_human_gets_the_newest_failed_pipeline_however_old(
     )
 
 
-def test_a_human_is_told_when_nothing_failed(scene: Scene, desk: GitLabDesk) -> None:
+def test_a_human_is_told_when_nothing_failed(scene: Scene, desk: GitLabReader) -> None:
     scene.pipeline.status = "success"
     assert desk.find("team/service", 1, None) == "team/service!1 has no failed pipeline"
 
 
-def test_a_human_who_mistypes_is_told_what_was_not_found(desk: GitLabDesk) -> None:
+def test_a_human_who_mistypes_is_told_what_was_not_found(desk: GitLabReader) -> None:
     with pytest.raises(SourceError, match="the project team/servise: not found"):
         desk.find("team/servise", 1, None)
     with pytest.raises(SourceError, match="merge request team/service!9: not found"):
@@ -286,7 +288,7 @@ def test_a_human_who_mistypes_is_told_what_was_not_found(desk: GitLabDesk) -> No
 
 
 def test_a_forks_pipeline_is_found_with_the_project_it_ran_in(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     mr = sim.open_merge_request(
@@ -299,7 +301,7 @@ def test_a_forks_pipeline_is_found_with_the_project_it_ran_in(
 
 
 def test_a_thread_comes_oldest_first_with_what_each_note_is(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     root = sim.comment(scene.mr, scene.bot, "It is red.", internal=True)
     assert root is not None
@@ -338,14 +340,14 @@ def test_only_members_of_enough_access_may_command(
     assert desk_of(sim, scene, least=least).may_command(scene.project.id, user.id) is may
 
 
-def test_a_blocked_member_may_not_command(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+def test_a_blocked_member_may_not_command(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
     assert desk.may_command(scene.project.id, scene.developer.id)
     scene.developer.state = "blocked"
     assert not desk.may_command(scene.project.id, scene.developer.id)
 
 
 def test_whether_somebody_may_command_is_not_guessed_when_gitlab_is_down(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     sim.fail_next("GET", "/members/", 500, times=9)
     with pytest.raises(SourceError, match="answered 500"):

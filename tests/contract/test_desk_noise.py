@@ -13,7 +13,7 @@ from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, make_failing_merge_request
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 from worker.sources.host.policy import Policy
 
 TODAY = datetime.fromisoformat("2026-11-20T00:00:00Z").timestamp()
@@ -35,17 +35,17 @@ def scene(sim: GitLabSim) -> Scene:
 
 def desk_of(
     sim: GitLabSim, scene: Scene, projects: tuple[str, ...] = (), **policy: Any
-) -> GitLabDesk:
+) -> GitLabReader:
     client = ReadClient(sim.url, scene.read_token)
-    return GitLabDesk(client, sim.url, projects, 30, Policy(**policy), lambda seconds: None)
+    return GitLabReader(client, sim.url, projects, 30, Policy(**policy), lambda seconds: None)
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
-def subject_of(desk: GitLabDesk, scene: Scene) -> Subject:
+def subject_of(desk: GitLabReader, scene: Scene) -> Subject:
     found = desk.find(str(scene.project.id), scene.mr.iid, None)
     assert isinstance(found, Subject)
     return found
@@ -101,7 +101,7 @@ def test_a_diff_that_cannot_be_seen_whole_is_looked_at(sim: GitLabSim, scene: Sc
 
 
 def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     scene.mr.author = sim.add_user("renovate", bot=True)
     reason = "merge request !1 is by a bot (gitlab.bot_merge_requests)"
@@ -111,7 +111,7 @@ def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
 
 
 def test_a_bot_is_one_by_gitlabs_word_and_not_by_its_name(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     talbot = sim.add_user("project_1_bot_talbot")
     machine = sim.add_user("alice", bot=True)
@@ -137,7 +137,7 @@ def _fields(trigger: PipelineFailed) -> dict[str, Any]:
 
 
 def test_a_job_may_ask_while_its_own_pipeline_runs(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     scene.pipeline.status = "running"
     found = desk.subject(by_job(scene))
@@ -148,7 +148,7 @@ def test_a_job_may_ask_while_its_own_pipeline_runs(
 
 
 def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     scene.pipeline.status = "running"
     scene.job.allow_failure = True
@@ -161,7 +161,7 @@ def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
 
 @pytest.mark.parametrize("kind", ["head", "merge", "train", "branch"])
 def test_the_merge_request_of_a_job_is_found_without_its_word(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     trigger = failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0)
@@ -171,7 +171,7 @@ def test_the_merge_request_of_a_job_is_found_without_its_word(
 
 
 def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     sim.open_merge_request(fork, scene.developer, title="Inside", branch="inside")
@@ -191,7 +191,7 @@ def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
 
 
 def test_a_pipeline_matters_until_something_newer_is_there(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     subject = subject_of(desk, scene)
     assert desk.explain_superseded(subject) == ""
@@ -205,14 +205,14 @@ def test_a_pipeline_matters_until_something_newer_is_there(
 
 @pytest.mark.parametrize("kind", ["merge", "train"])
 def test_a_synthetic_commit_is_not_taken_for_an_old_one(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, kind: str
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
 ) -> None:
     sim.run_pipeline(scene.mr, kind=kind)
     assert desk.explain_superseded(subject_of(desk, scene)) == ""
 
 
 def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     subject = subject_of(desk, scene)
     again = sim.run_pipeline(scene.mr, status="running")
@@ -224,7 +224,7 @@ def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
 
 
 def test_a_run_goes_on_when_gitlab_does_not_answer(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     subject = subject_of(desk, scene)
     sim.fail_next("GET", "/merge_requests/", 500, times=9, headers={"Retry-After": "0"})
@@ -232,7 +232,7 @@ def test_a_run_goes_on_when_gitlab_does_not_answer(
 
 
 def test_the_other_failed_pipelines_of_the_commit_are_known(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
     sim.run_pipeline(scene.mr, status="success")
@@ -247,7 +247,7 @@ def test_the_other_failed_pipelines_of_the_commit_are_known(
     assert list(desk.same_commit(subject_of(desk, scene))) == []
 
 
-def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
     first = sim.comment(scene.mr, scene.developer, "One.")
     assert first is not None
     sim.comment(scene.mr, scene.developer, "Two.", first.discussion_id)
@@ -259,7 +259,7 @@ def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabDesk
 
 
 def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     green = sim.open_merge_request(scene.project, scene.developer, title="G", branch="g")
     sim.run_pipeline(green, status="success")
@@ -276,7 +276,7 @@ def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     assert isinstance(desk.subject(found), Subject)
 
 
-def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
     mr = sim.open_merge_request(
         scene.project, scene.developer, title="Far", branch="far", source=fork_of(sim, scene)
     )
@@ -285,7 +285,7 @@ def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitL
     assert list(desk.find_failed_pipelines(TODAY)) == [failed(pipeline)]
 
 
-def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
     assert list(desk.find_failed_pipelines(TODAY + 86_400)) == []
     assert len(list(desk.find_failed_pipelines(0.0))) == 1
 
@@ -338,7 +338,7 @@ def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Sc
 def test_a_sweep_takes_its_time(sim: GitLabSim, scene: Scene) -> None:
     pauses: list[float] = []
     client = ReadClient(sim.url, scene.read_token)
-    desk = GitLabDesk(client, sim.url, (), 30, sleep=pauses.append)
+    desk = GitLabReader(client, sim.url, (), 30, sleep=pauses.append)
     started = time.monotonic()
     list(desk.find_failed_pipelines(TODAY))
     assert len(pauses) == 1

@@ -7,7 +7,7 @@ import pytest
 from worker.core.conversation.context import Subject
 from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 
 
 @pytest.fixture
@@ -23,23 +23,23 @@ def scene(sim: GitLabSim) -> Scene:
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
-    return GitLabDesk(ReadClient(sim.url, scene.read_token), sim.url, (), 30)
+def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
+    return GitLabReader(ReadClient(sim.url, scene.read_token), sim.url, (), 30)
 
 
 @pytest.fixture
-def subject(scene: Scene, desk: GitLabDesk) -> Subject:
+def subject(scene: Scene, desk: GitLabReader) -> Subject:
     found = desk.find(scene.project.path, scene.mr.iid, None)
     assert isinstance(found, Subject)
     return found
 
 
-def test_nothing_is_said_when_nothing_changed(desk: GitLabDesk, subject: Subject) -> None:
+def test_nothing_is_said_when_nothing_changed(desk: GitLabReader, subject: Subject) -> None:
     assert list(desk.list_changes_since(subject)) == []
 
 
 def test_new_commits_and_the_newest_pipeline_are_named(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, subject: Subject
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, subject: Subject
 ) -> None:
     sim.push(scene.mr, {"a": b"1"}, "First fix")
     sim.push(scene.mr, {"a": b"2"}, "Second fix")
@@ -53,7 +53,7 @@ def test_new_commits_and_the_newest_pipeline_are_named(
 
 
 def test_a_rewritten_branch_is_said_to_be_one(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, subject: Subject
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, subject: Subject
 ) -> None:
     scene.mr.commits.clear()
     sim.push(scene.mr, {"a": b"1"}, "All anew")
@@ -62,7 +62,7 @@ def test_a_rewritten_branch_is_said_to_be_one(
 
 
 def test_a_retried_pipeline_and_a_merged_request_are_said(
-    scene: Scene, desk: GitLabDesk, subject: Subject
+    scene: Scene, desk: GitLabReader, subject: Subject
 ) -> None:
     scene.pipeline.status = "success"
     scene.mr.state = "merged"
@@ -73,7 +73,7 @@ def test_a_retried_pipeline_and_a_merged_request_are_said(
 
 
 def test_a_gitlab_that_does_not_answer_is_a_line_and_no_error(
-    sim: GitLabSim, desk: GitLabDesk, subject: Subject
+    sim: GitLabSim, desk: GitLabReader, subject: Subject
 ) -> None:
     sim.fail_next("GET", "/merge_requests/", 403, times=10)
     (line,) = desk.list_changes_since(subject)

@@ -19,7 +19,7 @@ from worker.demo.gitlab import (
 )
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 from worker.sources.host.members import ANEW, FRESH, MOST, Memberships
 from worker.sources.host.policy import Policy
 
@@ -40,7 +40,7 @@ def scene(sim: GitLabSim) -> Scene:
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabDesk:
+def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
@@ -73,7 +73,7 @@ def by_job(pipeline: Pipeline) -> PipelineFailed:
 
 @pytest.mark.parametrize("public", [True, False])
 def test_without_a_list_a_project_that_is_only_seen_is_not_served(
-    sim: GitLabSim, desk: GitLabDesk, stranger: User, public: bool
+    sim: GitLabSim, desk: GitLabReader, stranger: User, public: bool
 ) -> None:
     project, pipeline = elsewhere(sim, stranger, public=public)
     for trigger in (failed(pipeline), by_job(pipeline)):
@@ -84,7 +84,7 @@ def test_without_a_list_a_project_that_is_only_seen_is_not_served(
 
 
 def test_without_a_list_a_project_of_the_bots_is_served(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     assert isinstance(desk.subject(by_job(scene.pipeline)), Subject)
     assert desk.explain_unserved(scene.project.id) == ""
@@ -103,7 +103,7 @@ def test_with_a_list_membership_is_not_asked_for(
 
 
 def test_a_membership_that_gitlab_refuses_to_tell_is_none_and_a_failure_is_tried_again(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk
+    sim: GitLabSim, scene: Scene, desk: GitLabReader
 ) -> None:
     sim.fail_next("GET", "/members/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError) as caught:
@@ -147,7 +147,7 @@ def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bou
 
 @pytest.mark.parametrize("access", [None, Access.GUEST, Access.REPORTER])
 def test_a_strangers_fork_is_not_looked_at_unasked(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User, access: Access | None
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User, access: Access | None
 ) -> None:
     if access:
         sim.add_member(scene.project, stranger, access)
@@ -160,7 +160,7 @@ def test_a_strangers_fork_is_not_looked_at_unasked(
     assert isinstance(desk.find(str(scene.project.id), mr.iid, None), Subject)
 
 
-def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, desk: GitLabDesk) -> None:
+def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
     mr = from_fork(sim, scene, scene.developer)
     pipeline = sim.run_pipeline(mr)
     assert isinstance(desk.subject(failed(pipeline)), Subject)
@@ -169,7 +169,7 @@ def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, desk: GitL
 
 
 def test_a_fork_counts_when_a_member_ran_its_pipeline_in_the_target_project(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User
 ) -> None:
     mr = from_fork(sim, scene, stranger)
     pipeline = sim.run_pipeline(mr, project=scene.project)
@@ -183,14 +183,14 @@ def test_the_operator_says_from_which_role_on_forks_are_looked_at(
 ) -> None:
     client = ReadClient(sim.url, scene.read_token)
     pipeline = sim.run_pipeline(from_fork(sim, scene, scene.developer))
-    strict = GitLabDesk(client, sim.url, (), 30, Policy(fork_min_access=40))
+    strict = GitLabReader(client, sim.url, (), 30, Policy(fork_min_access=40))
     assert "fork_min_access" in str(strict.subject(failed(pipeline)))
     sim.add_member(scene.project, scene.developer, Access.MAINTAINER)
     assert isinstance(strict.subject(failed(pipeline)), Subject)
 
 
 def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User
 ) -> None:
     pipeline = sim.run_pipeline(from_fork(sim, scene, stranger))
     path = f"/members/all/{stranger.id}"
@@ -205,7 +205,7 @@ def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
 
 @pytest.mark.parametrize("access", [None, Access.REPORTER, Access.DEVELOPER])
 def test_only_a_members_merge_request_that_is_no_fork_is_a_members(
-    sim: GitLabSim, scene: Scene, desk: GitLabDesk, stranger: User, access: Access | None
+    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User, access: Access | None
 ) -> None:
     if access:
         sim.add_member(scene.project, stranger, access)

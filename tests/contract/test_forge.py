@@ -11,8 +11,8 @@ from worker.core.ports.gitlab import Forge
 from worker.core.session_id import Marker
 from worker.demo.gitlab import Access, GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryForge
-from worker.forge.gitlab.writer import PER_PAGE, GitLabForge
+from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.forge.gitlab.writer import PER_PAGE, GitLabWriter
 
 MARKER = Marker("0123456789abcdef0123", 0)
 OTHER = Marker("0123456789abcdef0123", 1)
@@ -60,16 +60,18 @@ def waits() -> list[float]:
 
 
 @pytest.fixture
-def gitlab(sim: GitLabSim, scene: Scene, waits: list[float]) -> GitLabForge:
-    return GitLabForge(sim.url, scene.write_token, (2.0, 2.0), waits.append)
+def gitlab(sim: GitLabSim, scene: Scene, waits: list[float]) -> GitLabWriter:
+    return GitLabWriter(sim.url, scene.write_token, (2.0, 2.0), waits.append)
 
 
 @pytest.fixture(params=["gitlab", "dry"])
-def made(request: pytest.FixtureRequest, sim: GitLabSim, scene: Scene, gitlab: GitLabForge) -> Made:
+def made(
+    request: pytest.FixtureRequest, sim: GitLabSim, scene: Scene, gitlab: GitLabWriter
+) -> Made:
     asked = sim.comment(scene.mr, scene.developer, "Why is it red?")
     assert asked is not None
     if request.param == "dry":
-        dry = DryForge(lambda body: None)
+        dry = DryRunWriter(lambda body: None)
         return Made(dry, dry.get_body, asked.discussion_id)
     return Made(gitlab, lambda ref: note_of(scene, ref).body, asked.discussion_id)
 
@@ -123,7 +125,7 @@ def test_a_note_that_is_gone_cannot_be_edited(made: Made, subject: Subject) -> N
 
 def test_a_dry_forge_shows_every_body() -> None:
     shown: list[str] = []
-    forge = DryForge(shown.append)
+    forge = DryRunWriter(shown.append)
     where = Subject("https://gitlab.example.com", 1, "g/p", 2, 1, 3, "0" * 40, "")
     ref = forge.post(where, "one", "")
     forge.edit(where, ref, "two")
@@ -133,18 +135,18 @@ def test_a_dry_forge_shows_every_body() -> None:
 # -------------------------------------------------------------------------------- GitLab as it is
 
 
-def test_the_link_leads_to_the_note(gitlab: GitLabForge, scene: Scene, subject: Subject) -> None:
+def test_the_link_leads_to_the_note(gitlab: GitLabWriter, scene: Scene, subject: Subject) -> None:
     ref = gitlab.post(subject, BODY, "")
     assert ref.url == note_of(scene, ref).web_url
 
 
-def test_the_bot_is_asked_for_once(gitlab: GitLabForge, sim: GitLabSim, scene: Scene) -> None:
+def test_the_bot_is_asked_for_once(gitlab: GitLabWriter, sim: GitLabSim, scene: Scene) -> None:
     assert [gitlab.me(), gitlab.me()] == [scene.bot.id, scene.bot.id]
     assert [seen.path for seen in sim.requests] == ["/api/v4/user"]
 
 
 def test_a_plain_note_does_not_block_merging_and_an_answer_makes_it_a_thread(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     ref = gitlab.post(subject, BODY, "")
     note = note_of(scene, ref)
@@ -160,7 +162,7 @@ def test_a_plain_note_does_not_block_merging_and_an_answer_makes_it_a_thread(
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_note_that_has_to_be_internal_is_or_is_taken_back(
-    sim: GitLabSim, scene: Scene, subject: Subject, gitlab: GitLabForge, thread: bool
+    sim: GitLabSim, scene: Scene, subject: Subject, gitlab: GitLabWriter, thread: bool
 ) -> None:
     ref = gitlab.post(subject, BODY, "", thread=thread, internal=True)
     assert ref.internal
@@ -176,7 +178,7 @@ def test_a_note_that_has_to_be_internal_is_or_is_taken_back(
 
 
 def test_an_answer_to_an_internal_note_is_internal(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     asked = sim.comment(scene.mr, scene.developer, "Between us: why?", internal=True)
     assert asked is not None
@@ -184,14 +186,14 @@ def test_an_answer_to_an_internal_note_is_internal(
 
 
 def test_a_marker_in_somebody_elses_note_is_not_believed(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     sim.comment(scene.mr, scene.developer, BODY)
     assert gitlab.find(subject, MARKER, "") is None
 
 
 def test_a_note_under_many_newer_ones_is_found(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     ref = gitlab.post(subject, BODY, "")
     for number in range(2 * PER_PAGE):
@@ -211,7 +213,7 @@ LOST = [
 @pytest.mark.parametrize("in_thread", [False, True])
 @pytest.mark.parametrize("fault", LOST)
 def test_a_lost_answer_to_a_post_yields_exactly_one_note(
-    gitlab: GitLabForge,
+    gitlab: GitLabWriter,
     sim: GitLabSim,
     scene: Scene,
     subject: Subject,
@@ -237,13 +239,13 @@ def test_a_post_that_timed_out_but_arrived_yields_exactly_one_note(
             time.sleep(0.01)
 
     sim.fail_next("POST", "/notes$", 0, delay=0.6)
-    GitLabForge(sim.url, scene.write_token, (1.0, 0.3), settle).post(subject, BODY, "")
+    GitLabWriter(sim.url, scene.write_token, (1.0, 0.3), settle).post(subject, BODY, "")
     assert written(scene) == [BODY]
     assert sum(seen.method == "POST" for seen in sim.requests) == 1
 
 
 def test_a_server_that_stays_down_is_a_transient_error_and_tried_twice_only(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     sim.fail_next("POST", "/notes$", 502, times=99)
     with pytest.raises(ForgeError, match="a note on !1: GitLab answered 502") as caught:
@@ -254,7 +256,7 @@ def test_a_server_that_stays_down_is_a_transient_error_and_tried_twice_only(
 
 
 def test_without_a_marker_a_lost_post_is_not_repeated(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     sim.fail_next("POST", "/notes$", 502, after=True)
     with pytest.raises(ForgeError, match="502"):
@@ -263,7 +265,7 @@ def test_without_a_marker_a_lost_post_is_not_repeated(
 
 
 def test_a_rate_limited_post_waits_and_goes_through(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject, waits: list[float]
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject, waits: list[float]
 ) -> None:
     sim.fail_next("POST", "/notes$", 429, times=2, headers={"Retry-After": "0"})
     gitlab.post(subject, BODY, "")
@@ -273,7 +275,7 @@ def test_a_rate_limited_post_waits_and_goes_through(
 
 @pytest.mark.parametrize("fault", LOST)
 def test_an_edit_is_simply_tried_again(
-    gitlab: GitLabForge,
+    gitlab: GitLabWriter,
     sim: GitLabSim,
     scene: Scene,
     subject: Subject,
@@ -286,7 +288,7 @@ def test_an_edit_is_simply_tried_again(
 
 
 def test_a_text_of_only_quick_actions_is_an_error_not_a_note(
-    gitlab: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match="only quick actions") as caught:
         gitlab.post(subject, "/close\n/merge", "")
@@ -296,14 +298,14 @@ def test_a_text_of_only_quick_actions_is_an_error_not_a_note(
 
 
 def test_a_body_that_is_too_long_is_refused_with_gitlabs_reason(
-    gitlab: GitLabForge, subject: Subject
+    gitlab: GitLabWriter, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match=r"answered 400: .*too long"):
         gitlab.post(subject, BODY + "x" * 1_000_000, "")
 
 
 def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subject) -> None:
-    forge = GitLabForge(sim.url, scene.read_token)
+    forge = GitLabWriter(sim.url, scene.read_token)
     with pytest.raises(ForgeError, match=r"GITLAB_WRITE_TOKEN has not the scope it needs \(api\)"):
         forge.post(subject, BODY, "")
     assert scene.mr.list_notes() == []
@@ -311,12 +313,12 @@ def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subj
 
 def test_a_wrong_token_is_named_as_the_cause(sim: GitLabSim, subject: Subject) -> None:
     with pytest.raises(ForgeError, match="is GITLAB_WRITE_TOKEN revoked or expired") as caught:
-        GitLabForge(sim.url, "wrong").me()
+        GitLabWriter(sim.url, "wrong").me()
     assert not caught.value.transient
 
 
 def test_a_project_that_the_bot_left_is_not_found(
-    gitlab: GitLabForge, scene: Scene, subject: Subject
+    gitlab: GitLabWriter, scene: Scene, subject: Subject
 ) -> None:
     del scene.project.members[scene.bot.id]
     with pytest.raises(ForgeError, match="not found, or the write token may not see it"):
@@ -324,14 +326,14 @@ def test_a_project_that_the_bot_left_is_not_found(
 
 
 def test_an_answer_in_a_thread_that_is_gone_is_an_error(
-    gitlab: GitLabForge, subject: Subject
+    gitlab: GitLabWriter, subject: Subject
 ) -> None:
     with pytest.raises(ForgeError, match="not found"):
         gitlab.post(subject, BODY, "0" * 40)
 
 
 def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
-    gitlab: GitLabForge, sim: GitLabSim
+    gitlab: GitLabWriter, sim: GitLabSim
 ) -> None:
     sim.fail_next("GET", "/user", 200)
     with pytest.raises(ForgeError, match=r"no id: is gitlab\.url GitLab's address"):
@@ -339,14 +341,14 @@ def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
 
 
 def test_a_server_that_is_not_there_is_transient(subject: Subject) -> None:
-    forge = GitLabForge("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
+    forge = GitLabWriter("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
     with pytest.raises(ForgeError, match="no connection to GitLab") as caught:
         forge.post(subject, BODY, "")
     assert caught.value.transient
 
 
 def test_only_notes_are_ever_written_and_only_with_the_write_token(
-    gitlab: GitLabForge, sim: GitLabSim, subject: Subject
+    gitlab: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
     gitlab.edit(subject, gitlab.post(subject, BODY, ""), BODY)
     gitlab.find(subject, MARKER, "")

@@ -7,8 +7,8 @@ import pytest
 from worker.core.ports.gitlab import Forge
 from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryForge
-from worker.forge.gitlab.writer import GitLabForge
+from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.forge.gitlab.writer import GitLabWriter
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def note(sim: GitLabSim, scene: Scene) -> Note:
 
 
 @pytest.fixture
-def gitlab(sim: GitLabSim, scene: Scene) -> GitLabForge:
-    return GitLabForge(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
+def gitlab(sim: GitLabSim, scene: Scene) -> GitLabWriter:
+    return GitLabWriter(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
 
 
 def place(note: Note) -> tuple[int, int, int]:
@@ -41,9 +41,9 @@ def place(note: Note) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("kind", ["gitlab", "dry"])
 def test_a_sign_may_be_given_and_taken_back_any_number_of_times(
-    kind: str, note: Note, gitlab: GitLabForge
+    kind: str, note: Note, gitlab: GitLabWriter
 ) -> None:
-    forge: Forge = gitlab if kind == "gitlab" else DryForge(lambda body: None)
+    forge: Forge = gitlab if kind == "gitlab" else DryRunWriter(lambda body: None)
     for _ in range(2):
         forge.forget(*place(note))
         for _ in range(2):
@@ -53,7 +53,7 @@ def test_a_sign_may_be_given_and_taken_back_any_number_of_times(
 
 
 def test_the_sign_is_one_pair_of_eyes_of_our_own(
-    sim: GitLabSim, scene: Scene, note: Note, gitlab: GitLabForge
+    sim: GitLabSim, scene: Scene, note: Note, gitlab: GitLabWriter
 ) -> None:
     note.awards[77] = (scene.developer.id, "eyes")
     note.awards[78] = (scene.bot.id, "thumbsup")
@@ -72,7 +72,7 @@ def test_the_sign_is_one_pair_of_eyes_of_our_own(
 
 
 def test_a_sign_that_gitlab_does_not_take_is_an_error(
-    sim: GitLabSim, note: Note, gitlab: GitLabForge
+    sim: GitLabSim, note: Note, gitlab: GitLabWriter
 ) -> None:
     gone = (*place(note)[:2], 4711)
     with pytest.raises(ForgeError, match="note 4711"):
@@ -83,7 +83,7 @@ def test_a_sign_that_gitlab_does_not_take_is_an_error(
 
 
 def test_a_sign_whose_answer_was_lost_is_found(
-    sim: GitLabSim, note: Note, gitlab: GitLabForge
+    sim: GitLabSim, note: Note, gitlab: GitLabWriter
 ) -> None:
     sim.fail_next("POST", "/award_emoji", 502, after=True)
     gitlab.acknowledge(*place(note))
@@ -91,7 +91,7 @@ def test_a_sign_whose_answer_was_lost_is_found(
 
 
 def test_a_sign_that_somebody_else_took_back_meanwhile_is_gone_all_the_same(
-    sim: GitLabSim, note: Note, gitlab: GitLabForge
+    sim: GitLabSim, note: Note, gitlab: GitLabWriter
 ) -> None:
     gitlab.acknowledge(*place(note))
     sim.fail_next("DELETE", "/award_emoji/", 404, after=True)
@@ -104,8 +104,8 @@ def test_a_sign_that_somebody_else_took_back_meanwhile_is_gone_all_the_same(
 
 
 def test_the_bot_knows_the_name_it_is_mentioned_by(
-    sim: GitLabSim, scene: Scene, gitlab: GitLabForge
+    sim: GitLabSim, scene: Scene, gitlab: GitLabWriter
 ) -> None:
     assert (gitlab.me(), gitlab.handle()) == (scene.bot.id, scene.bot.username)
     assert sum(seen.path.endswith("/user") for seen in sim.requests) == 1
-    assert DryForge(lambda body: None).handle() == ""
+    assert DryRunWriter(lambda body: None).handle() == ""

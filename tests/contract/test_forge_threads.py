@@ -10,8 +10,8 @@ from worker.core.ports.gitlab import Position
 from worker.core.session_id import Kind, Marker
 from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
-from worker.forge.gitlab.dry_run import DryForge
-from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabForge
+from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabWriter
 
 SESSION = "0123456789abcdef0123"
 MARKER = Marker(SESSION, 0)
@@ -41,8 +41,8 @@ def subject(sim: GitLabSim, scene: Scene) -> Subject:
 
 
 @pytest.fixture
-def forge(sim: GitLabSim, scene: Scene) -> GitLabForge:
-    return GitLabForge(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
+def forge(sim: GitLabSim, scene: Scene) -> GitLabWriter:
+    return GitLabWriter(sim.url, scene.write_token, (2.0, 2.0), lambda seconds: None)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def note_of(scene: Scene, ref: NoteRef) -> Note:
 
 
 def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(
-    forge: GitLabForge, scene: Scene, subject: Subject
+    forge: GitLabWriter, scene: Scene, subject: Subject
 ) -> None:
     ref = forge.post(subject, BODY, "", thread=True)
     note = note_of(scene, ref)
@@ -71,7 +71,7 @@ def test_a_thread_of_ours_is_resolvable_and_resolved_once_or_twice(
 
 
 def test_a_plain_note_and_one_that_is_gone_have_nothing_to_resolve(
-    forge: GitLabForge, sim: GitLabSim, subject: Subject
+    forge: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
     forge.resolve(subject, forge.post(subject, BODY, ""))
     forge.resolve(subject, NoteRef(4711))
@@ -79,7 +79,7 @@ def test_a_plain_note_and_one_that_is_gone_have_nothing_to_resolve(
 
 
 def test_a_thread_behind_many_others_is_found_to_be_resolved(
-    forge: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     for number in range(PER_PAGE + 1):
         sim.comment(scene.mr, scene.developer, f"note {number}")
@@ -90,7 +90,7 @@ def test_a_thread_behind_many_others_is_found_to_be_resolved(
 
 @pytest.mark.parametrize("fault", [{"status": 502, "after": True}, {"drop": True}, {"status": 502}])
 def test_a_lost_answer_to_a_new_thread_yields_exactly_one(
-    forge: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject, fault: dict[str, int]
+    forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject, fault: dict[str, int]
 ) -> None:
     sim.fail_next("POST", "/discussions$", **fault)  # type: ignore[arg-type]
     ref = forge.post(subject, BODY, "", thread=True)
@@ -98,7 +98,7 @@ def test_a_lost_answer_to_a_new_thread_yields_exactly_one(
 
 
 def test_own_notes_are_those_with_our_marker_newest_first(
-    forge: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     first = forge.post(subject, BODY, "")
     forge.post(subject, "no marker", "")
@@ -109,7 +109,7 @@ def test_own_notes_are_those_with_our_marker_newest_first(
 
 
 def test_own_notes_are_looked_for_among_the_newest_only(
-    forge: GitLabForge, sim: GitLabSim, scene: Scene, subject: Subject
+    forge: GitLabWriter, sim: GitLabSim, scene: Scene, subject: Subject
 ) -> None:
     forge.post(subject, BODY, "")
     for number in range(OWN_PAGES * PER_PAGE):
@@ -118,7 +118,7 @@ def test_own_notes_are_looked_for_among_the_newest_only(
 
 
 def test_a_note_stands_on_a_line_of_the_diff(
-    forge: GitLabForge, scene: Scene, subject: Subject, added: Position
+    forge: GitLabWriter, scene: Scene, subject: Subject, added: Position
 ) -> None:
     context = replace(added, new_line=1, old_line=1)
     for position in (added, context):
@@ -144,7 +144,7 @@ def test_a_note_stands_on_a_line_of_the_diff(
     ],
 )
 def test_a_line_that_the_diff_does_not_show_is_refused(
-    forge: GitLabForge,
+    forge: GitLabWriter,
     scene: Scene,
     subject: Subject,
     added: Position,
@@ -157,7 +157,7 @@ def test_a_line_that_the_diff_does_not_show_is_refused(
 
 
 def test_a_hurried_edit_is_tried_once_and_given_seconds(
-    forge: GitLabForge, sim: GitLabSim, subject: Subject
+    forge: GitLabWriter, sim: GitLabSim, subject: Subject
 ) -> None:
     ref = forge.post(subject, BODY, "")
     for status in (502, 429):
@@ -172,7 +172,7 @@ def test_a_hurried_edit_is_tried_once_and_given_seconds(
 
 
 def test_a_locked_discussion_takes_nothing(
-    forge: GitLabForge, scene: Scene, subject: Subject
+    forge: GitLabWriter, scene: Scene, subject: Subject
 ) -> None:
     ref = forge.post(subject, BODY, "")
     scene.mr.discussion_locked = True
@@ -185,15 +185,15 @@ def test_a_locked_discussion_takes_nothing(
         assert caught.value.status == 403
 
 
-def test_a_note_that_is_gone_says_so_by_its_status(forge: GitLabForge, subject: Subject) -> None:
-    for each in (forge, DryForge(lambda body: None)):
+def test_a_note_that_is_gone_says_so_by_its_status(forge: GitLabWriter, subject: Subject) -> None:
+    for each in (forge, DryRunWriter(lambda body: None)):
         with pytest.raises(ForgeError) as caught:
             each.edit(subject, NoteRef(4711), BODY)
         assert caught.value.status == 404
 
 
 def test_a_dry_forge_knows_its_own_notes(subject: Subject) -> None:
-    forge = DryForge(lambda body: None)
+    forge = DryRunWriter(lambda body: None)
     ref = forge.post(subject, BODY, "")
     forge.resolve(subject, ref)
     assert [(own.ref, own.marker) for own in forge.own(subject)] == [(ref, MARKER)]

@@ -41,7 +41,7 @@ class Death:
         signal.pthread_kill(threading.get_ident(), self._how)
 
 
-class Around:
+class MortalPart:
     """A part with deaths before and after some of its methods."""
 
     def __init__(self, part: Any, death: Death, before: Any = (), after: Any = ()) -> None:
@@ -62,7 +62,7 @@ class Around:
         return called
 
 
-class Forge(Around):
+class MortalWriter(MortalPart):
     """The write that matters is the result's, not the progress's."""
 
     def edit(self, *arguments: Any, **options: Any) -> None:
@@ -71,7 +71,7 @@ class Forge(Around):
         self._part.edit(*arguments, **options)
 
 
-class Model(Around):
+class Model(MortalPart):
     """While the first one is asked the sandbox may still be starting; at the others it stands."""
 
     asked = False
@@ -85,14 +85,14 @@ class Model(Around):
         return given
 
 
-class Kit(Around):
+class MortalToolset(MortalPart):
     """Tools that are killed after a command has run, before its result is kept."""
 
     def open(self, sandbox: Sandbox, errors: str) -> Any:
         return Toolbox(self._part.open(sandbox, errors), self._death)
 
 
-class Toolbox(Around):
+class Toolbox(MortalPart):
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         for ran in self._part.run(calls, first):
             if ran.result.name == "sandbox_exec":
@@ -104,18 +104,20 @@ def parts(made: Deps, death: Death) -> Deps:
     """The product's parts, mortal."""
     return change_parts(
         made,
-        reader=Around(
+        reader=MortalPart(
             made.gitlab.reader, death, before={"subject": "before the claim", "thread": "always"}
         ),
-        sessions=Around(
+        sessions=MortalPart(
             made.storage.sessions,
             death,
             before={"read_checkpoint": "after the claim"},
             after={"commit": "after the commit"},
         ),
-        writer=Forge(made.gitlab.writer, death, after={"post": "after the post"}),
+        writer=MortalWriter(made.gitlab.writer, death, after={"post": "after the post"}),
         model=lambda: Model(made.runtime.model(), death),
-        toolset=lambda subject, workflow: Kit(made.runtime.toolset(subject, workflow), death),
+        toolset=lambda subject, workflow: MortalToolset(
+            made.runtime.toolset(subject, workflow), death
+        ),
     )
 
 

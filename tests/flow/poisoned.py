@@ -12,7 +12,7 @@ from worker.cli import worker
 from worker.turns.parts import Deps
 
 
-class Forge:
+class PoisonedWriter:
     """The product's, but for findings."""
 
     def __init__(self, forge: Any) -> None:
@@ -34,7 +34,7 @@ def main() -> None:
 
     def make() -> Deps:
         made = wiring.build_deps(settings)
-        return change_parts(made, writer=Forge(made.gitlab.writer))
+        return change_parts(made, writer=PoisonedWriter(made.gitlab.writer))
 
     worker.run_worker(settings, make, 2)
 

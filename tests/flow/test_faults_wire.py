@@ -17,10 +17,10 @@ from worker.core.triggers import Trigger
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim
 from worker.demo.script import Asked, Say
-from worker.forge.gitlab.writer import GitLabForge
+from worker.forge.gitlab.writer import GitLabWriter
 from worker.queue import delivery
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -84,8 +84,8 @@ def test_a_gitlab_that_takes_connections_and_does_not_answer_gets_its_one_note_l
         at.answers(FINDING)
         read = ReadClient(between.url, at.scene.read_token, HASTY)
         deps = at.deps(
-            reader=GitLabDesk(read, sim.url, (), 30, sleep=lambda seconds: None),
-            writer=GitLabForge(between.url, at.scene.write_token, HASTY, lambda seconds: None),
+            reader=GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None),
+            writer=GitLabWriter(between.url, at.scene.write_token, HASTY, lambda seconds: None),
         )
         between.silent_at(place, heard=heard)
         again: list[Trigger] = []

@@ -20,7 +20,7 @@ class Room:
 PURE = ("worker.core", "worker.errors")
 FLOOR = (*PURE, "worker.arguments")
 SERVICE = (*PURE, "worker.jobs", "worker.log", "worker.settings", "worker.turns", "worker.wiring")
-DESK = (
+COMMANDS = (
     *(*SERVICE, "worker.app", "worker.maintenance", "worker.queue.process"),
     "worker.telemetry.parts",
 )
@@ -109,9 +109,9 @@ ROOMS = {
         ),
         ("httpx",),
     ),
-    "worker.cli.doctor": Room((*DESK, "worker.doctor", "sandbox"), ("click", "rich")),
-    "worker.cli": Room(DESK, ("click", "rich")),
-    "worker.cli.demo": Room((*DESK, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
+    "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
+    "worker.cli": Room(COMMANDS, ("click", "rich")),
+    "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
 }
 

@@ -70,7 +70,7 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class TriggerBegun:
     """A worker has a trigger from the queue, `wait_seconds` after it was put there (if known)."""
 
     trigger: Trigger
@@ -78,8 +78,8 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """The worker is done with the trigger for now. Always the last event after a `Begun`."""
+class TriggerLeft:
+    """The worker is done with the trigger for now. Always the last event after a `TriggerBegun`."""
 
     trigger: Trigger
     outcome: str
@@ -95,7 +95,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Voted:
+class VotesChanged:
     """How often people gave a note 👍 and 👎 since the last look, and took them back."""
 
     given_votes: tuple[str, ...]
@@ -103,7 +103,7 @@ class Voted:
 
 
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
-WorkEvent = Begun | Left | Backlog | Voted
+WorkEvent = TriggerBegun | TriggerLeft | Backlog | VotesChanged
 Event = RunEvent | WorkEvent
 Watcher = Callable[[Event], None]
 

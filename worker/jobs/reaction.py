@@ -6,7 +6,7 @@ repeated or a forged event does no harm, and taking a vote back is no case of it
 
 import logging
 
-from worker.core.events import Voted, Watcher
+from worker.core.events import VotesChanged, Watcher
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import DOWN, MOST_VOTERS, UP, Feedback
 from worker.core.ports import SessionKey
@@ -48,7 +48,7 @@ def _store_votes(
 
     deps.storage.sessions.change_feedback(key, turn, changed)
     if after.votes != before.votes:
-        watch(Voted(_less(after, before), _less(before, after)))
+        watch(VotesChanged(_less(after, before), _less(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
     return VotesCounted(key, turn, after)
 

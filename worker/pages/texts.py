@@ -35,7 +35,7 @@ class Text:
 
 
 @dataclass(slots=True)
-class Room:
+class CharacterBudget:
     """The number of characters that still fit on a page."""
 
     characters: int = MAX_PAGE
@@ -70,7 +70,7 @@ class Content:
         return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
 
 
-def split_fields(content: str, room: Room) -> Content:
+def split_fields(content: str, room: CharacterBudget) -> Content:
     """Split a JSON object into its fields; any other text is one field."""
     parsed = _parse(content)
     if not isinstance(parsed, dict):

@@ -19,8 +19,8 @@ from worker.core.text.untrusted import one_line
 from worker.pages import markdown
 from worker.pages.chart import Chart, build_chart
 from worker.pages.texts import (
+    CharacterBudget,
     Content,
-    Room,
     Text,
     format_cost,
     format_count,
@@ -141,7 +141,7 @@ def describe_verdict(verdict: str) -> str:
 
 def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
-    room, last = Room(), turns[-1].context
+    room, last = CharacterBudget(), turns[-1].context
     # Readers want the newest turn most, so it is the first to use the room.
     views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
@@ -174,7 +174,7 @@ def _format_tokens(usage: Usage) -> str:
     return f"{format_count(usage.input)} in · {cached} · {format_count(usage.output)} out"
 
 
-def _build_turn(stored: StoredTurn, limits: Limits, room: Room) -> Turn:
+def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Turn:
     context, outcome = stored.context, stored.context.outcome
     status = RUNNING if stored.is_running or not outcome else outcome.status.value
     return Turn(
@@ -226,14 +226,14 @@ def _list_budgets(spent: TurnUsage, seconds: float, limits: Limits) -> Iterator[
         yield budget("Cost", cost, cap, format_cost(cost), format_cost(cap))
 
 
-def _build_first_steps(context: Context, room: Room) -> list[Step]:
+def _build_first_steps(context: Context, room: CharacterBudget) -> list[Step]:
     steps = list(islice(_build_steps(context, room), MAX_STEPS + 1))
     if len(steps) > MAX_STEPS:
         steps[MAX_STEPS:] = [Step(steps[-1].number, note="What came after is not shown.")]
     return steps
 
 
-def _build_steps(context: Context, room: Room) -> Iterator[Step]:
+def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
     """Build steps from the turn's messages, and from model calls that left no message."""
     own = [call for call in context.calls if call.turn == context.turn]
     results = _collect_results(context)
@@ -309,7 +309,9 @@ def _collect_results(context: Context) -> Mapping[str, list[ToolResult]]:
     return found
 
 
-def _make_tool_use(call: ToolCall, results: Mapping[str, list[ToolResult]], room: Room) -> ToolUse:
+def _make_tool_use(
+    call: ToolCall, results: Mapping[str, list[ToolResult]], room: CharacterBudget
+) -> ToolUse:
     left = results.get(call.id, [])
     result = left.pop(0) if left else None  # a provider may give one id twice
     return ToolUse(

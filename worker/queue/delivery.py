@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
-from worker.core.events import Begun, Left, Watcher
+from worker.core.events import TriggerBegun, TriggerLeft, Watcher
 from worker.core.triggers import Trigger, trigger_id
 from worker.errors import Interrupted, Postponed, SandpiperError, StoreError
 from worker.jobs import dispatch, results
@@ -69,11 +69,11 @@ class _Outcome:
 @contextmanager
 def _watch_run(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterator[_Outcome]:
     run = _Outcome()
-    watch(Begun(trigger, waited))
+    watch(TriggerBegun(trigger, waited))
     try:
         yield run
     finally:
-        watch(Left(trigger, run.outcome))
+        watch(TriggerLeft(trigger, run.outcome))
 
 
 @contextmanager

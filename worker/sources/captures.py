@@ -32,7 +32,7 @@ SECONDS = 90.0
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-class Captured:
+class CapturedDocuments:
     """The documents of the session's bound sources. Satisfies core.ports.Captures.
 
     They come through the sources themselves, or what these keep, so they are of the session's

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from worker.core.conversation.context import Context, Status
 from worker.core.events import (
     Backlog,
-    Begun,
     Event,
-    Left,
     Milestone,
     Stage,
     ToolRan,
+    TriggerBegun,
+    TriggerLeft,
     TurnEnded,
-    Voted,
+    VotesChanged,
     Watcher,
 )
 from worker.core.failure.verdict import Verdict
@@ -43,10 +43,10 @@ def make_watcher(
 
     def watch(event: Event) -> None:
         match event:
-            case Begun(trigger, waited):
+            case TriggerBegun(trigger, waited):
                 _run.set(_Run(monotonic() - (waited or 0.0), waited))
                 metrics.running_sessions.inc()
-            case Left(trigger, outcome):
+            case TriggerLeft(trigger, outcome):
                 run = _run.get()
                 # A held trigger goes on waiting; its wait is counted when it starts.
                 if run and run.waited is not None and outcome != "held":
@@ -66,7 +66,7 @@ def make_watcher(
                 metrics.journal.labels("unfinished").set(unfinished)
                 metrics.journal.labels("parked").set(parked)
                 metrics.journal_age.set(oldest)
-            case Voted(given, withdrawn):
+            case VotesChanged(given, withdrawn):
                 for change, votes in (("given", given), ("withdrawn", withdrawn)):
                     for vote in votes:
                         metrics.reactions.labels(vote, change).inc()

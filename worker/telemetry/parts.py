@@ -14,9 +14,9 @@ from worker.telemetry.metrics import Metrics
 from worker.telemetry.wrapped import (
     CountedDriver,
     CountedForge,
-    CountedKit,
     CountedModel,
     CountedObjects,
+    CountedToolset,
 )
 from worker.turns.parts import Deps
 
@@ -72,7 +72,9 @@ class Telemetry:
             sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
             model=self._wrap_model(deps.runtime.model),
             choices=choices,
-            toolset=lambda subject, workflow: CountedKit(toolset(subject, workflow), self.metrics),
+            toolset=lambda subject, workflow: CountedToolset(
+                toolset(subject, workflow), self.metrics
+            ),
         )
         gitlab = replace(deps.gitlab, writer=CountedForge(deps.gitlab.writer, self.metrics))
         return replace(deps, runtime=runtime, gitlab=gitlab)

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from worker.core.events import Asking, Begun, Event, Left, ToolRan, TurnEnded
+from worker.core.events import Asking, Event, ToolRan, TriggerBegun, TriggerLeft, TurnEnded
 from worker.core.ports import Model, Reply, Request
 from worker.core.triggers import trigger_id
 from worker.errors import ModelError
@@ -74,7 +74,7 @@ class Traces:
         """See core.progress.Watcher."""
         now = _open.get()
         match event:
-            case Begun(trigger):
+            case TriggerBegun(trigger):
                 span = self._tracer.start_span(
                     f"invoke_agent {_AGENT}",
                     attributes={
@@ -93,7 +93,7 @@ class Traces:
             case TurnEnded() if now:
                 now.start_iteration(None)
                 _set_outcome(now.run, event)
-            case Left(_, outcome) if now:
+            case TriggerLeft(_, outcome) if now:
                 now.start_iteration(None)
                 now.run.set_attribute("sandpiper.outcome", outcome)
                 if outcome in _BAD:

@@ -19,7 +19,7 @@ from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
 from worker.sessions.objects import Objects, Stored
 from worker.telemetry.metrics import Metrics
-from worker.turns.parts import Kit
+from worker.turns.parts import Toolset
 
 _AFTER = "/after.json"
 _KILLED = 137
@@ -140,44 +140,44 @@ class CountedSandbox:
             raise
 
 
-class CountedKit:
-    """See deps.Kit; its toolbox works in a CountedSandbox."""
+class CountedToolset:
+    """See turns.parts.Toolset; its toolbox works in a CountedSandbox."""
 
-    def __init__(self, kit: Kit, metrics: Metrics) -> None:
-        self._kit, self._metrics = kit, metrics
+    def __init__(self, toolset: Toolset, metrics: Metrics) -> None:
+        self._toolset, self._metrics = toolset, metrics
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """See Kit."""
-        return self._kit.specs
+        """See Toolset."""
+        return self._toolset.specs
 
     @property
     def notes(self) -> str:
-        """See Kit."""
-        return self._kit.notes
+        """See Toolset."""
+        return self._toolset.notes
 
     @property
     def captures(self) -> Captures:
-        """See Kit."""
-        return self._kit.captures
+        """See Toolset."""
+        return self._toolset.captures
 
     def keep_evidence(
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
     ) -> None:
-        """See Kit."""
-        self._kit.keep_evidence(read, write)
+        """See Toolset."""
+        self._toolset.keep_evidence(read, write)
 
     def survey(self) -> Survey:
-        """See Kit."""
-        return self._kit.survey()
+        """See Toolset."""
+        return self._toolset.survey()
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
-        """See Kit."""
-        return self._kit.redactions()
+        """See Toolset."""
+        return self._toolset.redactions()
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
-        """See Kit."""
-        return self._kit.open(CountedSandbox(sandbox, self._metrics), errors)
+        """See Toolset."""
+        return self._toolset.open(CountedSandbox(sandbox, self._metrics), errors)
 
 
 class CountedObjects:
@@ -342,8 +342,8 @@ if TYPE_CHECKING:
         model: CountedModel,
         driver: CountedDriver,
         sandbox: CountedSandbox,
-        kit: CountedKit,
+        toolset: CountedToolset,
         objects: CountedObjects,
         forge: CountedForge,
-    ) -> tuple[Model, Driver, Sandbox, Kit, Objects, Forge]:
-        return model, driver, sandbox, kit, objects, forge
+    ) -> tuple[Model, Driver, Sandbox, Toolset, Objects, Forge]:
+        return model, driver, sandbox, toolset, objects, forge

@@ -25,7 +25,7 @@ from worker.errors import (
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import triage
 from worker.turns.loop import Parts, run_loop
-from worker.turns.parts import Deps, Kit, Run, Turn
+from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.sandbox import Workspace
 from worker.turns.trials import Trials, find_trials
 
@@ -102,7 +102,7 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     )
 
 
-def _prepare_loop(last: Checkpoints, kit: Kit, work: Workspace, deps: Deps, run: Run) -> Parts:
+def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, run: Run) -> Parts:
     model = (run.model or deps.runtime.model)()
     toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name)
@@ -142,7 +142,7 @@ def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
         last.context = end_context(last.context, reason)
 
 
-def run_investigation(turn: Turn, kit: Kit, deps: Deps, run: Run) -> tuple[Context, Trials]:
+def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
     """Run the loop in a sandbox and store its files; ends in an outcome whatever happens.
 
     Gives also what the sandbox has run of the changes that the answer advises.

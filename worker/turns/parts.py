@@ -29,7 +29,7 @@ from worker.queue.leases import Lease, Leases
 from worker.turns.day_budget import Budget
 
 
-class Kit(Protocol):
+class Toolset(Protocol):
     """The tools and sources of one workflow, bound to one subject."""
 
     @property
@@ -111,7 +111,7 @@ class Runtime:
 
     model: Callable[[], Model]
     sandboxes: Driver
-    toolset: Callable[[Subject, Workflow], Kit]
+    toolset: Callable[[Subject, Workflow], Toolset]
     playbook: Playbook
     limits: Limits
     clock: Clock

@@ -12,12 +12,12 @@ from worker.forge.text import note
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.revision import put_above
 from worker.turns import triage
-from worker.turns.parts import Deps, Kit
+from worker.turns.parts import Deps, Toolset
 from worker.turns.suggestions import offer_changes
 from worker.turns.trials import Trials
 
 
-def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | None:
+def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Finding | None:
     """What the turn has found, if it was to find something and did."""
     outcome = context.outcome
     if outcome is None or outcome.status is Status.FAILED:
@@ -28,7 +28,7 @@ def read_finding(context: Context, kit: Kit, deps: Deps) -> finding.Finding | No
         # What stands above its sections answers the question, and is told by itself.
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
-    proven = quote_repair.make_finding(context, outcome, kit.captures, deps.runtime.redact)
+    proven = quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact)
     told = missing_evidence.fill_missing_evidence(triage.require_proof(proven, context), context)
     return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
 
@@ -38,7 +38,7 @@ def write_bodies(
     context: Context,
     found: finding.Finding | None,
     trials: Trials,
-    kit: Kit,
+    toolset: Toolset,
     deps: Deps,
     *,
     private: bool,
@@ -60,19 +60,19 @@ def write_bodies(
             marker, context.subject, outcome.reason, footer, jobs, deps.gitlab.hosts
         ), ""
     if found is None:
-        return _write_answer(marker, context, outcome, outcome.text, footer, kit, deps), ""
+        return _write_answer(marker, context, outcome, outcome.text, footer, toolset, deps), ""
     if footer.found_by == KNOWN and context.survey:
         body = write_known_failure(marker, found, context.survey.groups, footer, deps.gitlab.hosts)
         return body, body
     hidden = private or not context.investigates
-    told, offers = offer_changes(context, found, trials, kit.captures, deps, private=hidden)
+    told, offers = offer_changes(context, found, trials, toolset.captures, deps, private=hidden)
     body = note.write_finding(
         marker, context.subject, told, outcome, footer, deps.gitlab.hosts, offers
     )
     if not (lead := _read_lead(context, outcome)):
         return body, body
     done = Outcome(Status.DONE, lead)
-    return put_above(_write_answer(marker, context, done, lead, None, kit, deps), body), body
+    return put_above(_write_answer(marker, context, done, lead, None, toolset, deps), body), body
 
 
 def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) -> note.Footer:
@@ -96,10 +96,12 @@ def _write_answer(
     outcome: Outcome,
     text: str,
     footer: note.Footer | None,
-    kit: Kit,
+    toolset: Toolset,
     deps: Deps,
 ) -> str:
-    said = finding.prove_reply(deps.runtime.redact(suggestions.write_in_place(text)), kit.captures)
+    said = finding.prove_reply(
+        deps.runtime.redact(suggestions.write_in_place(text)), toolset.captures
+    )
     return note.write_answer(marker, context.subject, said, outcome, footer, deps.gitlab.hosts)
 
 

@@ -15,7 +15,7 @@ from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey
 from worker.core.text.untrusted import one_line
 from worker.errors import StoreError, TurnTaken
-from worker.turns.parts import Deps, Kit
+from worker.turns.parts import Deps, Toolset
 
 log = logging.getLogger("sandpiper.turn")
 
@@ -157,11 +157,11 @@ def remove_sandbox(session: str, deps: Deps) -> None:
         left.close()
 
 
-def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Kit:
+def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Toolset:
     """The tools and sources of a turn, which keep their evidence with its session."""
-    kit = deps.runtime.toolset(context.subject, deps.runtime.playbook.get(context.workflow))
-    kit.keep_evidence(
+    toolset = deps.runtime.toolset(context.subject, deps.runtime.playbook.get(context.workflow))
+    toolset.keep_evidence(
         partial(deps.storage.sessions.read_evidence, key, context.turn),
         partial(deps.storage.sessions.write_evidence, key, context.turn),
     )
-    return kit
+    return toolset

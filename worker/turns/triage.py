@@ -22,16 +22,16 @@ from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
 from worker.turns.memory import MOST_KEPT
-from worker.turns.parts import Deps, Kit
+from worker.turns.parts import Deps, Toolset
 
 log = logging.getLogger("sandpiper.survey")
 
 
-def add_survey(context: Context, kit: Kit, deps: Deps) -> Context:
+def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     """`context` with the survey in its first message, unless it has begun without or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    made = _add_hits(_remove_hosts(kit.survey(), deps), context, deps)
+    made = _add_hits(_remove_hosts(toolset.survey(), deps), context, deps)
     first = context.messages[0]
     told = "\n\n".join(filter(None, (tell_time(deps.runtime.clock.now()), tell_survey(made))))
     if isinstance(first, User):

@@ -16,7 +16,7 @@ from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import note
 from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
-from worker.turns.parts import Deps, Kit, Run, Turn
+from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.progress_note import keep_note_up_to_date
 from worker.turns.sandbox import open_toolset, remove_sandbox
 from worker.turns.trials import Trials
@@ -46,12 +46,12 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
         ),
     )
     context = _post_placeholder(turn, deps, run)
-    kit = open_toolset(turn.key, context, deps)
+    toolset = open_toolset(turn.key, context, deps)
     if run.gives_up:
         remove_sandbox(turn.key.session_id, deps)
         context = close_calls(end_context(context, run.gives_up), run.gives_up)
     else:
-        context = _run_triage(replace(turn, context=context), kit, deps, run)
+        context = _run_triage(replace(turn, context=context), toolset, deps, run)
         context = _end_if_unaffordable(context, deps)
     if not turn.is_continued:
         context = triage.add_tools(context, deps)
@@ -61,13 +61,13 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
             turn.marker, context, deps, run.watch, turn.lease.is_surely_held
         ) as ticked:
             context, trials = run_investigation(
-                *(replace(turn, context=context), kit, deps, replace(run, watch=ticked))
+                *(replace(turn, context=context), toolset, deps, replace(run, watch=ticked))
             )
-    context = _count_redactions(context, kit)
-    found = report.read_finding(context, kit, deps)
+    context = _count_redactions(context, toolset)
+    found = report.read_finding(context, toolset, deps)
     seconds = deps.runtime.clock.monotonic() - started
     made, of_finding = report.write_bodies(
-        *(turn.marker, context, found, trials, kit, deps),
+        *(turn.marker, context, found, trials, toolset, deps),
         private=turn.is_private,
         gives_up=run.gives_up,
     )
@@ -96,8 +96,8 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
         or not deps.storage.budget.was_told(subject.project_id, subject.mr_iid)
     ):
         return ""
-    kit = deps.runtime.toolset(subject, deps.runtime.playbook.get(context.workflow))
-    looked = triage.add_survey(context, kit, deps)
+    toolset = deps.runtime.toolset(subject, deps.runtime.playbook.get(context.workflow))
+    looked = triage.add_survey(context, toolset, deps)
     return "" if triage.answer_without_model(looked, deps, by_known=turn.is_unasked) else reason
 
 
@@ -127,9 +127,9 @@ def _record_cost(context: Context, deps: Deps) -> None:
     deps.storage.budget.add_cost(project, context.session_id, context.turn, cost)
 
 
-def _count_redactions(context: Context, kit: Kit) -> Context:
+def _count_redactions(context: Context, toolset: Toolset) -> Context:
     """The context with how much was redacted of what the turn has read."""
-    found = redaction_counts.sort_counts(kit.redactions())
+    found = redaction_counts.sort_counts(toolset.redactions())
     if found:
         log.info(
             "session %s: redacted %s", context.session_id, redaction_counts.describe_counts(found)
@@ -137,11 +137,11 @@ def _count_redactions(context: Context, kit: Kit) -> Context:
     return replace(context, redactions=found)
 
 
-def _run_triage(turn: Turn, kit: Kit, deps: Deps, run: Run) -> Context:
+def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> Context:
     """The context with what the host knows of the failure; with its outcome, if that is enough."""
     context = turn.context
     try:
-        context = triage.add_survey(context, kit, deps)
+        context = triage.add_survey(context, toolset, deps)
     except Exception:  # it saves work, so whatever is wrong with it must not cost the analysis
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:

@@ -4,7 +4,6 @@ from worker.webhook.connections import build_server
 from worker.wiring.doors import build_pages, build_receiver, open_journal
 from worker.wiring.engines import build_driver, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps
-from worker.wiring.kits import build_sources, list_tool_names
 from worker.wiring.process import (
     build_telemetry,
     load_settings,
@@ -14,6 +13,7 @@ from worker.wiring.process import (
 )
 from worker.wiring.providers import build_catalogue, build_models
 from worker.wiring.stores import open_session_store
+from worker.wiring.toolsets import build_sources, list_tool_names
 
 __all__ = [
     "build_catalogue",

@@ -15,14 +15,14 @@ from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.errors import ForgeError
 from worker.forge.gitlab.checked import CheckedForge
-from worker.forge.gitlab.dry_run import DryForge
-from worker.forge.gitlab.writer import GitLabForge
+from worker.forge.gitlab.dry_run import DryRunWriter
+from worker.forge.gitlab.writer import GitLabWriter
 from worker.models.fallback import FallbackModel
 from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
 from worker.sources.api.client import ReadClient
-from worker.sources.host.gitlab_reader import GitLabDesk
+from worker.sources.host.gitlab_reader import GitLabReader
 from worker.sources.host.policy import Policy
 from worker.telemetry.parts import Telemetry
 from worker.turns.day_budget import Budget
@@ -30,9 +30,9 @@ from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtim
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes
-from worker.wiring.kits import make_kit_factory
 from worker.wiring.providers import build_guarded_models
 from worker.wiring.stores import make_leases, open_session_store
+from worker.wiring.toolsets import make_toolset_factory
 
 
 def build_deps(
@@ -51,18 +51,18 @@ def build_deps(
     models = build_guarded_models(settings, watched)
     pages = build_pages(settings)
     hosts = pages.list_hosts | settings.sources.list_link_places()
-    writer = CheckedForge(forge or GitLabForge(gitlab.url, gitlab.write_token), hosts, redact)
-    kit = make_kit_factory(settings, client, redactor, partial(_find_own_ids, writer))
+    writer = CheckedForge(forge or GitLabWriter(gitlab.url, gitlab.write_token), hosts, redact)
+    toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     kept = open_session_store(settings)
     kept = Store(watched.wrap_objects(kept.records)) if watched else kept
     held = make_leases(settings, kept)
     driver = build_sandboxes(settings)
     made = Deps(
-        GitLab(_build_desk(client, gitlab), writer, gitlab.url, hosts),
+        GitLab(_build_gitlab_reader(client, gitlab), writer, gitlab.url, hosts),
         Runtime(
             model=lambda: FallbackModel(models),
             sandboxes=driver,
-            toolset=kit,
+            toolset=toolsets,
             playbook=playbook.load(settings.workflows),
             limits=Limits(**settings.limits.get_run_limits()),
             clock=clock,
@@ -109,10 +109,10 @@ def _redact(redactor: Redactor, text: str) -> str:
 
 def build_dry_deps(settings: Settings) -> Deps:
     """Build the parts of a job that posts nothing and has a session of its own."""
-    return build_deps(settings, DryForge(lambda body: None), salt=token_hex(8))
+    return build_deps(settings, DryRunWriter(lambda body: None), salt=token_hex(8))
 
 
-def _build_desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
+def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabReader:
     policy = Policy(
         skip_labels=gitlab.skip_labels,
         skip_drafts=gitlab.skip_drafts,
@@ -121,7 +121,7 @@ def _build_desk(client: ReadClient, gitlab: GitLabSettings) -> GitLabDesk:
         fork_min_access=ACCESS_LEVELS[gitlab.fork_min_access],
     )
     level = ACCESS_LEVELS[gitlab.reply_min_access]
-    return GitLabDesk(client, gitlab.url, gitlab.projects, level, policy)
+    return GitLabReader(client, gitlab.url, gitlab.projects, level, policy)
 
 
 def _find_own_ids(forge: Forge) -> frozenset[int]:

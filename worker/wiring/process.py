@@ -9,9 +9,9 @@ from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import build_driver
-from worker.wiring.kits import list_tool_names
 from worker.wiring.providers import build_models
 from worker.wiring.stores import open_session_store
+from worker.wiring.toolsets import list_tool_names
 
 
 def load_settings(config: str | None, *, model: str | None = None, quiet: bool = False) -> Settings:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs import FINDING, Job, run_trigger
-from worker.core.events import Voted
+from worker.core.events import VotesChanged
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
 from worker.core.triggers import Reacted, from_message, to_message
@@ -57,7 +57,11 @@ def test_votes_are_kept_beside_the_turn_and_can_be_taken_back(at: Job, sim: GitL
     sim.remove_reaction(note, at.scene.developer, up)
     reacted(at, note)
     assert votes(at) == (0, 1)
-    assert at.events == [Voted(("up",), ()), Voted(("down",), ()), Voted((), ("up",))]
+    assert at.events == [
+        VotesChanged(("up",), ()),
+        VotesChanged(("down",), ()),
+        VotesChanged((), ("up",)),
+    ]
     assert at.store.read_context(at.key(), 0) == before
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sandbox.image import log_text
 from sandbox.image.log_text import ROOM
-from worker.core.logs.excerpt import Green
+from worker.core.logs.excerpt import PassedLines
 
 ROOT = str(Path(__file__).parents[3])
 SHOWN = 4096
@@ -245,6 +245,6 @@ def _shape(line: str) -> bytes:
 
 
 def _news(green: str, line: str) -> bool:
-    known = Green()
+    known = PassedLines()
     known.feed(green.encode() + b"\n")
     return bool(known.news({line.encode(): line.encode()}))

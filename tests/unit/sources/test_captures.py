@@ -12,13 +12,13 @@ from worker.demo.gitlab import Access, GitLabSim, Scene
 from worker.errors import ArgumentError, SourceError
 from worker.forge.defence.spans import is_plain_url
 from worker.sources.api.client import ReadClient
-from worker.sources.captures import Captured
+from worker.sources.captures import CapturedDocuments
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources
 
 
-def captured(reader: Reader, **options: Any) -> Captured:
-    return Captured(reader, bind_sources(reader), **options)
+def captured(reader: Reader, **options: Any) -> CapturedDocuments:
+    return CapturedDocuments(reader, bind_sources(reader), **options)
 
 
 def reported(scene: Scene) -> None:
@@ -150,8 +150,8 @@ def test_links_are_safe_in_markdown_or_not_made(reader: Reader) -> None:
 
 def test_proving_again_asks_gitlab_nothing(reader: Reader, sim: GitLabSim) -> None:
     sources, began = bind_sources(reader), time.monotonic()
-    Captured(reader, sources).lines(RepoFile("app/sum.py"))
+    CapturedDocuments(reader, sources).lines(RepoFile("app/sum.py"))
     before = len(sim.requests)
-    Captured(reader, sources).lines(RepoFile("app/sum.py"))
+    CapturedDocuments(reader, sources).lines(RepoFile("app/sum.py"))
     assert len(sim.requests) == before
     assert time.monotonic() - began < 30

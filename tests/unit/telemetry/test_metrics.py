@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sandbox.base import ExecResult, SandboxGone, SandboxUnavailable
 from tests.fakes import EMPTY, HandClock, MemorySandbox, says
-from tests.jobs import FINDING, EchoKit, Job, MemoryDriver
+from tests.jobs import FINDING, EchoToolset, Job, MemoryDriver
 from worker.core.conversation.messages import ToolCall
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey
@@ -127,8 +127,8 @@ def test_a_gitlab_that_is_away_is_counted_and_the_trigger_tried_again(
 
 def test_redactions_are_counted_by_kind(at: Job, told: Telemetry) -> None:
     at.answers(FINDING)
-    kit = EchoKit(redacted={("gitlab-token", "the diff"): 3})
-    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: kit))
+    toolset = EchoToolset(redacted={("gitlab-token", "the diff"): 3})
+    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: toolset))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     assert value(told.metrics, "sandpiper_redactions_total", kind="gitlab-token") == 3
 
@@ -244,10 +244,10 @@ def test_a_worker_answers_on_a_port_of_its_own() -> None:
 
 
 def test_a_sandbox_that_is_lost_ends_the_run_and_is_counted(at: Job, told: Telemetry) -> None:
-    kit = EchoKit()
-    kit.toolbox.fails = lambda call: SandboxLost("gone")
+    toolset = EchoToolset()
+    toolset.toolbox.fails = lambda call: SandboxLost("gone")
     at.answers(says("", ToolCall("1", "look", "{}")))
-    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: kit))
+    deps = told.wrap_deps(at.deps(toolset=lambda subject, workflow: toolset))
     delivery.deliver_trigger(at.trigger(), deps, told.watch, lambda one, seconds: None)
     labels = {"kind": "pipeline", "outcome": "failed"}
     assert value(told.metrics, "sandpiper_triggers_total", **labels) == 1

@@ -13,7 +13,15 @@ from tests.unit.telemetry.test_metrics import value
 from worker import wiring
 from worker.core.conversation.context import NoteRef, Outcome, Status
 from worker.core.conversation.messages import Usage
-from worker.core.events import Backlog, Begun, Left, Milestone, Stage, TurnEnded, Voted
+from worker.core.events import (
+    Backlog,
+    Milestone,
+    Stage,
+    TriggerBegun,
+    TriggerLeft,
+    TurnEnded,
+    VotesChanged,
+)
 from worker.core.ports import Request
 from worker.core.ports.gitlab import Forge
 from worker.core.triggers import Reacted
@@ -84,9 +92,9 @@ def test_what_is_held_waits_on_and_says_for_how_long_when_it_ran() -> None:
     metrics, clock = Metrics(), Clock()
     watch = make_watcher(metrics, clock, ())
     for waited, outcome in ((1.0, "held"), (31.0, "counted")):
-        watch(Begun(TRIGGER, waited))
+        watch(TriggerBegun(TRIGGER, waited))
         assert value(metrics, "sandpiper_sessions_running") == 1
-        watch(Left(TRIGGER, outcome))
+        watch(TriggerLeft(TRIGGER, outcome))
         assert value(metrics, "sandpiper_sessions_running") == 0
     wait = "sandpiper_queue_wait_seconds"
     assert value(metrics, f"{wait}_count", kind=TRIGGER.kind) == 1
@@ -96,7 +104,7 @@ def test_what_is_held_waits_on_and_says_for_how_long_when_it_ran() -> None:
 def test_a_note_that_is_posted_anew_is_no_second_result() -> None:
     metrics, clock = Metrics(), Clock()
     watch = make_watcher(metrics, clock, ())
-    watch(Begun(TRIGGER, 2.0))
+    watch(TriggerBegun(TRIGGER, 2.0))
     for later in (3.0, 50.0):
         clock.now += later
         watch(Stage("note posted", Milestone.NOTE))
@@ -107,7 +115,7 @@ def test_a_note_that_is_posted_anew_is_no_second_result() -> None:
 def test_votes_and_what_the_journal_holds_are_told_apart() -> None:
     metrics = Metrics()
     watch = make_watcher(metrics, Clock(), ())
-    watch(Voted(("up", "up"), ("down",)))
+    watch(VotesChanged(("up", "up"), ("down",)))
     watch(Backlog(3, 2, 60.0))
     reactions = "sandpiper_reactions_total"
     assert value(metrics, reactions, reaction="up", change="given") == 2

@@ -16,7 +16,7 @@ from opentelemetry.trace import StatusCode
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.messages import ToolCall, Usage
-from worker.core.events import Begun, Left, ToolRan
+from worker.core.events import ToolRan, TriggerBegun, TriggerLeft
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError
 from worker.queue import delivery
@@ -133,9 +133,9 @@ def test_an_endpoint_without_opentelemetry_is_refused_with_what_to_do() -> None:
 def test_a_tool_s_span_is_as_long_as_the_tool_ran_and_a_made_up_name_is_not_shown(
     at: Job, told: Telemetry, spans: InMemorySpanExporter
 ) -> None:
-    told.watch(Begun(at.trigger()))
+    told.watch(TriggerBegun(at.trigger()))
     told.watch(ToolRan(ToolCall("1", SAID, "{}"), 5, 5, 2.5, is_error=False))
-    told.watch(Left(at.trigger(), "done"))
+    told.watch(TriggerLeft(at.trigger(), "done"))
     tool, run = spans.get_finished_spans()
     assert (tool.name, run.name) == ("execute_tool other", "invoke_agent sandpiper")
     assert tool.start_time

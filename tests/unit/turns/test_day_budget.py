@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import HandClock, says
-from tests.jobs import FINDING, EchoKit, Job
+from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.context import Status, Subject
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.core.finding import Verdict
@@ -15,7 +15,7 @@ from worker.demo.gitlab import GitLabSim, Pipeline
 from worker.playbook import Workflow
 from worker.sessions.folder import FolderStore
 from worker.turns.day_budget import MOST_TURNS, Budget, Day, decode_day, encode_day
-from worker.turns.parts import Kit
+from worker.turns.parts import Toolset
 from worker.turns.results import Finished, Skipped
 from worker.wiring.clock import SystemClock
 
@@ -158,7 +158,7 @@ def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None
     assert "tomorrow's answer" in at.own()[-1].body
 
 
-class RuleKit(EchoKit):
+class RuleKit(EchoToolset):
     """A failure that a rule explains."""
 
     def survey(self) -> Survey:
@@ -166,7 +166,7 @@ class RuleKit(EchoKit):
         return Survey((Group("", "", (FailingJob(1, "test"),), rule_match=ruled),))
 
 
-def ruled(subject: Subject, workflow: Workflow) -> Kit:
+def ruled(subject: Subject, workflow: Workflow) -> Toolset:
     return RuleKit()
 
 

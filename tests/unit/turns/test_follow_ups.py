@@ -9,7 +9,7 @@ import pytest
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import MemorySandbox, says
-from tests.jobs import FINDING, EchoKit, Job
+from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
@@ -71,7 +71,7 @@ class _Numbered(MemorySandbox):
         yield b"files %d" % self.engine.made
 
 
-class RuledKit(EchoKit):
+class RuledKit(EchoToolset):
     """A failure that a rule explains."""
 
     def survey(self) -> Survey:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, EchoKit, Job
+from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.text.redact import Redactor
 from worker.demo.gitlab import GitLabSim
 from worker.sources.job_logs.redactor import Redactions
@@ -26,9 +26,9 @@ def test_kinds_and_counts_are_logged_once_noted_and_stored(
     at: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     at.answers(FINDING)
-    kit = EchoKit(redacted={("private-key", LOG): 1, ("gitlab-token", LOG): 2})
+    toolset = EchoToolset(redacted={("private-key", LOG): 1, ("gitlab-token", LOG): 2})
     with caplog.at_level(logging.INFO, "sandpiper"):
-        ended = at.failed(toolset=lambda subject, workflow: kit)
+        ended = at.failed(toolset=lambda subject, workflow: toolset)
     assert isinstance(ended, Finished)
     told = "2 GitLab tokens, 1 private key"
     assert sum(told in record.message for record in caplog.records) == 1
@@ -41,8 +41,8 @@ def test_what_was_taken_out_of_several_documents_is_counted_and_named_in_the_det
     at: Job,
 ) -> None:
     at.answers(FINDING)
-    kit = EchoKit(redacted={("private-key", "file deploy.sh"): 1, ("gitlab-token", LOG): 2})
-    at.failed(toolset=lambda subject, workflow: kit)
+    toolset = EchoToolset(redacted={("private-key", "file deploy.sh"): 1, ("gitlab-token", LOG): 2})
+    at.failed(toolset=lambda subject, workflow: toolset)
     visible, _, folded = at.scene.mr.list_notes()[0].body.partition("<details>")
     folded, _, small = folded.partition("<sub>")
     assert " · 3 values masked · " in small

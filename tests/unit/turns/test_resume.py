@@ -11,7 +11,7 @@ import pytest
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
-from tests.jobs import FINDING, EchoKit, Job
+from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.messages import ToolCall, ToolResult, find_results
 from worker.core.ports import Ran, Toolbox
 from worker.demo.gitlab import GitLabSim
@@ -73,8 +73,10 @@ class World:
     engine: Engine = field(default_factory=Engine)
 
     def run(self, **changes: Any) -> Ended | CommandAnswered | object:
-        kit = _Kit(self.tools)
-        return self.at.failed(toolset=lambda subject, flow: kit, sandboxes=self.engine, **changes)
+        toolset = _Toolset(self.tools)
+        return self.at.failed(
+            toolset=lambda subject, flow: toolset, sandboxes=self.engine, **changes
+        )
 
     def told(self) -> str:
         """The newest request, as text."""
@@ -85,7 +87,7 @@ class World:
 
 
 @dataclass
-class _Kit(EchoKit):
+class _Toolset(EchoToolset):
     toolbox: Any = None
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
@@ -223,8 +225,8 @@ def test_files_that_cannot_be_restored_are_told_of_to_the_model_and_in_the_note(
 
     world.at.on_asking = wait
     note = world.at.comment("Why?", root.discussion_id)
-    kit = _Kit(world.tools)
-    ended = world.at.heard(note, toolset=lambda subject, flow: kit, sandboxes=engine)
+    toolset = _Toolset(world.tools)
+    ended = world.at.heard(note, toolset=lambda subject, flow: toolset, sandboxes=engine)
     assert isinstance(ended, Finished)
     assert "saved files could not be restored" in world.told()
     assert "files of earlier turns could not be restored" in ended.body

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs import FINDING, EchoKit, Job
+from tests.jobs import FINDING, EchoToolset, Job
 from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.conversation.context import Context, NoteRef, Subject
 from worker.core.conversation.limits import TurnUsage
@@ -60,7 +60,7 @@ def context(at: Job) -> Context:
 def offered(
     context: Context, finding: Finding, deps: Deps, *, private: bool = False
 ) -> tuple[Finding, Offers]:
-    return offer_changes(context, finding, {}, EchoKit().captures, deps, private=private)
+    return offer_changes(context, finding, {}, EchoToolset().captures, deps, private=private)
 
 
 def on_the_diff(at: Job) -> list[Note]:

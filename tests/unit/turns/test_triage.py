@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes import says
 from tests.jobs import Ran
-from tests.surveyed import RACE, STUCK, At, RealKit, concludes
+from tests.surveyed import RACE, STUCK, At, SurveyedToolset, concludes
 from tests.worlds import again
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
@@ -103,7 +103,7 @@ def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
 
 
 def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
-    class Broken(RealKit):
+    class Broken(SurveyedToolset):
         def survey(self) -> Survey:
             raise ValueError("a bug")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension
 from worker.core.conversation.posted_note import Difference
-from worker.core.finding import KeptBack, Unproven
+from worker.core.finding import Unproven, WithheldPart
 from worker.core.text.sentences import ASKED
 from worker.core.text.untrusted import one_line
 
@@ -138,7 +138,7 @@ _WHOLE = "Write your whole answer once more, in the same sections."
 
 def write_repair_request(
     failed: Sequence[Unproven],
-    kept_back: Sequence[KeptBack] = (),
+    kept_back: Sequence[WithheldPart] = (),
     too_long: Sequence[str] = (),
 ) -> str:
     """The request to repair quotes, parts that a note must not hold, and sections whose first

@@ -16,8 +16,8 @@ from worker.core.conversation.limits import Limits, find_reached_limits
 from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import (
     Finding,
-    KeptBack,
     Unproven,
+    WithheldPart,
     find_unproven,
     parse_finding,
     prove_finding,
@@ -43,7 +43,7 @@ class Objections:
     sections whose first sentence is too long to be shown whole."""
 
     unproven: tuple[Unproven, ...] = ()
-    kept_back: tuple[KeptBack, ...] = ()
+    kept_back: tuple[WithheldPart, ...] = ()
     too_long: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -54,7 +54,7 @@ def find_objections(
     answer: str,
     captures: Captures,
     redact: Callable[[str], str],
-    kept_back: Callable[[str], tuple[KeptBack, ...]],
+    kept_back: Callable[[str], tuple[WithheldPart, ...]],
 ) -> Objections:
     """What is wrong with an `answer`; `kept_back` finds what must not be posted of it redacted."""
     answer = redact(answer)

@@ -180,7 +180,7 @@ def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bo
 
 
 @dataclass(slots=True)
-class _Pile:
+class _JobGroup:
     signature: Signature
     ruled: RuleMatch | None
     jobs: list[FailingJob] = field(default_factory=list)
@@ -190,45 +190,45 @@ def group_jobs(
     jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
 ) -> tuple[Group, ...]:
     """The jobs by cause, those whose logs were not read with their family if that has one cause."""
-    piles: dict[str, _Pile] = {}
+    groups: dict[str, _JobGroup] = {}
     unread: list[FailingJob] = []
     for job in jobs:
         if job.external:  # a few words of another system tell no two errors apart
-            piles[f"external {job.name}"] = _Pile(Signature(text=job.excerpt), None, [job])
+            groups[f"external {job.name}"] = _JobGroup(Signature(text=job.excerpt), None, [job])
             continue
         ruled = recognise(job)
         if not job.read and not ruled:
             unread.append(job)
             continue
         found = make_signature((job.error_text or job.excerpt).split("\n"))
-        name = _pile(job, found, ruled)
-        piles.setdefault(name, _Pile(found, ruled)).jobs.append(job)
+        name = _name_group(job, found, ruled)
+        groups.setdefault(name, _JobGroup(found, ruled)).jobs.append(job)
     for job in unread:
-        _with_family(piles, job).jobs.append(job)
+        _with_family(groups, job).jobs.append(job)
     made = [
-        Group(pile.signature.key, pile.signature.text, tuple(pile.jobs), pile.ruled)
-        for pile in piles.values()
+        Group(group.signature.key, group.signature.text, tuple(group.jobs), group.ruled)
+        for group in groups.values()
     ]
     return tuple(
         sorted(made, key=lambda each: (-len(each.jobs), each.external, each.jobs[0].job_id))
     )
 
 
-def _pile(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:
+def _name_group(job: FailingJob, found: Signature, ruled: RuleMatch | None) -> str:
     if ruled and ruled.certain:
         return f"rule {ruled.rule}"
     return found.key or f"{job.reason} {job.family or job.name}"
 
 
-def _with_family(piles: dict[str, _Pile], job: FailingJob) -> _Pile:
+def _with_family(groups: dict[str, _JobGroup], job: FailingJob) -> _JobGroup:
     alike = [
-        pile
-        for pile in piles.values()
-        if any(each.family == job.family and each.reason == job.reason for each in pile.jobs)
+        group
+        for group in groups.values()
+        if any(each.family == job.family and each.reason == job.reason for each in group.jobs)
     ]
     if len(alike) == 1:
         return alike[0]
-    return piles.setdefault(f"unread {job.reason}", _Pile(Signature(), None))
+    return groups.setdefault(f"unread {job.reason}", _JobGroup(Signature(), None))
 
 
 def _families(jobs: Sequence[FailingJob]) -> list[str]:

@@ -1,7 +1,7 @@
 """The model's final answer as a value, and the proof of what it quotes."""
 
 from worker.core.failure.verdict import Verdict
-from worker.core.finding.model import CLAIMS, Evidence, Finding, KeptBack, Unproven
+from worker.core.finding.model import CLAIMS, Evidence, Finding, Unproven, WithheldPart
 from worker.core.finding.parse import is_finding, parse_finding
 from worker.core.finding.proof import (
     QuoteCheck,
@@ -18,12 +18,12 @@ __all__ = [
     "CLAIMS",
     "Evidence",
     "Finding",
-    "KeptBack",
     "Prose",
     "QuoteCheck",
     "ReplyPart",
     "Unproven",
     "Verdict",
+    "WithheldPart",
     "check_quotes",
     "find_unproven",
     "is_finding",

@@ -16,39 +16,39 @@ MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cure:
+class Remedy:
     """`signs` are words of the sources' own messages; any one of them is enough."""
 
     signs: tuple[str, ...]
     advice: str
 
 
-CURES = (
-    Cure(
+REMEDIES = (
+    Remedy(
         ("they expired at",),
         "Keep the job's artifacts longer: `artifacts: expire_in: 1 week` in `.gitlab-ci.yml`.",
     ),
-    Cure(
+    Remedy(
         ("it has kept none", "has no artifacts"),
         "Let the job keep its reports when it fails: `artifacts: when: always` with their "
         "`paths` (by default GitLab keeps them only when a job succeeds).",
     ),
-    Cure(
+    Remedy(
         ("uploaded a test report",),
         "Let the job upload its test results: `artifacts: reports: junit: report.xml` together "
         "with `artifacts: when: always`.",
     ),
-    Cure(
+    Remedy(
         ("was erased",),
         "Don't erase job logs before the merge request is merged, or keep the tool's own log with "
         "`artifacts: when: always`.",
     ),
-    Cure(
+    Remedy(
         ("bytes, cut from its middle", "of the log's", "exceeded limit"),
         "Make the log smaller: write the verbose output to a file and keep that with "
         "`artifacts: when: always`.",
     ),
-    Cure(
+    Remedy(
         (
             "too little access",
             "has not the scope",
@@ -60,7 +60,7 @@ CURES = (
         ),
         "Let Sandpiper's read token see it: at least the role Reporter and the scope `read_api`.",
     ),
-    Cure(
+    Remedy(
         ("GitLab has no log",),
         "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job.",
     ),
@@ -96,7 +96,7 @@ def _reason(line: str) -> str:
 
 def _advice(known: list[str], said: str) -> str:
     told = "\n".join([*known, said])
-    fitting = (cure.advice for cure in CURES if any(sign in told for sign in cure.signs))
+    fitting = (remedy.advice for remedy in REMEDIES if any(sign in told for sign in remedy.signs))
     return next(fitting, USUAL)
 
 

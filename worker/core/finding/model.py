@@ -47,7 +47,7 @@ class Unproven:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBack:
+class WithheldPart:
     """A part of an answer, as plain text, that must not stand in a note, and why."""
 
     text: str

@@ -144,7 +144,7 @@ def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     return frozenset()
 
 
-def _kept(telling: Sequence["_Telling"]) -> list["_Telling"]:
+def _kept(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
     best = max((each.weight for each in telling), default=0.0)
     return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
 
@@ -315,7 +315,7 @@ _TROUBLE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
+class _WeightedLine:
     """A line that tells something: its weight by itself, its normal form, and the line.
 
     `is_plain` says that it names a failed test or an exception, or opens with a tool's word for an
@@ -330,9 +330,9 @@ class _Telling:
     is_summary: bool
 
 
-def _telling(lines: Sequence[str]) -> list[_Telling]:
+def _telling(lines: Sequence[str]) -> list[_WeightedLine]:
     """The lines that tell something, each normal form once."""
-    found: dict[str, _Telling] = {}
+    found: dict[str, _WeightedLine] = {}
     for line in lines:
         text = _stripped(line)
         normal = normalise_line(text)
@@ -344,7 +344,7 @@ def _telling(lines: Sequence[str]) -> list[_Telling]:
         is_plain = is_test or _PLAIN.match(text) is not None
         if is_plain or weight >= _LEAST:
             summary = "summary" in names
-            found[normal] = _Telling(weight, normal, text, is_test, is_plain, summary)
+            found[normal] = _WeightedLine(weight, normal, text, is_test, is_plain, summary)
     return list(found.values())
 
 

@@ -8,7 +8,7 @@ numbers to which `#L1843` leads.
 import re
 from collections.abc import Iterable, Iterator
 
-from worker.core.logs.excerpt import Excerpt, Green, excerpt
+from worker.core.logs.excerpt import Excerpt, PassedLines, excerpt
 from worker.core.logs.timeline import Timeline, parse_stamp
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
@@ -105,10 +105,10 @@ def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None)
     return made
 
 
-def _known(green: Iterable[bytes] | None) -> Green | None:
+def _known(green: Iterable[bytes] | None) -> PassedLines | None:
     if green is None:
         return None
-    known = Green()
+    known = PassedLines()
     for lines in green:
         known.feed(lines)
     return known

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from worker.core.finding import KeptBack
+from worker.core.finding import WithheldPart
 from worker.core.session_id import find_marker
 from worker.core.text.untrusted import one_line, visible
 from worker.forge.defence.lint import (
@@ -35,14 +35,14 @@ SECRET = "it holds a secret"
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedBody:
     """A `body` that may be posted; `kept_back` says that it holds nothing of the original text."""
 
     body: str
     kept_back: bool = False
 
 
-def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> Finished:
+def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> FinishedBody:
     """Returns `body` without invisible characters and secrets. A block that must not stand in a
     note is logged and replaced by plain text.
 
@@ -51,7 +51,7 @@ def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> Finished:
     text = _redact_body(visible(body), redact)
     faults = _find_faults(text, hosts, redact)
     if not faults:
-        return Finished(text)
+        return FinishedBody(text)
     marker = find_marker(body)
     session = marker.session_id if marker else "?"
     wrong = redact("; ".join(fault.what for fault in faults))[:500]
@@ -59,26 +59,26 @@ def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> Finished:
     text = _replace_blocks(text, [fault.block for fault in faults if fault.block], redact)
     if _find_faults(text, hosts, redact):
         log.error("session %s: the whole note is kept back", session)
-        return Finished(make_safe_body(body), kept_back=True)
-    return Finished(text)
+        return FinishedBody(make_safe_body(body), kept_back=True)
+    return FinishedBody(text)
 
 
 def find_kept_back(
     hosts: frozenset[str], redact: Redact, answer: str, write: Callable[..., str] = neutralise
-) -> tuple[KeptBack, ...]:
+) -> tuple[WithheldPart, ...]:
     """Returns the parts of a model's redacted `answer` that cannot stand in a note as written.
 
     `write` is the function that makes its Markdown harmless.
     """
     text = visible(write(answer, hosts))
-    found: dict[str, KeptBack] = {}
+    found: dict[str, WithheldPart] = {}
     for block in parse_blocks(text[:MAX_SIZE]):
         part = "\n".join(block.lines)
         # Faults of the body as a whole (a missing marker) do not concern a part.
         faults = [fault for fault in _find_faults(part, hosts, redact) if fault.block]
         if faults:
             shown = one_line(_read_block(block, redact), MAX_SHOWN)
-            found.setdefault(shown, KeptBack(shown, faults[0].what))
+            found.setdefault(shown, WithheldPart(shown, faults[0].what))
     return tuple(found.values())
 
 

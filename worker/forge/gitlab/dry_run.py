@@ -9,7 +9,7 @@ from worker.core.session_id import Marker, find_marker
 from worker.errors import ForgeError
 
 
-class DryForge:
+class DryRunWriter:
     """Keeps notes in memory and hands each new body to `show`."""
 
     def __init__(self, show: Callable[[str], None]) -> None:

@@ -41,7 +41,7 @@ AWARD_PAGES = 10
 Json = dict[str, Any]
 
 
-class GitLabForge:
+class GitLabWriter:
     """The `Forge` of a GitLab instance; safe to share by threads. A body to `post` begins with its
     marker."""
 

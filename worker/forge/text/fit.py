@@ -26,7 +26,7 @@ _SEPARATED = (".", "!", "?", "…", ",", ":", ";")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PartLimits:
     """How much of each part is shown; the defaults show all of it.
 
     `cause` and `to_do` count sentences. `quotes` counts quotes, each with all its lines or, without
@@ -43,7 +43,7 @@ class Room:
     longest: int = LONGEST[0]
 
 
-def choose_room(whole: Room, fits: Callable[[Room], bool]) -> Room:
+def choose_room(whole: PartLimits, fits: Callable[[PartLimits], bool]) -> PartLimits:
     """Returns the largest room that fits. The least needed parts are cut first; then whatever still
     fits is added again, the most needed first. If nothing fits, the smallest room is returned."""
     rooms = list(_narrow(whole))
@@ -51,7 +51,7 @@ def choose_room(whole: Room, fits: Callable[[Room], bool]) -> Room:
     return _refill(rooms[at], whole, fits) if at < len(rooms) else rooms[-1]
 
 
-def _narrow(room: Room) -> Iterator[Room]:
+def _narrow(room: PartLimits) -> Iterator[PartLimits]:
     """Yields ever smaller rooms: without details of what failed, then without further lines of
     quotes, further quotes, further sentences of the advice and of the cause; the last quote and the
     failed jobs are cut last."""
@@ -61,7 +61,7 @@ def _narrow(room: Room) -> Iterator[Room]:
         yield room
 
 
-def _ways_to_give(room: Room) -> Iterator[dict[str, Any]]:
+def _ways_to_give(room: PartLimits) -> Iterator[dict[str, Any]]:
     yield {"jobs_level": 1}
     yield {"whole_quotes": False}
     yield from ({"quotes": count} for count in range(room.quotes - 1, room.least_quotes - 1, -1))
@@ -77,7 +77,7 @@ def _ways_to_give(room: Room) -> Iterator[dict[str, Any]]:
     yield from ({"longest": size} for size in LONGEST[1:])
 
 
-def _refill(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
+def _refill(room: PartLimits, whole: PartLimits, fits: Callable[[PartLimits], bool]) -> PartLimits:
     for change in _ways_to_refill(whole):
         wider = replace(room, **change)
         if _is_wider(wider, room) and fits(wider):
@@ -85,7 +85,7 @@ def _refill(room: Room, whole: Room, fits: Callable[[Room], bool]) -> Room:
     return room
 
 
-def _ways_to_refill(whole: Room) -> Iterator[dict[str, Any]]:
+def _ways_to_refill(whole: PartLimits) -> Iterator[dict[str, Any]]:
     yield from ({"jobs_level": level} for level in (3, 2))
     yield from ({"quotes": 1} for _ in range(min(1, whole.quotes)))
     yield from ({"cause": count} for count in range(2, whole.cause + 1))
@@ -96,7 +96,7 @@ def _ways_to_refill(whole: Room) -> Iterator[dict[str, Any]]:
     yield {"whole_quotes": True}
 
 
-def _is_wider(room: Room, than: Room) -> bool:
+def _is_wider(room: PartLimits, than: PartLimits) -> bool:
     counts = (room.cause, room.to_do, room.quotes, room.whole_quotes, -room.jobs_level)
     return counts > (than.cause, than.to_do, than.quotes, than.whole_quotes, -than.jobs_level)
 

@@ -18,7 +18,7 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.fit import MAX_QUOTES, Room, choose_room, count_sentences
+from worker.forge.text.fit import MAX_QUOTES, PartLimits, choose_room, count_sentences
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
 from worker.forge.text.older_note import make_pipeline_url
 from worker.forge.text.parts import (
@@ -86,7 +86,7 @@ def write_finding(
     small = write_small_print(footer, finding.unproven)
     around = {"marker": marker.text(), "small": small}
 
-    def fits(room: Room) -> bool:
+    def fits(room: PartLimits) -> bool:
         values, _ = _fill_template(finding, offers, subject, outcome, hosts, room)
         return (
             count_visible_lines(render_template("finding", details="", **around, **values))
@@ -104,11 +104,11 @@ def write_finding(
     )
 
 
-def _measure_whole(finding: Finding) -> Room:
+def _measure_whole(finding: Finding) -> PartLimits:
     abstains = finding.verdict is Verdict.ABSTAIN
     said = finding.missing_evidence if abstains else finding.cause or finding.details
     to_do = finding.next_time if abstains else finding.to_do
-    return Room(
+    return PartLimits(
         cause=count_sentences(said),
         to_do=count_sentences(to_do),
         quotes=min(MAX_QUOTES, len(finding.evidence)),
@@ -130,7 +130,7 @@ def _fill_template(
     subject: Subject,
     outcome: Outcome,
     hosts: Hosts,
-    room: Room,
+    room: PartLimits,
 ) -> tuple[dict[str, object], Parts]:
     """Returns the values of the template, and the parts to fold."""
     parts = Parts(hosts, room.longest)

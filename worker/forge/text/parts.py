@@ -42,7 +42,10 @@ def remove_tokens(text: str) -> str:
 
 
 class Parts:
-    """Splits a note into what is visible at once and what is folded. `longest`: see `fit.Room`."""
+    """Splits a note into what is visible at once and what is folded.
+
+    `longest`: see `fit.PartLimits`.
+    """
 
     def __init__(self, hosts: Hosts, longest: int) -> None:
         self._hosts = hosts

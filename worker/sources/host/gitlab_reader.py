@@ -30,7 +30,7 @@ _OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/")
 _PIPELINE_PAGES = 2
 
 
-class GitLabDesk:
+class GitLabReader:
     """The Desk over GitLab.
 
     `projects` are globs of allowed project paths (`*` also crosses slashes; none allows those in

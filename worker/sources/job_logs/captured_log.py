@@ -22,7 +22,7 @@ HELD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Green:
+class PassedLog:
     """The log of a run that passed, and which run that is."""
 
     job_id: int
@@ -51,7 +51,7 @@ class Log:
         failed: bool,
         outline: Redacted | None,
         digest: Digest | None,
-        find_green: Callable[[], Green | None] | None,
+        find_green: Callable[[], PassedLog | None] | None,
     ) -> None:
         self.spool = spool
         self.missing_parts = missing
@@ -63,7 +63,7 @@ class Log:
         self._outline = outline
         self._digest = digest
         self._find_green = find_green
-        self._green: Green | None = None
+        self._green: PassedLog | None = None
         self._installed: tuple[str, ...] | None = None
         self._lock = threading.Lock()
 
@@ -85,7 +85,7 @@ class Log:
                 self._digest = self._make_digest()
             return self._digest.text(limit)
 
-    def _find_passed(self) -> Green | None:
+    def _find_passed(self) -> PassedLog | None:
         """The run that passed, looked for once. Held by the lock."""
         if self._find_green is not None:
             find, self._find_green = self._find_green, None

@@ -18,10 +18,10 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.binding import Binding
 from worker.sources.api.client import NotFound, ReadClient
-from worker.sources.job_logs.captured_log import Green, Log
+from worker.sources.job_logs.captured_log import Log, PassedLog
 from worker.sources.job_logs.redactor import Redactions
 from worker.sources.job_logs.spool import Spool
-from worker.sources.pipelines.last_green import LastGreen, Passed
+from worker.sources.pipelines.last_passed_jobs import LastPassedJobs, PassedJob
 
 MAX_LOG = 240 * 1024 * 1024
 """Bytes of one log that are kept: less than a file in the sandbox may have."""
@@ -77,7 +77,7 @@ class JobLogs:
         self._adopted: dict[int, int] = {}
         self._lock = threading.Lock()
         self._reading: dict[int, threading.Lock] = {}
-        self._passed = LastGreen(client, subject)
+        self._passed = LastPassedJobs(client, subject)
         self._greens = 0
         self.known_errors = ""
 
@@ -151,7 +151,7 @@ class JobLogs:
         values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
-    def _find_green(self, job: wire.Job) -> Green | None:
+    def _find_green(self, job: wire.Job) -> PassedLog | None:
         """The log of the newest run of this job that passed, if it can be had cheaply."""
         with self._lock:
             self._greens += 1
@@ -161,9 +161,9 @@ class JobLogs:
         if found is None or found.job.id == job.id:
             return None
         log, run = self._read_green_log(found), found.pipeline
-        return Green(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
+        return PassedLog(found.job.id, run.ref, run.sha, log, found.job.web_url) if log else None
 
-    def _read_green_log(self, found: Passed) -> Spool | None:
+    def _read_green_log(self, found: PassedJob) -> Spool | None:
         with self._lock:
             if found.job.id in self._kept:
                 return self._kept[found.job.id].spool

@@ -15,7 +15,7 @@ MAX_PIPELINES = 25
 _QUERY = {"scope[]": "failed"}
 
 
-class Descent:
+class DownstreamPipelines:
     """Walks down from one pipeline, each pipeline once. `missing` says what was not looked at.
 
     `own` says that it is the merge request's: then all that is found may be read, else the jobs

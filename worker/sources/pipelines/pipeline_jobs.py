@@ -11,7 +11,7 @@ from worker.sources.api import wire
 from worker.sources.api.client import Listing
 from worker.sources.base import RawDocument, SourceDef, present
 from worker.sources.merge_request.details import describe_pipeline
-from worker.sources.pipelines.downstream import Descent
+from worker.sources.pipelines.downstream import DownstreamPipelines
 from worker.sources.session_reader import Reader
 from worker.sources.survey.matrix import parse_dimensions
 
@@ -34,10 +34,10 @@ def fetch(args: PipelineJobs, reader: Reader) -> RawDocument:
     number = args.pipeline_id or reader.subject.pipeline_id
     path, pipeline, own = reader.find_pipeline(number, f"pipeline {number}")
     found = read_all_jobs(path, number, reader)
-    descent = Descent(reader, own=own)
-    downstream = descent.list_below(path, pipeline.id)
+    started = DownstreamPipelines(reader, own=own)
+    downstream = started.list_below(path, pipeline.id)
     content = _describe_pipeline(pipeline, found.items) | present(downstream=downstream)
-    missing = [*_list_missing(pipeline, found, bool(downstream)), *descent.missing_parts]
+    missing = [*_list_missing(pipeline, found, bool(downstream)), *started.missing_parts]
     final = pipeline.status not in ("created", "pending", "running")
     return RawDocument(content, "; ".join(missing), final)
 

@@ -8,7 +8,7 @@ from worker.core.failure.facts import Unknown
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.session_reader import Reader
-from worker.sources.survey.nearby_pipelines import LISTED, Around, choose_pipelines
+from worker.sources.survey.nearby_pipelines import LISTED, ComparedPipelines, choose_pipelines
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
         return Unknown(str(error))
 
 
-def find_pipelines(reader: Reader, pool: Executor) -> Around:
+def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
     """The pipelines around the session's: three lists, read at once. Raises nothing."""
     finding = pool.submit(
         read_or_unknown, lambda: _read_pipelines(reader, "failed", status="failed")

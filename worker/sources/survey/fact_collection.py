@@ -25,7 +25,7 @@ from worker.sources.survey.compared_logs import make_key, read_errors, read_own_
 from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
-from worker.sources.survey.nearby_pipelines import OF_MR, Around
+from worker.sources.survey.nearby_pipelines import OF_MR, ComparedPipelines
 
 LOGS = 8
 """Logs of other runs that are read."""
@@ -77,7 +77,7 @@ class Collection:
         near = self._without_carriers(near, broken)
         return [self._describe_group(each, near) for each in self._failing]
 
-    def _find_breaking_commit(self, found: Sequence[Facts], near: Around) -> str:
+    def _find_breaking_commit(self, found: Sequence[Facts], near: ComparedPipelines) -> str:
         """The newest commit of the target that fails so and is not the one under the change."""
         failed = (
             run.sha
@@ -88,7 +88,7 @@ class Collection:
         )
         return next(failed, "")
 
-    def _without_carriers(self, near: Around, newest: str) -> Around:
+    def _without_carriers(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
         """Without the target's pipelines that ran with the change, as far as that can be known."""
         carriers = read_or_unknown(lambda: find_carriers(newest, near.base, self._reader))
         if isinstance(carriers, Unknown) or not carriers:
@@ -102,7 +102,7 @@ class Collection:
         read = self._pool.map(lambda each: read_or_unknown(lambda: self._get_jobs(each)), pipelines)
         self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
-    def _read_further_back(self, near: Around) -> Around:
+    def _read_further_back(self, near: ComparedPipelines) -> ComparedPipelines:
         """With the target's pipelines back to the last in which a job failed that fails here and
         did not run in the newest ones; as it is where there is no such one."""
         recent = _get_items(near.target)[: near.recent]
@@ -147,7 +147,7 @@ class Collection:
 
     # ------------------------------------------------------------------------------------- logs
 
-    def _read_logs(self, near: Around) -> None:
+    def _read_logs(self, near: ComparedPipelines) -> None:
         """The errors of the runs that failed, in the order of what they can prove."""
         target = _get_items(near.target)
         based = [each for each in target if each.sha == near.base]
@@ -225,7 +225,7 @@ class Collection:
 
     # -------------------------------------------------------------------------------------- facts
 
-    def _describe_group(self, group: Group, near: Around) -> Facts:
+    def _describe_group(self, group: Group, near: ComparedPipelines) -> Facts:
         own = self._listed
         runs = [
             _make_run(job, self._get_key(job.job_id), own.get(job.job_id), near.own)
@@ -248,7 +248,7 @@ class Collection:
     def _get_key(self, job_id: int) -> str:
         return make_key(self._errors.get(job_id, frozenset()))
 
-    def _add_own_facts(self, made: Facts, group: Group, near: Around) -> Facts:
+    def _add_own_facts(self, made: Facts, group: Group, near: ComparedPipelines) -> Facts:
         """What the pipeline itself and the job's own log tell."""
         first, recovered = group.jobs[0], []
         for failed, passed in self._find_recovered(near.own):
@@ -279,7 +279,7 @@ class Collection:
             if group and name != made.name and parse_dimensions(name).get("group") == group:
                 yield replace(self._describe_run(job, own, made.run), place=name)
 
-    def _add_compared_runs(self, made: Facts, near: Around) -> Facts:
+    def _add_compared_runs(self, made: Facts, near: ComparedPipelines) -> Facts:
         if made.run.job_id not in self._listed:
             jobs = self._jobs[near.own.id]
             why = jobs if isinstance(jobs, Unknown) else _NOT_OWN
@@ -301,7 +301,7 @@ class Collection:
             target=self._describe_target(made, near),
         )
 
-    def _describe_target(self, made: Facts, near: Around) -> Target | Unknown:
+    def _describe_target(self, made: Facts, near: ComparedPipelines) -> Target | Unknown:
         runs = self._find_runs(made, near.target)
         if isinstance(runs, Unknown):
             return runs

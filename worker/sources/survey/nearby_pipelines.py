@@ -23,7 +23,7 @@ OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class ComparedPipelines:
     """The pipelines whose jobs are compared with; each list newest first.
 
     Of `target` the first `recent` are its newest; `older` are the next after those.
@@ -47,7 +47,7 @@ def choose_pipelines(
     listed: Sequence[wire.Pipeline] | Unknown,
     target: Sequence[wire.Pipeline] | Unknown,
     failed: Sequence[wire.Pipeline] | Unknown,
-) -> Around:
+) -> ComparedPipelines:
     """The pipelines worth a look, of those that GitLab lists; `own` is the session's."""
     known = () if isinstance(listed, Unknown) else listed
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
@@ -57,7 +57,7 @@ def choose_pipelines(
     base = _find_base(own, mr, without)
     recent, older = without[:ON_TARGET], without[ON_TARGET:LISTED]
     based = [each for each in without[ON_TARGET:] if each.sha == base][:BASED]
-    return Around(
+    return ComparedPipelines(
         own=own,
         attempts=listed if isinstance(listed, Unknown) else [own, *alike[:AGAIN]],
         aside=[each for each in same if each not in alike][:ASIDE],

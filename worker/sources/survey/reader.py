@@ -27,7 +27,7 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
 from worker.sources.pipelines.commit_statuses import find_failed_outside
-from worker.sources.pipelines.downstream import Descent
+from worker.sources.pipelines.downstream import DownstreamPipelines
 from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
 from worker.sources.repository.ci_config import DEFAULT_PATH
 from worker.sources.repository.file import read_from_project
@@ -166,8 +166,8 @@ def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
 def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
     """Find the failing jobs of the pipelines that this one has started; gives the names of the
     trigger jobs."""
-    descent = Descent(reader)
-    for told in descent.list_below(path, number):
+    started = DownstreamPipelines(reader)
+    for told in started.list_below(path, number):
         yield str(told.get("started_by", ""))
         if told.get("allow_failure"):
             continue
@@ -180,7 +180,7 @@ def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterat
             for job in _choose_hard_failures(told.get("failed_jobs", ()))
         ]
         found.others += tell_allowed(told.get("failed_jobs", ()))
-    for missing in descent.missing_parts:
+    for missing in started.missing_parts:
         found.note_missing(missing)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.forge.defence.test_lint import marked
 from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
-from worker.core.finding import Evidence, Finding, KeptBack
+from worker.core.finding import Evidence, Finding, WithheldPart
 from worker.core.ports import FailedJob
 from worker.core.ports.evidence import JobLog
 from worker.core.text.redact import Redactor
@@ -54,7 +54,7 @@ def test_a_body_that_is_good_stays_as_it_is() -> None:
 def test_the_model_is_told_what_is_kept_back_and_why() -> None:
     found = find_kept_back(PLACES, str, "Fine.\n\nsee #1\n\n[x](https://evil.com)", _as_it_is)
     assert [each.text for each in found] == ["see #1", "x"]
-    assert found[0] == KeptBack("see #1", "a reference: '#1'")
+    assert found[0] == WithheldPart("see #1", "a reference: '#1'")
     assert "https://evil.com" in found[1].reason
 
 

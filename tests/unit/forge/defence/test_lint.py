@@ -23,7 +23,7 @@ from worker.forge.defence.lint import (
     make_safe_body,
 )
 from worker.forge.gitlab.checked import CheckedForge
-from worker.forge.gitlab.dry_run import DryForge
+from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note, older_note
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.progress import Progress, write_progress
@@ -173,7 +173,7 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
 
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     shown: list[str] = []
-    forge = CheckedForge(DryForge(shown.append), HOSTS, str)
+    forge = CheckedForge(DryRunWriter(shown.append), HOSTS, str)
     ref = forge.post(SUBJECT, marked("fine"), "")
     forge.edit(SUBJECT, ref, marked("fine\n\n/close"))
     forge.post(SUBJECT, marked("<img src=x>\n\n<details>"), "")
@@ -188,7 +188,7 @@ def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
     shown: list[str] = []
     subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
-    forge = CheckedForge(DryForge(shown.append), frozenset(), str)
+    forge = CheckedForge(DryRunWriter(shown.append), frozenset(), str)
     forge.post(subject, marked(f"[job]({LINK})"), "")
     assert shown == [marked(f"[job]({LINK})")]
     assert forge.find(subject, MARKER, "") == NoteRef(1)

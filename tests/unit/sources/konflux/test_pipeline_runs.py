@@ -11,7 +11,7 @@ from worker.core.ports import Document, DocumentKind, Source
 from worker.core.ports.evidence import TaskStep
 from worker.errors import ArgumentError, ConfigError, SourceError
 from worker.sources.api.client import ReadClient
-from worker.sources.captures import Captured
+from worker.sources.captures import CapturedDocuments
 from worker.sources.evidence import Evidence
 from worker.sources.konflux import pipeline_runs
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
@@ -211,7 +211,7 @@ def test_what_was_read_of_a_pod_is_quoted_after_it_is_gone(cluster: Cluster) -> 
     with_pod(cluster)
     reader = open_reader()
     bound = sources(cluster, reader=reader, ui_url="https://ui.example/")
-    place, found = TaskStep("scan", "scan"), Captured(reader, bound)
+    place, found = TaskStep("scan", "scan"), CapturedDocuments(reader, bound)
     with pytest.raises(SourceError, match="it was not fetched in this session"):
         found.lines(place)
     fetch(bound, "get_pod_log", task_run="scan")

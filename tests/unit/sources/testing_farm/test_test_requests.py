@@ -11,7 +11,7 @@ from worker.core.ports import Document, DocumentKind, Source
 from worker.core.ports.evidence import RequestFile
 from worker.errors import ArgumentError, SourceError
 from worker.sources.api.client import ReadClient
-from worker.sources.captures import Captured
+from worker.sources.captures import CapturedDocuments
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources
 from worker.sources.testing_farm import test_requests, xunit
@@ -232,7 +232,7 @@ def test_a_file_of_a_request_is_read_and_quoted_also_when_it_is_gone(
     document = fetch(bound, "log", file=OUTPUT)
     assert (document.kind, document.data) == (DocumentKind.LOG, b"setup\nE: timed out\n")
     store.files.clear()
-    place, found = RequestFile(ID, OUTPUT), Captured(reader, bound)
+    place, found = RequestFile(ID, OUTPUT), CapturedDocuments(reader, bound)
     assert found.lines(place) == ["setup", "E: timed out"]
     assert found.url(place, 2, 2) == f"{store.url}/results/{ID}/{OUTPUT}"
     with pytest.raises(SourceError, match="not fetched"):

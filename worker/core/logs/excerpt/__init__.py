@@ -11,11 +11,11 @@ from operator import mul
 
 from worker.core.logs.excerpt import around, place, weights
 from worker.core.logs.excerpt.choose import Choice
-from worker.core.logs.excerpt.green import Green
+from worker.core.logs.excerpt.passed_lines import PassedLines
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Found, Scan
 
-__all__ = ["Digest", "Excerpt", "Green", "excerpt"]
+__all__ = ["Digest", "Excerpt", "PassedLines", "excerpt"]
 
 CHUNK = 1 << 20
 """Bytes that are looked at together."""
@@ -53,7 +53,7 @@ class Excerpt:
     `limit` is in bytes: the most that a text of it may have.
     """
 
-    def __init__(self, limit: int, green: Green | None = None) -> None:
+    def __init__(self, limit: int, green: PassedLines | None = None) -> None:
         self._limit = limit
         self._scan = Scan(green)
         self._whole: list[bytes] | None = []
@@ -86,7 +86,7 @@ def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
     """The excerpt of what `logs.clean` gave, `green` being the cleaned log of a run that passed."""
     known = None
     if green is not None:
-        known = Green()
+        known = PassedLines()
         for lines in _chunks(green):
             known.feed(lines)
     made = Excerpt(limit, known)

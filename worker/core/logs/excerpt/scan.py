@@ -9,7 +9,7 @@ from itertools import compress, filterfalse
 from ahocorasick_rs import BytesAhoCorasick
 
 from worker.core.logs.excerpt.ending import Ending, Piece
-from worker.core.logs.excerpt.green import DIGITS, LOWER, Green
+from worker.core.logs.excerpt.passed_lines import DIGITS, LOWER, PassedLines
 
 
 def _stems(words: str) -> tuple[bytes, ...]:
@@ -109,7 +109,7 @@ class Found:
 class Scan:
     """Feed it whole lines, in order; then ask what was found."""
 
-    def __init__(self, green: Green | None = None) -> None:
+    def __init__(self, green: PassedLines | None = None) -> None:
         self._green = green
         self._new: set[bytes] = set()
         self._counts: Counter[bytes] = Counter()

@@ -23,7 +23,7 @@ _JOB_PAGES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedJob:
     """A job that passed, the project and the pipeline it is in."""
 
     project: int
@@ -31,17 +31,17 @@ class Passed:
     job: wire.Job
 
 
-class LastGreen:
+class LastPassedJobs:
     """Finds passed jobs by name; lists are read once. Safe to share by threads."""
 
     def __init__(self, client: ReadClient, subject: Subject) -> None:
         self._client = client
         self._subject = subject
         self._lock = threading.Lock()
-        self._known: list[dict[str, Passed]] = []
-        self._rest: Iterator[dict[str, Passed]] | None = None
+        self._known: list[dict[str, PassedJob]] = []
+        self._rest: Iterator[dict[str, PassedJob]] | None = None
 
-    def find(self, name: str, deadline: float) -> Passed | None:
+    def find(self, name: str, deadline: float) -> PassedJob | None:
         """The newest passed run of the job `name`, or None; asks nothing past the deadline."""
         with self._lock:
             for jobs in self._known:
@@ -55,7 +55,7 @@ class LastGreen:
                     return jobs[name]
         return None
 
-    def _list_passed(self, client: ReadClient) -> Iterator[dict[str, Passed]]:
+    def _list_passed(self, client: ReadClient) -> Iterator[dict[str, PassedJob]]:
         """The passed jobs, by name, of one pipeline after the other. What fails is left out."""
         for pipelines, most in (
             (partial(self._read_branch_pipelines, client), BRANCH_PIPELINES),
@@ -83,14 +83,18 @@ class LastGreen:
         earlier = [each for each in listed if each.id < subject.pipeline_id]
         return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
 
-    def _read_passed_jobs(self, client: ReadClient, pipeline: wire.Pipeline) -> dict[str, Passed]:
+    def _read_passed_jobs(
+        self, client: ReadClient, pipeline: wire.Pipeline
+    ) -> dict[str, PassedJob]:
         project = pipeline.project_id or self._subject.project_id
         if project not in (self._subject.project_id, self._subject.pipeline_project_id):
             return {}
         path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
         query = {"scope[]": "success"}
         found = client.many(path, wire.Job, what, query, _JOB_PAGES).items
-        return {job.name: Passed(project, pipeline, job) for job in sorted(found, key=_get_job_id)}
+        return {
+            job.name: PassedJob(project, pipeline, job) for job in sorted(found, key=_get_job_id)
+        }
 
 
 def _get_job_id(job: wire.Job) -> int:

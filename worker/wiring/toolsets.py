@@ -13,7 +13,7 @@ from worker.core.text.redact import Redactor
 from worker.playbook import Workflow
 from worker.settings import Settings
 from worker.sources.api.client import ReadClient
-from worker.sources.captures import Captured
+from worker.sources.captures import CapturedDocuments
 from worker.sources.konflux.pipeline_runs import Tenant, open_konflux
 from worker.sources.plugins import load_plugins
 from worker.sources.session_reader import Reader
@@ -23,12 +23,12 @@ from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import ToolContext
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
-from worker.turns.parts import Kit
+from worker.turns.parts import Toolset
 
 
 @dataclass(frozen=True, slots=True)
-class _WorkflowKit:
-    """The tools and sources of one workflow for one subject. Implements Kit."""
+class _WorkflowToolset:
+    """The tools and sources of one workflow for one subject. Implements Toolset."""
 
     reader: Reader
     rows: Rows
@@ -51,7 +51,7 @@ class _WorkflowKit:
     @property
     def captures(self) -> Captures:
         """What the sources give, to prove quotes by."""
-        return Captured(self.reader, self.sources)
+        return CapturedDocuments(self.reader, self.sources)
 
     def keep_evidence(
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
@@ -76,10 +76,10 @@ class _WorkflowKit:
         return WorkflowToolbox(bench, self.workflow.allows)
 
 
-def make_kit_factory(
+def make_toolset_factory(
     settings: Settings, client: ReadClient, redactor: Redactor, own: Callable[[], frozenset[int]]
-) -> Callable[[Subject, Workflow], Kit]:
-    """Make a function that builds a run's kit. Raises ConfigError.
+) -> Callable[[Subject, Workflow], Toolset]:
+    """Make a function that builds a run's toolset. Raises ConfigError.
 
     `own` returns the ids of the users whose notes are ours.
     """
@@ -87,9 +87,9 @@ def make_kit_factory(
     shown = settings.limits.preview_bytes
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
 
-    def made(subject: Subject, workflow: Workflow) -> Kit:
+    def made(subject: Subject, workflow: Workflow) -> Toolset:
         reader = opened(subject, redactor.data)
-        return _WorkflowKit(
+        return _WorkflowToolset(
             reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text
         )
 

@@ -9,7 +9,7 @@ _MAX = 500_000
 _VOLATILE = re.compile(rb"(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
 
 
-class Green:
+class PassedLines:
     """Feed it the whole lines of a cleaned log; ask it what it has not seen."""
 
     def __init__(self) -> None:

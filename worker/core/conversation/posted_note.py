@@ -1,12 +1,15 @@
 """What a note says, beside what the model wrote for it: cuts, parts left out, parts added. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from worker.core.finding import suggestions
-from worker.core.finding.sections import split_sections
+from worker.core.finding.model import Evidence
+from worker.core.finding.quotes import scan_quotes
+from worker.core.finding.sections import FENCE, split_sections
 from worker.core.session_id import find_marker
+from worker.core.text.sentences import split_sentences
 from worker.core.text.untrusted import one_line
 
 MOST_LINES = 16
@@ -16,14 +19,17 @@ MAX_LINE = 300
 MAX_READ = 100_000
 """Characters of a note and of an answer that are compared."""
 
+_COMPARED = 280
+"""Characters of a line of a quote that are compared: a note cuts longer ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How a note differs from the answer it was made of; empty where it does not.
 
     `visible_lines` are what its reader sees at once, where those are not the answer's own.
-    `missing_lines` are lines of the answer that stand nowhere in it, suggestions apart;
-    `added_lines` are folded lines that are not the answer's.
+    `missing_lines` are sentences, quotes and lines of code of the answer that stand nowhere in it,
+    suggestions apart; `added_lines` are folded lines that are not the answer's.
     """
 
     visible_lines: tuple[str, ...] = ()
@@ -38,19 +44,49 @@ def compare_note(note: str, answer: str) -> Difference:
     """How a posted `note` differs from the `answer`. The answer's verdict is not looked for."""
     visible, folded = _split_note(note[:MAX_READ])
     answer = answer[:MAX_READ]
-    own = {_letters(line) for line in answer.split("\n")}
     # The verdict stands in the headline in other words, and changes may stand on the diff.
     parts = split_sections(suggestions.read_suggestions(answer)[0])
-    wrote = [line for name in parts if name != "verdict" for line in parts[name].split("\n")]
+    wrote = [piece for name in parts if name != "verdict" for piece in _pieces(name, parts[name])]
     said = _letters("\n".join([*visible, *folded]))
+    lines = {_letters(line) for line in answer.split("\n")}
+    lines |= {_letters(line) for piece in wrote for line in piece.lines}
+    every = _letters("\n".join(line for line in answer.split("\n") if not FENCE.match(line)))
     return Difference(
-        visible_lines=_told(visible) if any(_letters(line) not in own for line in visible) else (),
-        missing_lines=_told(line for line in wrote if _letters(line) not in said),
-        added_lines=_told(line for line in folded if _letters(line) not in own),
+        visible_lines=_told(visible) if any(not _is_among(lines, each) for each in visible) else (),
+        missing_lines=_told(piece.text for piece in wrote if not piece.stands_in(said)),
+        added_lines=_told(_keep_added(folded, every)),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A sentence, a line of code, or a quote with its `lines`; `text` is how the model wrote it."""
+
+    text: str
+    lines: tuple[str, ...]
+
+    def stands_in(self, said: str) -> bool:
+        """Whether all of it is among the letters that a note says."""
+        return all(_letters(line[:_COMPARED]) in said for line in self.lines)
+
+
+def _pieces(section: str, text: str) -> Iterator[_Piece]:
+    """The pieces of a section, in order."""
+    coded = False
+    for each in scan_quotes(text, replying=section != "evidence"):
+        if isinstance(each, Evidence):
+            lines = tuple(each.text.split("\n"))
+            yield _Piece(f"- {each.where}: {' / '.join(lines)}", lines)
+        elif FENCE.match(each.text):
+            coded = not coded
+        else:
+            for line in [each.text] if coded else split_sentences(each.text):
+                yield _Piece(line, (line,))
+
+
 _OURS = ("<details>", "</details>", "<summary>", "<sub>")
+_HEADING = re.compile(r"\*\*[^*]{1,80}\*\*")
+_PLACE = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]) .{1,400}?, lines? \d{1,9}(?:-\d{1,9})?\]?:")
 
 
 def _split_note(note: str) -> tuple[list[str], list[str]]:
@@ -61,9 +97,32 @@ def _split_note(note: str) -> tuple[list[str], list[str]]:
     depth = 0
     for line in note.removeprefix(marker.text() if marker else "").split("\n"):
         depth += line.count("<details>") - line.count("</details>")
-        if _letters(line) and not line.startswith(_OURS):
+        if _letters(line) and not line.startswith(_OURS) and not FENCE.match(line):
             (folded if depth > 0 else visible).append(line)
     return visible, folded
+
+
+def _keep_added(folded: Iterable[str], answer: str) -> Iterator[str]:
+    """The folded lines that are not among the answer's letters, below their headings."""
+    heading = ""
+    for line in folded:
+        if _HEADING.fullmatch(line):
+            heading = line
+        elif _letters(line) not in answer and _letters(_after_place(line)) not in answer:
+            yield from filter(None, (heading, line))
+            heading = ""
+
+
+def _is_among(lines: set[str], line: str) -> bool:
+    """Whether a line of a note is one of the answer's; a quote's place may have other words."""
+    return _letters(line) in lines or _letters(_after_place(line)) in lines | {""}
+
+
+def _after_place(line: str) -> str:
+    """What a quote's line says after its place; any other line whole."""
+    line = _TARGET.sub("]", line)
+    place = _PLACE.match(line)
+    return line[place.end() :] if place else line
 
 
 _TARGET = re.compile(r"\]\([^()\s]*\)")

@@ -108,3 +108,107 @@ def test_however_much_differs_little_is_told() -> None:
 
 def test_an_answer_from_nothing_is_no_difference() -> None:
     assert compare_note("", "") == Difference()
+
+
+FOLDED_ANSWER = """\
+## Verdict
+caused by this change
+
+## Failed
+ci (502): make target `unit`, and make target `get` (download)
+
+## Cause
+The dot is not escaped. A second failure in the same job: the mirror is away.
+
+## Evidence
+- job 502 line 9: Argument "8h30" isn't numeric
+- file lib/Duration.pm line 10:     return $1 if /(.5)?h/;
+- job 502 lines 14-15: curl: (22) error: 503
+  make: *** [get] Error 22
+- artifact 502 out/junit.xml line 3: <failure>late</failure>
+
+## What to do
+Escape the dot. The job stays red as long as the mirror is away.
+```suggestion lib/Duration.pm:10
+    return $1 if /(\\.5)?h/;
+```
+```python
+assert late
+```
+"""
+FOLDED_NOTE = f"""\
+{MARKER}
+
+**Caused by this change**
+
+**Failed:** ci (502): make target `unit` and 1 more
+
+**Cause:** The dot is not escaped.
+
+- [job 502, line 9](https://gitlab.example/g/p/-/jobs/502#L9): `Argument "8h30" isn't numeric`
+
+**What to do:** Escape the dot. [Apply it on the diff](https://gitlab.example/g/p/-/merge_requests/1#note_2).
+
+<details>
+<summary>Details</summary>
+
+**More evidence**
+
+- [`lib/Duration.pm`, line 10](https://gitlab.example/g/p/-/blob/abc/lib/Duration.pm#L10): \
+`return $1 if /(.5)?h/;`
+- [job 502, lines 14-15](https://gitlab.example/g/p/-/jobs/502#L14):
+  ```text
+  curl: (22) error: 503
+  make: *** [get] Error 22
+  ```
+- `out/junit.xml` of job 502, line 3: `<failure>late</failure>`
+
+**What GitLab and the logs show**
+
+- `ci` passes on `main`
+
+**Failed**
+
+ci (502): make target `unit`, and make target `get` (download)
+
+**Cause**
+
+A second failure in the same job: the mirror is away.
+
+**What to do**
+
+The job stays red as long as the mirror is away.
+
+ ```python
+ assert late
+ ```
+
+</details>
+
+<sub>`m` · 0.01 USD · Reply to ask more</sub>"""
+
+
+def test_sentences_and_quotes_that_are_folded_are_neither_missing_nor_added() -> None:
+    found = compare_note(FOLDED_NOTE, FOLDED_ANSWER)
+    assert found.missing_lines == ()
+    assert found.added_lines == (
+        "**What GitLab and the logs show**",
+        "- `ci` passes on `main`",
+    )
+    assert found.visible_lines[1] == "**Failed:** ci (502): make target `unit` and 1 more"
+
+
+def test_of_a_section_only_the_sentence_that_is_missing_is_told() -> None:
+    note = FOLDED_NOTE.replace("A second failure in the same job: the mirror is away.", "")
+    note = note.replace("- `out/junit.xml` of job 502, line 3: `<failure>late</failure>`\n", "")
+    assert compare_note(note, FOLDED_ANSWER).missing_lines == (
+        "A second failure in the same job: the mirror is away.",
+        "- artifact 502 out/junit.xml line 3: <failure>late</failure>",
+    )
+
+
+def test_a_reply_that_quotes_a_file_was_posted_as_it_is() -> None:
+    link = "[`lib/Duration.pm`, line 10](https://gitlab.example/g/p/-/blob/abc/lib/Duration.pm#L10)"
+    note = f"{MARKER}\n\nLook:\n\n- {link}: `return $1;`\n\nThat is all.\n\n<sub>`m`</sub>"
+    answer = "Look:\n- file lib/Duration.pm line 10: return $1;\n\nThat is all."
+    assert not compare_note(note, answer)

@@ -9,6 +9,7 @@ from tests.unit.forge.defence.test_neutralise import HOSTILE, HOSTS
 from worker.core.finding import Evidence, Unproven, scan_quotes
 from worker.core.ports.evidence import JobArtifact, JobLog, Place, RepoFile, ReportedTest
 from worker.forge.text.parts import Parts, write_answer_parts, write_quote, write_unproven
+from worker.forge.text.quotes import sort_quotes
 
 URL = "https://gitlab.example.com/team/app/-/x#L12"
 
@@ -45,7 +46,7 @@ def test_one_text_in_two_places_is_two_quotes() -> None:
     told += [(JobLog(7), error), (JobLog(8), error), (JobLog(7), "error: other")]
     evidence = [Evidence(place, 1, text, URL, 1) for place, text in told]
     parts = Parts(HOSTS, 240)
-    shown = parts.write_quotes([*evidence, evidence[0]], 4, whole=True)
+    shown = parts.write_quotes(sort_quotes([*evidence, evidence[0]]), range(4), {})
     labels = [each.partition("](")[0].removeprefix("[") for each in shown]
     assert labels == ["`kind.h`, line 1", "`frame.h`, line 1", "job 7, line 1", "job 7, line 1"]
     # The log of another job says the same again: after the rest, and not left out.

@@ -2,8 +2,7 @@
 possible."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,79 +25,117 @@ _SEPARATED = (".", "!", "?", "…", ",", ":", ";")
 
 
 @dataclass(frozen=True, slots=True)
-class PartLimits:
-    """How much of each part is shown; the defaults show all of it.
+class QuoteShape:
+    """How a quote may be shown: all its lines, or of `several` lines one, if that is `legible`.
 
-    `cause` and `to_do` count sentences. `quotes` counts quotes, each with all its lines or, without
-    `whole_quotes`, with its first one; `least_quotes` of them show one of each failed job.
-    `jobs_level` is the level of `shorten_jobs`, `longest` one of `LONGEST`.
+    `job` is the failed job whose log it is from, or 0.
+    """
+
+    several: bool = False
+    legible: bool = True
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WholeParts:
+    """All that could be shown: the sentences of both sections, and the quotes in their order.
+
+    `named_failures` counts the sentences of the cause up to the last one that names another
+    failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
     """
 
     cause: int
     to_do: int
-    quotes: int
-    least_quotes: int = 1
-    whole_quotes: bool = True
-    jobs_level: int = 0
-    longest: int = LONGEST[0]
+    quotes: Sequence[QuoteShape] = ()
+    named_failures: int = 0
+    has_origin: bool = False
 
 
-def choose_room(whole: PartLimits, fits: Callable[[PartLimits], bool]) -> PartLimits:
-    """Returns the largest room that fits. The least needed parts are cut first; then whatever still
-    fits is added again, the most needed first. If nothing fits, the smallest room is returned."""
-    rooms = list(_narrow(whole))
-    at = bisect_left(rooms, True, key=fits)
-    return _refill(rooms[at], whole, fits) if at < len(rooms) else rooms[-1]
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """How much of each part is shown.
+
+    `cause` and `to_do` count sentences. `quotes` are the numbers of the quotes that are shown, from
+    0; of those in `one_line` one
+    line. `jobs_level` is the level of `shorten_jobs`, `longest` one
+    of `LONGEST`.
+    """
+
+    cause: int = 1
+    to_do: int = 1
+    quotes: frozenset[int] = frozenset()
+    one_line: frozenset[int] = frozenset()
+    jobs_level: int = 4
+    longest: int = LONGEST[-1]
+    origin: bool = False
 
 
-def _narrow(room: PartLimits) -> Iterator[PartLimits]:
-    """Yields ever smaller rooms: without details of what failed, then without further lines of
-    quotes, further quotes, further sentences of the advice and of the cause; the last quote and the
-    failed jobs are cut last."""
-    yield room
-    for change in _ways_to_give(room):
-        room = replace(room, **change)
-        yield room
+def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
+    """Returns what is shown: at least the beginnings of both sections, and in the order of need
+    whatever else fits. If not even those fit, they are returned all the same."""
+    return _Filler(whole, fits).fill()
 
 
-def _ways_to_give(room: PartLimits) -> Iterator[dict[str, Any]]:
-    yield {"jobs_level": 1}
-    yield {"whole_quotes": False}
-    yield from ({"quotes": count} for count in range(room.quotes - 1, room.least_quotes - 1, -1))
-    yield {"jobs_level": 2}
-    yield from ({"to_do": count} for count in range(room.to_do - 1, 0, -1))
-    yield from (
-        {"quotes": count} for count in range(min(room.least_quotes, room.quotes) - 1, 0, -1)
-    )
-    yield from ({"cause": count} for count in range(room.cause - 1, 0, -1))
-    yield {"quotes": 0}
-    yield {"jobs_level": 3}
-    yield {"jobs_level": 4}
-    yield from ({"longest": size} for size in LONGEST[1:])
+class _Filler:
+    """Adds one part after the other to a room, as long as it fits."""
 
+    def __init__(self, whole: WholeParts, fits: Callable[[PartLimits], bool]) -> None:
+        self._whole = whole
+        self._fits = fits
+        sizes = (PartLimits(longest=size) for size in LONGEST)
+        self._room = next(filter(fits, sizes), PartLimits())
 
-def _refill(room: PartLimits, whole: PartLimits, fits: Callable[[PartLimits], bool]) -> PartLimits:
-    for change in _ways_to_refill(whole):
-        wider = replace(room, **change)
-        if _is_wider(wider, room) and fits(wider):
-            room = wider
-    return room
+    def fill(self) -> PartLimits:
+        """Returns the room with all that fits: the names of the jobs first, then a quote, then
+        sentences, and only then details of what failed, further quotes and their lines."""
+        whole, every = self._whole, range(len(self._whole.quotes))
+        self._add_jobs(3, 2)
+        if whole.has_origin:
+            self._add(origin=True)
+        if not (whole.named_failures > 1 and self._add_quote(every, cause=whole.named_failures)):
+            self._add_quote(every)
+        self._add_sentences("cause", whole.cause)
+        for job in dict.fromkeys(quote.job for quote in whole.quotes if quote.job):
+            if all(whole.quotes[at].job != job for at in self._room.quotes):
+                self._add_quote([at for at in every if whole.quotes[at].job == job])
+        self._add_sentences("to_do", whole.to_do)
+        self._add_jobs(1)
+        for at in every:
+            self._add_quote([at])
+        self._add_jobs(0)
+        for at in sorted(self._room.one_line):
+            self._add(one_line=self._room.one_line - {at})
+        return self._room
 
+    def _add(self, **changes: Any) -> bool:
+        room = replace(self._room, **changes)
+        fitting = self._fits(room)
+        self._room = room if fitting else self._room
+        return fitting
 
-def _ways_to_refill(whole: PartLimits) -> Iterator[dict[str, Any]]:
-    yield from ({"jobs_level": level} for level in (3, 2))
-    yield from ({"quotes": 1} for _ in range(min(1, whole.quotes)))
-    yield from ({"cause": count} for count in range(2, whole.cause + 1))
-    yield from ({"quotes": count} for count in range(2, min(whole.least_quotes, whole.quotes) + 1))
-    yield from ({"to_do": count} for count in range(2, whole.to_do + 1))
-    yield from ({"quotes": count} for count in range(2, whole.quotes + 1))
-    yield from ({"jobs_level": level} for level in (1, 0))
-    yield {"whole_quotes": True}
+    def _add_jobs(self, *levels: int) -> None:
+        for level in levels:
+            self._add(jobs_level=level)
 
+    def _add_sentences(self, section: str, most: int) -> None:
+        while (count := getattr(self._room, section)) < most:
+            if not self._add(**{section: count + 1}):
+                return
 
-def _is_wider(room: PartLimits, than: PartLimits) -> bool:
-    counts = (room.cause, room.to_do, room.quotes, room.whole_quotes, -room.jobs_level)
-    return counts > (than.cause, than.to_do, than.quotes, than.whole_quotes, -than.jobs_level)
+    def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
+        """Adds the first of these quotes that fits, those of one line before one line of longer
+        ones; and the `changes` with it. Returns whether one did."""
+        room, shapes = self._room, self._whole.quotes
+        if len(room.quotes) >= MAX_QUOTES:
+            return False
+        for at in sorted(set(numbers) - room.quotes, key=lambda at: (shapes[at].several, at)):
+            shown = room.quotes | {at}
+            short = room.one_line | {at} if shapes[at].several else room.one_line
+            if shapes[at].legible and self._add(quotes=shown, one_line=short, **changes):
+                return True
+            if shapes[at].several and self._add(quotes=shown, **changes):
+                return True
+        return False
 
 
 # ---------------------------------------------------------------------------------------- sections
@@ -118,10 +155,51 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     rest = after_sentences(text, shown)
     if not shown:
         return "See the details below." if rest else "", rest
-    line = _join_sentences(shown)
-    if before_code(rest).strip() or not rest:
-        return line, rest
-    return f"{line[:-1]} (in the details)." if line.endswith(":") else line, rest
+    if before_code(rest) != rest:
+        shown = _point_to_code(shown, below=not before_code(rest).strip())
+    return _join_sentences(shown), rest
+
+
+def _point_to_code(sentences: list[str], *, below: bool) -> list[str]:
+    """Returns the sentences with the words that the code is folded; `below`: it follows them."""
+    *others, last = sentences
+    if below and last.endswith(":"):
+        return [*others, f"{last[:-1]} (in the details)."]
+    first, *others = sentences
+    end = first[-1] if first[-1] in ".!?" else ""
+    if end or not others:
+        return [f"{first.removesuffix(end)} (code in the details){end or '.'}", *others]
+    return [*sentences, "The code is in the details."]
+
+
+_FURTHER = r"(?:second|another|separate|further|unrelated|independent|additional|other)"
+_FAILURE = r"(?:failures?|failing \w+|causes?|errors?|problems?|bugs?|breakages?|flakes?)"
+_NAMES_FAILURE = re.compile(
+    rf"\b{_FURTHER}\b,?(?: [\w-]+,?){{0,2}} {_FAILURE}\b"
+    r"|^(?:Separately|Independently|Secondly|Second|Besides|Additionally|In addition|Also)\b"
+    r".{0,200}\b(?:fail|broke|break|caus|error|flaky|red\b)"
+    r"|\bfail(?:s|ed|ing)? .{0,40}\b(?:another|a different|an unrelated|a separate|(?:its|their) "
+    r"own) (?:reason|cause)\b",
+    re.IGNORECASE,
+)
+_DENIES_FAILURE = re.compile(
+    r"\b(?:no|not|nor|without|never|neither|rather than|consequences?|follows?|only because)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+
+
+def count_named_failures(cause: str) -> int:
+    """Counts the sentences up to the last one that says that there is another failure; 0 if none
+    after the first says so."""
+    sentences = split_sentences(before_code(cause))
+    named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
+    return named[-1] if named else 0
+
+
+def _names_failure(sentence: str) -> bool:
+    found = _NAMES_FAILURE.search(sentence[:600])
+    return bool(found) and not _DENIES_FAILURE.search(sentence[: found.end()] if found else "")
 
 
 def _join_sentences(sentences: list[str]) -> str:
@@ -221,5 +299,27 @@ def _write_first_failure(failed: _Failed) -> str:
     clause = _AND_MORE.split(split_clauses(failed.detail, ",;")[0])[0]
     first = split_clauses(clause, ":")[0]
     rest = failed.detail[len(clause) :].lstrip(" ,;")
-    more = " and more" if first == clause and _LISTED.match(rest) else ""
+    more = f" and {_count_listed(first, rest)}" if first == clause and _LISTED.match(rest) else ""
     return f"{names}: {first.rstrip(' ,;:.')}{more}" if first else names
+
+
+_NAMED = re.compile(
+    r"(?:and )?(?:(?!(?:and|or|in|of)\b)[\w-]{1,40} ){0,3}(`[^`]{1,500}`)"
+    r"(?: \([^()]{0,300}\))?[ ,;.]*(?:in `[^`]{1,500}`\.?)?"
+)
+_TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
+
+
+def _count_listed(first: str, rest: str) -> str:
+    """Returns how many things `rest` lists besides the `first`: "1 more test", or "more" where that
+    is not certain."""
+    pieces = [
+        name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
+    ]
+    named = [_NAMED.fullmatch(piece) for piece in pieces]
+    if not all(named):
+        return "more"
+    every = [*re.findall(r"`[^`]{1,500}`", first)[:1], *(each[1] for each in named if each)]
+    tests = len(every) > len(named) and all(map(_TEST.search, every))
+    kind = f" test{'s' if len(named) > 1 else ''}" if tests else ""
+    return f"{len(named)} more{kind}"

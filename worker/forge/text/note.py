@@ -7,10 +7,10 @@ again when it is posted (`finish_body`).
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from worker.core.conversation.context import Outcome, Status, Subject
-from worker.core.finding import Finding, ReplyPart, Unproven, Verdict
+from worker.core.finding import Evidence, Finding, ReplyPart, Unproven, Verdict
 from worker.core.finding.suggestions import Offers
 from worker.core.ports import FailedJob
 from worker.core.session_id import Marker
@@ -18,7 +18,14 @@ from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text import changes, record
 from worker.forge.text.code import write_code_block, write_code_line
-from worker.forge.text.fit import MAX_QUOTES, PartLimits, choose_room, count_sentences
+from worker.forge.text.fit import (
+    PartLimits,
+    QuoteShape,
+    WholeParts,
+    choose_room,
+    count_named_failures,
+    count_sentences,
+)
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
 from worker.forge.text.older_note import make_pipeline_url
 from worker.forge.text.parts import (
@@ -28,13 +35,12 @@ from worker.forge.text.parts import (
     Hosts,
     Parts,
     clean_line,
-    get_job_id,
     remove_tokens,
-    sort_quotes,
     write_answer_parts,
     write_job_line,
     write_sentence,
 )
+from worker.forge.text.quotes import choose_line, find_words, get_job_id, sort_quotes
 from worker.forge.text.templates_page import MAX_BODY, fit_body, render_template
 
 __all__ = [
@@ -85,18 +91,19 @@ def write_finding(
     """
     small = write_small_print(footer, finding.unproven)
     around = {"marker": marker.text(), "small": small}
+    lines = _choose_lines(finding)
 
     def fits(room: PartLimits) -> bool:
-        values, _ = _fill_template(finding, offers, subject, outcome, hosts, room)
+        values, _ = _fill_template(finding, lines, offers, subject, outcome, hosts, room)
         return (
             count_visible_lines(render_template("finding", details="", **around, **values))
             <= MAX_LINES
         )
 
-    room = choose_room(_measure_whole(finding), fits)
-    values, parts = _fill_template(finding, offers, subject, outcome, hosts, room)
-    for title, lines in list_folded_lines(footer, small):
-        parts.fold_lines(title, lines)
+    room = choose_room(_measure_whole(finding, lines), fits)
+    values, parts = _fill_template(finding, lines, offers, subject, outcome, hosts, room)
+    for title, folded in list_folded_lines(footer, small):
+        parts.fold_lines(title, folded)
     return fit_body(
         lambda size: render_template(
             "finding", details=parts.render_folded(size), **around, **values
@@ -104,35 +111,47 @@ def write_finding(
     )
 
 
-def _measure_whole(finding: Finding) -> PartLimits:
+def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholeParts:
     abstains = finding.verdict is Verdict.ABSTAIN
     said = finding.missing_evidence if abstains else finding.cause or finding.details
     to_do = finding.next_time if abstains else finding.to_do
-    return PartLimits(
+    failed = {job for ruling in finding.rulings for job in ruling.jobs}
+    return WholeParts(
         cause=count_sentences(said),
         to_do=count_sentences(to_do),
-        quotes=min(MAX_QUOTES, len(finding.evidence)),
-        least_quotes=_count_least_quotes(finding),
+        quotes=[
+            QuoteShape(
+                several="\n" in each.text,
+                legible="\n" not in each.text or at in lines,
+                job=get_job_id(each) if get_job_id(each) in failed else 0,
+            )
+            for at, each in enumerate(sort_quotes(finding.evidence))
+        ],
+        named_failures=0 if abstains else count_named_failures(finding.cause),
     )
 
 
-def _count_least_quotes(finding: Finding) -> int:
-    """Counts how many quotes it takes to show one of each failed job, as far as there is room."""
-    failed = {job for ruling in finding.rulings for job in ruling.jobs}
-    jobs = [get_job_id(each) for each in sort_quotes(finding.evidence)[:MAX_QUOTES]]
-    firsts = [at for at, job in enumerate(jobs, 1) if job in failed and job not in jobs[: at - 1]]
-    return max([1, *firsts])
+def _choose_lines(finding: Finding) -> dict[int, Evidence]:
+    """Returns of each quote of several lines the one that tells most, by the quote's number."""
+    about = find_words(f"{finding.what_failed}\n{finding.cause}")
+    lines = {
+        at: choose_line(each, about)
+        for at, each in enumerate(sort_quotes(finding.evidence))
+        if "\n" in each.text
+    }
+    return {at: line for at, line in lines.items() if line}
 
 
 def _fill_template(
     finding: Finding,
+    lines: Mapping[int, Evidence],
     offers: Offers,
     subject: Subject,
     outcome: Outcome,
     hosts: Hosts,
     room: PartLimits,
 ) -> tuple[dict[str, object], Parts]:
-    """Returns the values of the template, and the parts to fold."""
+    """Returns the values of the template, and the parts to fold. `lines`: see `_choose_lines`."""
     parts = Parts(hosts, room.longest)
     failed = parts.write_jobs("Failed", finding.what_failed, room.jobs_level)
     missing = next_time = cause = to_do = ""
@@ -143,6 +162,8 @@ def _fill_template(
         parts.fold_section(_TO_DO, finding.to_do)
     else:
         cause = parts.write_brief("Cause", finding.cause, room.cause)
+        if count_named_failures(finding.cause) > room.cause:
+            cause += " A second failure: see the details."
         to_do = _choose_advice(finding, parts, room.to_do)
         parts.fold_section("Missing", finding.missing_evidence)
         parts.fold_section("Next time", finding.next_time)
@@ -151,7 +172,8 @@ def _fill_template(
         cause = parts.write_brief("Answer", finding.details, room.cause)
     else:
         parts.fold_section("Further details", finding.details)
-    quotes = parts.write_quotes(finding.evidence, room.quotes, whole=room.whole_quotes)
+    shortened = {at: line for at, line in lines.items() if at in room.one_line}
+    quotes = parts.write_quotes(sort_quotes(finding.evidence), room.quotes, shortened)
     parts.fold_lines(record.TITLE, record.write_record(finding, hosts))
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
     return {

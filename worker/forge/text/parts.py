@@ -1,8 +1,7 @@
 """The parts of a note: folded sections, brief lines, quotes. All output is harmless Markdown."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from worker.core.finding import Evidence, ReplyPart, Unproven
@@ -68,18 +67,16 @@ class Parts:
             self.fold_section(title, text)
         return clean_line(line, self._hosts, MAX_SECTION)
 
-    def write_quotes(self, evidence: Sequence[Evidence], count: int, *, whole: bool) -> list[str]:
-        """Returns the first `count` quotes in the order of `sort_quotes`, `whole` or their first
-        lines only; the others, and the whole of those that were cut, are folded."""
-        found = sort_quotes(evidence)
-        shown = [each if whole else keep_first_line(each) for each in found[:count]]
-        more = [
-            *found[count:],
-            *(old for old, new in zip(found, shown, strict=False) if old != new),
-        ]
-        lines = [write_quote(each, self._hosts) for each in more]
-        self.fold_lines("More evidence" if shown else "Evidence", lines)
-        return [write_quote(each, self._hosts) for each in shown]
+    def write_quotes(
+        self, quotes: Sequence[Evidence], shown: Collection[int], lines: Mapping[int, Evidence]
+    ) -> list[str]:
+        """Returns the quotes whose numbers are `shown`, in their order; of those in `lines` only
+        that line. The others, and the whole of those that are shortened, are folded."""
+        more = [quote for at, quote in enumerate(quotes) if at not in shown]
+        more += [quote for at, quote in enumerate(quotes) if at in shown and at in lines]
+        folded = [write_quote(each, self._hosts) for each in more]
+        self.fold_lines("More evidence" if shown else "Evidence", folded)
+        return [write_quote(lines.get(at, quotes[at]), self._hosts) for at in sorted(shown)]
 
     def fold_section(self, title: str, text: str) -> None:
         """Folds a section."""
@@ -134,40 +131,6 @@ def write_quote(evidence: Evidence, hosts: Hosts, column: int = 2) -> str:
     if len(lines) == 1:
         return f"{linked}: {write_code_line(lines[0])}"
     return f"{linked}:\n{write_code_block(chr(10).join(lines), indent=column)}"
-
-
-def sort_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Returns each quote once; the first quote of each job comes before further ones.
-
-    A text that was quoted before comes last, unless it is a file's: that two files have the same
-    line may be what proves the cause.
-    """
-    quotes = list(dict.fromkeys(evidence))
-    jobs = list(map(get_job_id, quotes))
-    several = len({*jobs} - {0}) > 1
-
-    def rank(at: int) -> int:
-        before = {each.text for each in quotes[:at]}
-        if quotes[at].text in before and not isinstance(quotes[at].place, RepoFile):
-            return 2
-        return int(several and jobs[at] > 0 and jobs[at] in jobs[:at])
-
-    return [quotes[at] for at in sorted(range(len(quotes)), key=rank)]
-
-
-def get_job_id(evidence: Evidence) -> int:
-    """Returns the id of the job that the quote is from, or 0."""
-    match evidence.place:
-        case JobLog(job_id) | JobArtifact(job_id, _):
-            return job_id
-        case _:
-            return 0
-
-
-def keep_first_line(evidence: Evidence) -> Evidence:
-    """Returns the quote with its first line only."""
-    line, several, _ = evidence.text.partition("\n")
-    return replace(evidence, text=line, last=evidence.line) if several else evidence
 
 
 def write_unproven(unproven: Unproven) -> str:

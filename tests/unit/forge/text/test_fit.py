@@ -11,11 +11,11 @@ from tests.unit.forge.text.test_note import DONE, FOOTER, JOB, MARKER, SUBJECT, 
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Evidence, Finding, Verdict
 from worker.core.finding.suggestions import Offers
-from worker.core.ports.evidence import JobLog
+from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note
-from worker.forge.text.fit import LONGEST, shorten_jobs
+from worker.forge.text.fit import LONGEST, count_named_failures, shorten_jobs
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),
@@ -182,10 +182,10 @@ JOBS = [
      "`ruff` (500005), `mypy` (500007)"),
     ("`build` (500003): compiling `a.c`, `b.c`. `smoke` (500004): `./x` is not there, because it "
      "was not built.",
-     "`build` (500003): compiling `a.c` and more; `smoke` (500004): `./x` is not there",
+     "`build` (500003): compiling `a.c` and 1 more; `smoke` (500004): `./x` is not there",
      "`build` (500003), `smoke` (500004)"),
     ("`unit` (507, and its first attempt 506): `t.py::test_a` and `t.py::test_b`",
-     "`unit` (507): `t.py::test_a` and more", "`unit` (507, and its first attempt 506)"),
+     "`unit` (507): `t.py::test_a` and 1 more test", "`unit` (507, and its first attempt 506)"),
     ("`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`; it never ended.",
      "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`",
      "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503)"),
@@ -195,6 +195,10 @@ JOBS = [
      "`unit` (502): five tests in `t.py`", "`unit` (502)"),
     ("build (501): step `make`; smoke (502): step `run`.",
      "build (501): step `make`; smoke (502): step `run`", "build (501), smoke (502)"),
+    ("`ci` (502): make target `unit` (264 tests of `t/1.t`), and make target `a.csv` (download)",
+     "`ci` (502): make target `unit` (264 tests of `t/1.t`) and 1 more", "`ci` (502)"),
+    ("`test` (508): `TestLoad/a`, `TestLoad/b` and `TestLoad/c` in `internal/s`.",
+     "`test` (508): `TestLoad/a` and 2 more tests", "`test` (508)"),
     ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
     ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
      "Every job, for want of a runner"),
@@ -234,6 +238,112 @@ def test_a_section_is_folded_from_where_it_was_left(title: str) -> None:
 
 def _of_job(job_id: int, line: int, text: str) -> Evidence:
     return Evidence(JobLog(job_id), line, text, f"{JOB[:-4]}{job_id}#L{line}", line)
+
+
+SURCHARGE = Evidence(
+    JobLog(4711),
+    963,
+    '>       assert monthly([{"lane": "SOUTH"}], fuel=0)["total"] == "7.00"\n'
+    "E       AssertionError: assert '7.70' == '7.00'",
+    f"{JOB}#L963",
+    964,
+)
+CULPRIT = Evidence(RepoFile("surcharge.py"), 14, 'row["price"] += add', f"{JOB}#L14", 14)
+SINKS = Evidence(
+    JobLog(4711), 482, "  sinks: [\n+   {\n+     kind: 'stdout'\n+   },", f"{JOB}#L482", 485
+)
+BRACKETS = Evidence(JobLog(4711), 7, "[\n{\n},", f"{JOB}#L7", 9)
+BIG = " ".join(["The cache hands every caller the same list of rows and prices"] * 3) + "."
+ADVICE = f"{BIG[:-1]}, so put the rate of 0.19 back where it was before."
+
+
+def _shown_quotes(*evidence: Evidence, cause: str = BIG, to_do: str = ADVICE) -> list[str]:
+    """The first lines of the quotes, where both sections leave room for one line."""
+    full = replace(FULL, evidence=evidence, cause=cause, to_do=to_do)
+    return [line for line in shown_of(written(full)).split("\n") if line.startswith("- [")]
+
+
+def test_a_quote_of_one_line_goes_before_one_line_of_a_longer_one() -> None:
+    (shown,) = _shown_quotes(SURCHARGE, CULPRIT)
+    assert shown == f'- [`surcharge.py`, line 14]({JOB}#L14): `row["price"] += add`'
+
+
+def test_of_a_longer_quote_the_line_is_shown_that_tells_most() -> None:
+    (shown,) = _shown_quotes(SURCHARGE)
+    assert shown == f"- [job 4711, line 964]({JOB}#L964): `{SURCHARGE.text.splitlines()[1]}`"
+    (shown,) = _shown_quotes(SINKS, cause=f"`resolve` returns the `stdout` sink. {BIG}")
+    assert shown == f"- [job 4711, line 484]({JOB}#L484): `+     kind: 'stdout'`"
+
+
+def test_a_bare_bracket_is_never_shown_alone() -> None:
+    assert _shown_quotes(BRACKETS) == []
+    (shown,) = _shown_quotes(BRACKETS, cause=CAUSE, to_do=TO_DO)
+    assert shown == f"- [job 4711, lines 7-9]({JOB}#L7):"
+
+
+OTHER = (
+    "A second, separate failure in the same job: the download of the holidays got HTTP 503 from "
+    "`mirror.corp.example` four times; that is the server, not this change."
+)
+POINTER = "A second failure: see the details."
+
+
+def test_a_second_cause_is_shown_or_pointed_to() -> None:
+    (long,) = [replace(CULPRIT, text="Argument isn't numeric in line 10 of it " * 3)]
+    short = _of_job(4711, 14, "curl: (22) The requested URL returned error: 503")
+    full = replace(FULL, evidence=(long, short), to_do=TO_DO)
+    both = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 8}so. {OTHER}")))
+    assert OTHER in both
+    assert short.text in both
+    one = shown_of(written(replace(full, cause=f"{'The dot is not escaped, ' * 12}so. {OTHER}")))
+    assert OTHER not in one
+    assert f"so. {POINTER}\n" in one
+    assert "- [" in one
+
+
+@pytest.mark.parametrize(
+    ("sentence", "names"),
+    [
+        (OTHER, True),
+        ("Separately, `test_b` fails because the port is taken.", True),
+        ("The other failing test, `test_b`, is flaky.", True),
+        ("`lint` fails for a reason of its own.", False),
+        ("`lint` fails for its own reason.", True),
+        ("`mypy` has another cause: the stubs are gone.", True),
+        ("So each quote raises the prices of all later ones.", False),
+        ("There is no second failure.", False),
+        ("The other 406 tests passed.", False),
+        ("The other error, `make: Error 2`, is not a cause.", True),
+        ("It isn't another bug.", False),
+        ("The change was meant for `redact`; `union` also cannot see that.", False),
+        ("Another run of the job failed with the same error.", False),
+        ("Before the change the same bug did no harm.", False),
+    ],
+)
+def test_a_sentence_names_another_failure_or_does_not(sentence: str, names: bool) -> None:
+    assert count_named_failures(f"{CAUSE} {sentence}") == (2 if names else 0)
+    assert count_named_failures(sentence) == 0
+
+
+@pytest.mark.parametrize(
+    ("advice", "shown"),
+    [
+        ("Return new rows.\n```python\nx = 1\n```", "Return new rows (code in the details)."),
+        (
+            "Return new rows. Keep the cache.\n```python\nx = 1\n```",
+            "Return new rows (code in the details). Keep the cache.",
+        ),
+        ("Add this:\n```python\nx = 1\n```", "Add this (in the details)."),
+        (
+            "Return new rows.\n```python\nx = 1\n```\nThen wait.",
+            "Return new rows (code in the details).",
+        ),
+        ("Return new rows", "Return new rows"),
+    ],
+)
+def test_where_the_fix_is_folded_the_advice_says_so(advice: str, shown: str) -> None:
+    lines = shown_of(written(replace(FULL, to_do=advice))).split("\n")
+    assert [line for line in lines if line][-1] == f"**What to do:** {shown}"
 
 
 QUOTES = (

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from worker.core.failure.changed_files import Touch
-from worker.core.failure.facts import Change, Facts, Run, Target, Unknown
+from worker.core.failure.facts import Change, Facts, Run, Target, Unknown, sort_newest_first
 from worker.core.failure.verdict import Verdict, find_pass_on_target
 from worker.core.text.remarks import (
     Link,
@@ -53,7 +53,9 @@ def _here(facts: Facts) -> Iterator[Remark]:
     if facts.run.reason and facts.run.reason != "script_failure":
         yield remark("GitLab's failure reason: ", name(facts.run.reason))
     if isinstance(facts.attempts, tuple) and facts.attempts:
-        yield remark("other runs on this commit: ", *_outcomes(facts, facts.attempts))
+        yield _passed_first(facts, facts.attempts) or remark(
+            "other runs on this commit: ", *_outcomes(facts, facts.attempts)
+        )
     if facts.runs_of_other_sources:
         yield remark(
             "in other kinds of pipelines on this commit: ",
@@ -67,6 +69,28 @@ def _here(facts: Facts) -> Iterator[Remark]:
             "the same error in ", name(failed.place), " (", job(failed), "), which passed when it "
             "was retried (", job(passed), ")",
         )  # fmt: skip
+
+
+def _passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
+    """The order of all runs on this commit, if they passed at first and failed in the same way from
+    then on: the counts alone would not tell that."""
+    passed = [run for run in attempts if run.status == "success"]
+    failed = [facts.run, *(run for run in attempts if facts.has_same_error(run))]
+    if not passed or len(passed) + len(failed) != len(attempts) + 1:
+        return ()
+    if len(failed) < 2 or any(run.is_after(each) for run in passed for each in failed):
+        return ()
+    return remark(
+        "on this commit: passed in ", *_list_jobs(passed), ", then failed in the same way in ",
+        *_list_jobs(failed),
+    )  # fmt: skip
+
+
+def _list_jobs(runs: Sequence[Run]) -> Remark:
+    """Some of the runs, the oldest first, and how many more there are."""
+    told = sort_newest_first(runs)[::-1]
+    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return remark(*join_parts(map(job, told[:SHOWN])), more)
 
 
 def _siblings(facts: Facts) -> Iterator[Remark]:

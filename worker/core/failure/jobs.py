@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from worker.core.failure import verdict
-from worker.core.failure.verdict import Ruling
+from worker.core.failure.verdict import Ruling, Verdict
 from worker.core.logs.signature import Signature, make_signature
 from worker.core.stored_keys import KEY, from_stored, to_stored
+from worker.core.text import remarks
 
 EXCERPT = 1024
 """Bytes of one job's log that a survey keeps."""
@@ -263,7 +263,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
         "jobs": jobs,
         "ruled": to_stored(group.rule_match) if group.rule_match else None,
         "hit": to_stored(group.hit) | {"others": list(group.hit.others)} if group.hit else None,
-        "ruling": verdict.dump_ruling(group.ruling) if group.ruling else None,
+        "ruling": dump_ruling(group.ruling) if group.ruling else None,
     }
 
 
@@ -288,7 +288,41 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
         jobs=tuple(_typed(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
         rule_match=_typed(RuleMatch, ruled) if ruled else None,
         hit=_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
-        ruling=verdict.load_ruling(fields["ruling"]) if fields["ruling"] else None,
+        ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
+    )
+
+
+_MOST_SENTENCES = 40
+"""Sentences, and jobs, of a ruling that was stored."""
+
+
+def dump_ruling(ruling: Ruling) -> dict[str, Any]:
+    """The ruling as JSON values, for `context.json`."""
+    return {
+        "name": ruling.name,
+        "jobs": list(ruling.jobs),
+        "hard": ruling.hard,
+        "because": remarks.dump_remark(ruling.because),
+        "against": [[verdict, remarks.dump_remark(why)] for verdict, why in ruling.contradictions],
+        "record": [remarks.dump_remark(each) for each in ruling.record],
+        "origin": remarks.dump_remark(ruling.origin),
+    }
+
+
+def load_ruling(fields: Mapping[str, Any]) -> Ruling:
+    """Read the ruling of `dump_ruling`. Raises KeyError, TypeError or ValueError for anything
+    else."""
+    return Ruling(
+        name=str(fields["name"])[: remarks.MAX_NAME],
+        jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
+        hard=Verdict(fields["hard"]) if fields["hard"] else None,
+        because=remarks.load_remark(fields["because"]),
+        contradictions=tuple(
+            (Verdict(verdict), remarks.load_remark(why))
+            for verdict, why in fields["against"][:_MOST_SENTENCES]
+        ),
+        record=tuple(map(remarks.load_remark, fields["record"][:_MOST_SENTENCES])),
+        origin=remarks.load_remark(fields.get("origin", ())),
     )
 
 

@@ -7,10 +7,9 @@ one of `REFUTABLE`: who says it all the same is not believed, and the verdict is
 record merely does not prove is the model's to say.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from worker.core.failure.facts import (
     Change,
@@ -23,7 +22,6 @@ from worker.core.failure.facts import (
     sort_newest_first,
 )
 from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
-from worker.core.text import remarks
 from worker.core.text.remarks import Remark, describe_distance, job, name, pipeline, plain, remark
 
 
@@ -44,7 +42,7 @@ class Ruling:
 
     `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
     record speaks against, each with the sentence. `record` is everything else that is known, or why
-    it is not.
+    it is not. `origin` is the newest run on the target branch that failed so, or partly so.
     """
 
     name: str
@@ -53,6 +51,7 @@ class Ruling:
     because: Remark
     contradictions: tuple[tuple[Verdict, Remark], ...]
     record: tuple[Remark, ...] = ()
+    origin: Remark = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
         """The verdict on these jobs, when the model says `model`."""
@@ -124,6 +123,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
         because=because,
         contradictions=() if hard else tuple(against),
         record=tuple(record),
+        origin=_find_origin(facts),
     )
 
 
@@ -266,6 +266,15 @@ def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
     return None
 
 
+def _find_origin(facts: Facts) -> Remark:
+    target = _target(facts)
+    runs = target.finished_runs if target else []
+    failed = [each for each in runs if facts.has_same_error(each) or each.shared_errors]
+    if target is None or not failed:
+        return ()
+    return remark("on ", name(target.branch), ": ", job(sort_newest_first(failed)[0]))
+
+
 def _same_failure(facts: Facts, target: Target, run: Run, *, mended: bool = False) -> Remark:
     return remark(
         "same failure on ", name(target.branch), ": ", pipeline(run), ", ", job(run),
@@ -283,17 +292,21 @@ def _when(run: Run, ours: Run) -> tuple[str, ...]:
 
 
 def _failed_again(facts: Facts) -> Remark | None:
-    """Against "flaky": twice the same way on one commit, and no pass since the first time."""
+    """Twice the same way on one commit, and no pass since the first time."""
     again = [each for each in _attempts(facts) if facts.has_same_error(each)]
     failed = [facts.run, *again]
     if not again or any(find_pass_after(each, _attempts(facts)) for each in failed):
         return None
-    before = next(filter(_is_green, sort_newest_first(_attempts(facts))), None)
     return remark(
         name(facts.name), f" failed {len(failed)} times in the same way on this commit and has "
         "not passed since: ", job(facts.run), ", ", job(again[0]),
-        *(("; it had passed before: ", job(before)) if before else ()),
     )  # fmt: skip
+
+
+def _never_passed(facts: Facts) -> Remark | None:
+    """Against "flaky": as `_failed_again`, and no pass before the first time either. One that
+    passed before on the same commit may well be a flake."""
+    return None if any(map(_is_green, _attempts(facts))) else _failed_again(facts)
 
 
 def _failed_before(facts: Facts) -> Remark | None:
@@ -333,7 +346,7 @@ PROOFS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.TARGET, _fails_there),
 )
 CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.FLAKY, _failed_again),
+    (Verdict.FLAKY, _never_passed),
     (Verdict.TARGET, find_pass_on_target),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
@@ -363,37 +376,3 @@ def _at_newest_commit(facts: Facts) -> list[Run]:
 
 def _is_green(run: Run) -> bool:
     return run.status == "success"
-
-
-# ---------------------------------------------------------------------------------------- as JSON
-
-_MOST = 40
-"""Sentences, and jobs, of a ruling that was stored."""
-
-
-def dump_ruling(ruling: Ruling) -> dict[str, Any]:
-    """The ruling as JSON values, for `context.json`."""
-    return {
-        "name": ruling.name,
-        "jobs": list(ruling.jobs),
-        "hard": ruling.hard,
-        "because": remarks.dump_remark(ruling.because),
-        "against": [[verdict, remarks.dump_remark(why)] for verdict, why in ruling.contradictions],
-        "record": [remarks.dump_remark(each) for each in ruling.record],
-    }
-
-
-def load_ruling(fields: Mapping[str, Any]) -> Ruling:
-    """Read the ruling of `dump_ruling`. Raises KeyError, TypeError or ValueError for anything
-    else."""
-    return Ruling(
-        name=str(fields["name"])[: remarks.MAX_NAME],
-        jobs=tuple(map(int, fields["jobs"][:_MOST])),
-        hard=Verdict(fields["hard"]) if fields["hard"] else None,
-        because=remarks.load_remark(fields["because"]),
-        contradictions=tuple(
-            (Verdict(verdict), remarks.load_remark(why))
-            for verdict, why in fields["against"][:_MOST]
-        ),
-        record=tuple(map(remarks.load_remark, fields["record"][:_MOST])),
-    )

@@ -127,6 +127,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
             )
             for at, each in enumerate(sort_quotes(finding.evidence))
         ],
+        has_origin=bool(record.write_origin(finding, frozenset())),
         named_failures=0 if abstains else count_named_failures(finding.cause),
     )
 
@@ -178,6 +179,7 @@ def _fill_template(
     stopped = _say_why_stopped(outcome, subject, MAX_REASON)
     return {
         "verdict": _choose_headline(finding, outcome),
+        "origin": record.write_origin(finding, hosts) if room.origin else "",
         "stopped": " ".join(
             filter(None, (stopped, finding.doubt, record.write_doubt(finding, hosts)))
         ),

@@ -58,6 +58,14 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
         yield f"{words} {verdict}: {'; '.join(sentences)}"
 
 
+def write_origin(finding: Finding, hosts: Hosts) -> str:
+    """Returns where the same failure is on the target branch, if that is the verdict; or ""."""
+    if finding.verdict is not Verdict.TARGET:
+        return ""
+    origins = (each.origin for each in finding.rulings if each.origin)
+    return render_remark(next(origins, ()), hosts)
+
+
 def write_doubt(finding: Finding, hosts: Hosts) -> str:
     """Returns why the verdict is not the model's, on one line, or "" if it is."""
     judged = finding.final_verdict

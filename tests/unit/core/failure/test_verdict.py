@@ -21,9 +21,9 @@ from tests.unit.core.failure.verdict_cases import (
     run,
     target,
 )
-from worker.core.failure import verdict
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Target, Unknown
+from worker.core.failure.jobs import dump_ruling, load_ruling
 from worker.core.failure.verdict import FinalVerdict, Verdict, decide_headline, make_ruling
 from worker.core.text import remarks
 from worker.core.text.remarks import plain
@@ -143,9 +143,12 @@ def test_the_record_tells_what_is_known_and_what_is_not() -> None:
 
 def test_a_ruling_is_stored_and_read_back() -> None:
     made = facts(attempts=(PASSED_LATER,))
-    for each in (made, facts(), reason("api_failure")):
+    red = facts(target=target((NEW, "same"), (BASE, "same")))
+    for each in (made, facts(), reason("api_failure"), red):
         ruling = make_ruling(each, describe_facts(each))
-        assert verdict.load_ruling(verdict.dump_ruling(ruling)) == ruling
+        assert load_ruling(dump_ruling(ruling)) == ruling
+        older = {key: value for key, value in dump_ruling(ruling).items() if key != "origin"}
+        assert load_ruling(older) == replace(ruling, origin=())
 
 
 @pytest.mark.parametrize(

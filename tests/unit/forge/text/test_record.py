@@ -15,15 +15,17 @@ from tests.unit.core.failure.verdict_cases import (
     run,
     target,
 )
+from tests.unit.forge.text.test_note import DONE, FOOTER, MARKER, SUBJECT
 from worker.core.failure.changed_files import Touch
 from worker.core.failure.fact_sentences import describe_facts
-from worker.core.failure.facts import Change, Facts, LastPass
+from worker.core.failure.facts import Change, Facts, LastPass, Target
 from worker.core.failure.verdict import Ruling, Verdict, decide_headline, make_ruling
 from worker.core.finding import Finding
 from worker.core.text.remarks import Link, Name, remark
-from worker.forge.text import record
+from worker.forge.text import note, record
 
 HOSTS = frozenset({"gitlab.example.com"})
+PAGES = "https://gitlab.example.com/team/service/-"
 
 
 def _judged(model: Verdict, *errors: Facts) -> Finding:
@@ -84,12 +86,47 @@ def test_a_fact_that_is_true_of_all_errors_is_told_once() -> None:
 
 
 def test_what_merely_speaks_against_a_verdict_does_not_deny_it() -> None:
-    twice = facts(attempts=(run(498), run(497, "success")))
+    twice = facts(attempts=(run(498),))
     lines = record.write_record(_judged(FLAKY, twice), HOSTS)
     assert lines[0].startswith("speaks against flaky: `unit-tests` failed 2 times in the same way")
-    assert "it had passed before: [job 497]" in lines[0]
     assert record.write_doubt(_judged(FLAKY, twice), HOSTS) == ""
     assert any(each.startswith("not already failing on the target branch: ") for each in lines)
+
+
+def test_a_pass_of_the_commit_before_two_failures_does_not_speak_against_a_flake() -> None:
+    twice = facts(attempts=(run(498), run(497, "success")))
+    lines = record.write_record(_judged(FLAKY, twice), HOSTS)
+    assert not any("speaks against" in line or "other runs" in line for line in lines)
+    jobs = [f"[job {n}]({PAGES}/jobs/{n})" for n in (497, 498, 500)]
+    assert (
+        f"on this commit: passed in {jobs[0]}, then failed in the same way in {jobs[1]}, {jobs[2]}"
+    ) in lines
+    mixed = facts(attempts=(run(499, error="e2"), run(498), run(497, "success")))
+    assert any(
+        line.startswith("other runs on this commit: ")
+        for line in record.write_record(_judged(FLAKY, mixed), HOSTS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "origin"),
+    [
+        (target((NEW, "same"), (BASE, "same")), 400),
+        (target((NEW, "unread"), (BASE, "same")), 399),
+        (Target("main", (run(398, shared_errors=5, error="e2"),), 1), 398),
+        (target((NEW, "unread")), None),
+    ],
+)
+def test_the_target_branchs_failure_is_linked_beside_the_verdict(
+    there: Target, origin: int | None
+) -> None:
+    judged = replace(_judged(TARGET, facts(target=there)), verdict=TARGET)
+    link = f"on `main`: [job {origin}]({PAGES}/jobs/{origin})" if origin else ""
+    assert record.write_origin(judged, HOSTS) == link
+    assert record.write_origin(replace(judged, verdict=FLAKY), HOSTS) == ""
+    body = note.write_finding(MARKER, SUBJECT, judged, DONE, FOOTER, HOSTS)
+    below = f"\n{link}" if link else ""
+    assert f"\n\n**Already failing on the target branch**{below}\n\n" in body
 
 
 def test_hostile_names_and_stored_words_do_nothing() -> None:
@@ -115,7 +152,6 @@ def test_a_long_record_is_cut_and_says_so() -> None:
     assert lines[-1] == "50 more facts are left out"
 
 
-PAGES = "https://gitlab.example.com/team/service/-"
 ON_MAIN = (
     f"on `main`, on the commit this change is built on: [pipeline 4000]({PAGES}/pipelines/4000)"
 )

@@ -71,11 +71,11 @@ def analysis(made: Product) -> str:
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([FETCH], "; nothing in the sandbox shows that exactly this was run."),
-        ([FETCH, command(RUN)], "; nothing in the sandbox shows that exactly this was run."),
+        ([FETCH], "; no run of it is known."),
+        ([FETCH, command(RUN)], "; no run of it is known."),
         (
             [FETCH, command("cat ferrytimes/windows.py")],
-            "; nothing in the sandbox shows that exactly this was run.",
+            "; no run of it is known.",
         ),
         (
             [
@@ -83,12 +83,11 @@ def analysis(made: Product) -> str:
                 command(EDIT + "; sed -i 's/merge(/unite(/' ferrytimes/windows.py"),
                 command(RUN),
             ],
-            "; nothing in the sandbox shows that exactly this was run.",
+            "; no run of it is known.",
         ),
         (
             [FETCH, command(RUN), command(EDIT)],
-            ". The sandbox has run one command that makes exactly this change:\n\n"
-            f"- `cd /tmp/data/src {EDIT}`: exit status 0\n\n",
+            "; no run of it is known.",
         ),
         (
             [FETCH, command("cat ferrytimes/windows.py", f"{EDIT}; {RUN}")],
@@ -98,15 +97,13 @@ def analysis(made: Product) -> str:
         (
             [FETCH, command(EDIT, RUN)],
             ". With exactly this change in place the sandbox has run:\n\n"
-            f"- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the change\n"
             f"- `cd /tmp/data/src {RUN}`: exit status 0\n\n",
         ),
         (
             [FETCH, command(EDIT), command(RUN), command(FAIL)],
             ". With exactly this change in place the sandbox has run:\n\n"
-            f"- `cd /tmp/data/src {EDIT}`: exit status 0; the same command has made the change\n"
             f"- `cd /tmp/data/src {RUN}`: exit status 0\n"
-            f"- `cd /tmp/data/src {FAIL}`: exit status 3, that of the pipe's last command\n",
+            f"- `cd /tmp/data/src {FAIL}`: exit status 3\n",
         ),
     ],
     ids=[

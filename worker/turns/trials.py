@@ -93,7 +93,7 @@ def _find_applied(
             runs = tuple(replace(run, command=deps.runtime.redact(run.command)) for run in runs)
             others = several or (at is None and len(changes) > 1)
             found[change] = Trial(runs, alone=not others)
-        elif since is None and whole and trials.is_named(context, _list_paths(change)):
+        elif since is not None or (whole and trials.is_named(context, _list_paths(change))):
             found[change] = Trial()
     return found
 

@@ -201,6 +201,56 @@ def test_suggestions_are_resolved_when_the_pipeline_passes(at: Job) -> None:
     assert at.scene.mr.discussions[made.discussion_id].resolved
 
 
+SCRIPT = (
+    "cd /tmp/src && tar xzf /tmp/_out/4.txt && ls -R . | head -40\n"
+    f"cat > /tmp/run.py <<'P'\n{'print(1)  # a stand-in for pytest, ' * 20}\nP\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "told"),
+    [
+        (f"{SCRIPT}python3 /tmp/run.py", 0, "`… python3 /tmp/run.py`: exit status 0"),
+        (f"{SCRIPT}python3 /tmp/run.py", 1, "`… python3 /tmp/run.py`: exit status 1"),
+        (
+            f"{SCRIPT}python3 /tmp/run.py | tail",
+            0,
+            "`… python3 /tmp/run.py | tail`: exit status 0, that of the pipe's last command",
+        ),
+        ("ls | head; prove t", 0, "`ls | head; prove t`: exit status 0"),
+        ("ls | head && prove t", 0, "`ls | head && prove t`: exit status 0"),
+        (
+            "ls | head && prove t",
+            1,
+            "`ls | head && prove t`: exit status 1, that of the pipe's last command",
+        ),
+        ("set -o pipefail; prove t | tail", 0, "`set -o pipefail; prove t | tail`: exit status 0"),
+        (
+            "for t in a b; do prove $t | tail; done",
+            0,
+            "`for t in a b; do prove $t | tail; done`: exit status 0, that of the pipe's last "
+            "command",
+        ),
+    ],
+)
+def test_of_a_script_its_last_command_and_whose_status_it_is_are_told(
+    script: str, code: int, told: str
+) -> None:
+    fix = Suggestion("app/sum.py", 2, 2, "x")
+    body = write_suggestion(
+        Marker(SESSION, 1, Kind.SUGGESTION), fix, 2, "", Trial((Run(script, code),))
+    )
+    assert f"\n- {told}\n" in body
+
+
+def test_of_a_script_that_stops_at_an_error_nobody_says_which_command_it_was() -> None:
+    fix = Suggestion("app/sum.py", 2, 2, "x")
+    for script, code in ((f"set -e\n{SCRIPT}python3 /tmp/run.py", 1), (f"{SCRIPT}make", None)):
+        run = Run(script, code)
+        body = write_suggestion(Marker(SESSION, 1, Kind.SUGGESTION), fix, 2, "", Trial((run,)))
+        assert "tar xzf" in body or "cd /tmp/src" in body
+
+
 def test_a_hostile_fix_stays_inside_its_block() -> None:
     seeded = random.Random(3)
     bits = [*HOSTILE, "```", "````", "~~~", "\n", "\n/close\n", "```suggestion:-9+9", "</details>"]

@@ -11,6 +11,7 @@ from itertools import pairwise, takewhile
 
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
+from worker.core.finding.shell_scripts import only_touches_files
 from worker.core.spelling import correct_spelling
 
 TOOL = "sandbox_exec"
@@ -45,10 +46,13 @@ class Trial:
 def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
     """The turn's newest commands that ended after a file was `changed` (epoch seconds).
 
-    None of those of which nobody knows whether they ended after it.
+    None of those of which nobody knows whether they ended after it, and none that only read and
+    wrote files, such as to make the change.
     """
     found: list[Run] = []
     for each in _commands(context):
+        if only_touches_files(each.text):
+            continue
         if each.begun >= changed:
             found.append(Run(each.text, each.exit_code))
         elif each.ended > changed and each.known:

@@ -2,6 +2,7 @@
 
 import re
 
+from worker.core.finding.shell_scripts import CommandList, is_compound, split_script
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import Marker
@@ -14,6 +15,7 @@ MAX_SCRIPT = 100_000
 MAX_COMMAND = 180
 """Characters of a command that are read, and that are shown: its beginning and its end."""
 
+_STOPS = re.compile(r"\bset -\w{0,10}e|\berrexit\b|\bexit\b|\btrap\b")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 
 
@@ -55,7 +57,7 @@ def _say_tried(trial: Trial | None) -> str:
     if trial is None:
         return "."
     if not trial.runs:
-        return "; nothing in the sandbox shows that exactly this was run."
+        return "; no run of it is known."
     what = "exactly this change" if trial.alone else "this and the other changes of the analysis"
     title = f". With {what} in place the sandbox has run:"
     if all(run.made_change for run in trial.runs):
@@ -68,13 +70,31 @@ def _say_tried(trial: Trial | None) -> str:
 
 def _write_run(run: Run, *, told: bool) -> str:
     """Returns a command and its exit status; with `told`, also that it made the change."""
-    command = remove_tokens(one_line(run.command, MAX_SCRIPT))
+    script = remove_tokens(run.command)[:MAX_SCRIPT]
+    last = None if is_compound(script) else split_script(script)[-1]
+    command = one_line(script, MAX_SCRIPT)
+    if len(command) > MAX_COMMAND and last and _is_status_of_last(run):
+        command = f"… {one_line(last.text, MAX_SCRIPT)}"
     if len(command) > MAX_COMMAND:
         command = f"{command[: MAX_COMMAND // 3]} … {command[-MAX_COMMAND * 2 // 3 :]}"
     status = "ended at its time limit"
     if run.exit_code is not None:
         status = f"exit status {run.exit_code}"
-        if _PIPE.search(run.command) and "pipefail" not in run.command:
+        if "pipefail" not in script and _ends_in_pipe(script, last, failed=run.exit_code != 0):
             status += ", that of the pipe's last command"
     made = "; the same command has made the change" if told else ""
     return f"- {write_code_line(command)}: {status}{made}"
+
+
+def _is_status_of_last(run: Run) -> bool:
+    """Whether the last commands of a script have given its exit status, and not an earlier one at
+    which the script stopped."""
+    return run.exit_code == 0 or (run.exit_code is not None and not _STOPS.search(run.command))
+
+
+def _ends_in_pipe(script: str, last: CommandList | None, *, failed: bool) -> bool:
+    """Whether a pipe has given the exit status; of a script whose last command nobody knows,
+    whether it has a pipe at all."""
+    if last is None:
+        return bool(_PIPE.search(script))
+    return any(len(pipe) > 1 for pipe in (last.pipes if failed else last.pipes[-1:]))

@@ -87,6 +87,13 @@ def test_which_of_two_commands_has_made_a_change_is_known_by_when_they_ended(
     )
 
 
+def test_commands_that_only_read_and_write_files_are_no_run_of_a_change() -> None:
+    edit, look = ("sed -i s/a/b/ f.py", 0), ("cat f.py | head", 0)
+    turn = _run([edit], [look], [("prove t", 0)], [("git diff", 0)])
+    assert find_runs(turn, 5.0) == (Run("prove t", 0),)
+    assert find_runs(_run([edit], [look]), 5.0) == ()
+
+
 def test_the_last_command_has_ended_however_late_the_change_was() -> None:
     assert find_runs(_run([("edit", 0)]), 1e9) == (Run("edit", 0, made_change=True),)
 

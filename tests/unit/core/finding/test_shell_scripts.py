@@ -1,0 +1,78 @@
+"""A script is read as far as its commands can be told apart, however hostile it is."""
+
+import pytest
+
+from worker.core.finding.shell_scripts import (
+    MAX_READ,
+    is_compound,
+    only_touches_files,
+    split_script,
+)
+
+LISTS = [
+    ("cd a && make | tail -5", ["cd a && make | tail -5"]),
+    ("a; b # don't; c\nd 'x;y' | e", ["a", "b", "d 'x;y' | e"]),
+    ("python3 - <<'E'\nimport x; y\nE\npython3 run.py", ["python3 - <<'E'", "python3 run.py"]),
+    ("f 2>&1 | cat; exit ${PIPESTATUS[0]}", ["f 2>&1 | cat", "exit ${PIPESTATUS[0]}"]),
+    ("(a; b) | c; x=$(ls; pwd)", ["(a; b) | c", "x=$(ls; pwd)"]),
+    ("a 1<<X b\nc", ["a 1<<X b", "c"]),
+    ("a \\\n  --b\nc", ["a \\\n  --b", "c"]),
+    ("a & b &> f", ["a", "b &> f"]),
+    ('echo "it\'s; \\" so"; c', ['echo "it\'s; \\" so"', "c"]),
+    ("echo $#; c", ["echo $#", "c"]),
+    ("", []),
+    ("x" * (MAX_READ + 1), []),
+]
+
+
+@pytest.mark.parametrize(("script", "texts"), LISTS)
+def test_a_script_is_split_into_what_it_runs_one_after_the_other(
+    script: str, texts: list[str]
+) -> None:
+    assert [each.text for each in split_script(script)] == texts
+
+
+def test_of_a_list_the_parts_of_each_pipe_are_known() -> None:
+    (made,) = split_script("cd a && make 2>&1 | tee log | tail || (b | c)")
+    assert made.pipes == (("cd a",), ("make 2>&1", "tee log", "tail"), ("(b | c)",))
+
+
+@pytest.mark.parametrize(
+    ("script", "compound"),
+    [
+        ("a\nfor f in *; do b | c; done", True),
+        ("if a; then b; fi", True),
+        ("a; b", False),
+        ("", True),
+    ],
+)
+def test_the_last_command_of_a_loop_is_not_known(script: str, compound: bool) -> None:
+    assert is_compound(script) == compound
+
+
+@pytest.mark.parametrize(
+    ("script", "quiet"),
+    [
+        ("cd /tmp/src; sed -i '10s/a/b/' lib/D.pm; sed -n 10p lib/D.pm", True),
+        ("cat > a.py <<'E'\npython3 run.py\nE\ngit diff | head -40", True),
+        ("cd /tmp/src; prove -l t/", False),
+        ("sed -i s/a/b/ f && python3 f", False),
+        ("A=1 make", False),
+        ("A=1 sed -n 1p f", True),
+        ("", False),
+    ],
+)
+def test_a_script_that_only_edits_is_told_from_one_that_runs_something(
+    script: str, quiet: bool
+) -> None:
+    assert only_touches_files(script) == quiet
+
+
+@pytest.mark.parametrize(
+    "part", ["(;", "'", "a|", '"\\\\', "`", "<<A\n", "#", '"a', "&&", "\\\n", "A=1 ", "$(", "\n#'"]
+)
+def test_hostile_scripts_are_read_in_little_time(part: str) -> None:
+    script = part * (MAX_READ // len(part))
+    for each in split_script(script):
+        assert each.text in script
+    only_touches_files(script)

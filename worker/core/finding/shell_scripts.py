@@ -1,0 +1,118 @@
+"""What a shell script runs, told from its text: enough to name its last command. Pure.
+
+It is the model's text and no shell reads it here: what cannot be told apart stays one command.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_READ = 20_000
+"""Characters of a script that are read; of a longer one nothing is known."""
+
+_HEREDOC = re.compile(r"<<-?[ \t]{0,8}(['\"]?)([A-Za-z_]\w{0,80})\1")
+_TOKEN = re.compile(
+    r"&&|\|\||\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|\d?[<>]&\d?|&>"
+    r"|[^\\'\"`<>&|;()\n#]+|.",
+    re.DOTALL,
+)
+_ENDS = frozenset({";", "&", "\n"})
+_JOINS = frozenset({"&&", "||"})
+_CLOSES = frozenset({"done", "fi", "esac", "}", "then", "do", "else"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=\S*[ \t]+")
+_QUIET = frozenset(
+    (
+        *("cat", "cd", "chmod", "cp", "cut", "diff", "echo", "egrep", "export", "git", "grep"),
+        *("head", "less", "log", "ls", "mkdir", "mv", "nl", "patch", "popd", "printf", "pushd"),
+        *("pwd", "rm", "sed", "set", "sort", "tail", "tar", "tee", "touch", "tr", "true", "wc"),
+    )
+)
+"""Commands that read and write files, and run nothing of a project."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandList:
+    """Commands joined by "&&" and "||": its `text`, and the parts of each of its `pipes`."""
+
+    text: str
+    pipes: tuple[tuple[str, ...], ...]
+
+
+def split_script(script: str) -> tuple[CommandList, ...]:
+    """Returns the lists of commands that a script runs one after the other, without the texts that
+    it hands to them; () for a script that is too long."""
+    if len(script) > MAX_READ:
+        return ()
+    return tuple(_split_lists(_remove_heredocs(script)))
+
+
+def is_compound(script: str) -> bool:
+    """Whether the script ends inside a loop or a branch, so that nobody knows its last command."""
+    lists = split_script(script)
+    return not lists or _read_word(lists[-1].text) in _CLOSES
+
+
+def only_touches_files(script: str) -> bool:
+    """Whether all that the script does is to read and write files, such as to make a change."""
+    lists = split_script(script)
+    words = [_read_word(part) for each in lists for pipe in each.pipes for part in pipe]
+    return bool(words) and all(word in _QUIET for word in words)
+
+
+def _read_word(command: str) -> str:
+    """Returns the name of the command, after the variables that are set for it."""
+    while found := _ASSIGNMENT.match(command):
+        command = command[found.end() :]
+    return command.split(maxsplit=1)[0] if command.strip() else ""
+
+
+def _remove_heredocs(script: str) -> str:
+    lines = script.split("\n")
+    last = {line.strip(): number for number, line in enumerate(lines)}
+    kept: list[str] = []
+    ends: list[str] = []
+    for number, line in enumerate(lines):
+        if ends:
+            ends = ends[1:] if line.strip() == ends[0] else ends
+            continue
+        kept.append(line)
+        ends = [word for _, word in _HEREDOC.findall(line) if last.get(word, -1) > number]
+    return "\n".join(kept)
+
+
+def _split_lists(script: str) -> Iterator[CommandList]:
+    text, pipes, parts = "", list[tuple[str, ...]](), [""]
+    for token, separates in _read_tokens(script):
+        if separates and token in _ENDS:
+            yield from _make_list(text, [*pipes, tuple(parts)])
+            text, pipes, parts = "", [], [""]
+            continue
+        text += token
+        if separates and token in _JOINS:
+            pipes, parts = [*pipes, tuple(parts)], [""]
+        elif separates:
+            parts.append("")
+        else:
+            parts[-1] += token
+    yield from _make_list(text, [*pipes, tuple(parts)])
+
+
+def _make_list(text: str, pipes: list[tuple[str, ...]]) -> Iterator[CommandList]:
+    if text.strip():
+        every = (tuple(part.strip() for part in pipe) for pipe in pipes)
+        yield CommandList(text.strip(), tuple(every))
+
+
+def _read_tokens(script: str) -> Iterator[tuple[str, bool]]:
+    """Yields the script in pieces, each with whether it separates commands. What stands in brackets
+    is text, and comments are left out."""
+    depth, at, before = 0, 0, " "
+    while found := _TOKEN.match(script, at):
+        token, at = found[0], found.end()
+        if token == "#" and (before.isspace() or before in _ENDS):
+            end = script.find("\n", at)
+            at = end if end >= 0 else len(script)
+            continue
+        depth = max(0, depth + (token == "(") - (token == ")"))
+        before = token[-1]
+        yield token, depth == 0 and (token in _ENDS or token in _JOINS or token == "|")

@@ -105,7 +105,14 @@ class ModelError(SandpiperError):
 
 
 class ContextOverflow(ModelError):
-    """The request is larger than the model's context window."""
+    """The request is larger than the model's context window.
+
+    `limit` is how many tokens the provider says that it takes, 0 where it does not say.
+    """
+
+    def __init__(self, message: str, *, kind: str = "overflow", limit: int = 0) -> None:
+        super().__init__(message, kind=kind)
+        self.limit = limit
 
 
 class SandboxLost(SandpiperError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from worker.core.ports import Model, Reply, Request, StopReason
-from worker.errors import ModelError
+from worker.errors import ContextOverflow, ModelError
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class FallbackModel:
     def reply(self, request: Request) -> Reply:
         """Returns the first answer, with the cost of all attempts; else the last model's refusal.
 
-        Raises the last model's error, naming what the others said.
+        Raises the last model's error, naming what the others said, or ContextOverflow.
         """
         failures: list[str] = []
         cost: float | None = 0.0
@@ -55,6 +55,9 @@ class FallbackModel:
             last = self._at + 1 == len(self._models)
             try:
                 reply = self._models[self._at].reply(request)
+            except ContextOverflow:
+                # The conversation is shortened first: it may be too long for the others as well.
+                raise
             except ModelError as error:
                 failures.append(str(error))
                 if last:

@@ -5,7 +5,7 @@ import pytest
 from tests.contexts import context
 from tests.fakes import ScriptedModel, says
 from worker.core.ports import Request, StopReason
-from worker.errors import ModelError
+from worker.errors import ContextOverflow, ModelError
 from worker.models.fallback import FallbackModel
 
 REQUEST = Request("system", (), context().messages)
@@ -64,3 +64,10 @@ def test_an_error_after_a_refusal_names_both() -> None:
     both = FallbackModel([model("a/1", refused), model("b/2", ModelError("b: 401"))])
     with pytest.raises(ModelError, match="a/1 refused to answer: cyber; b: 401"):
         both.reply(REQUEST)
+
+
+def test_a_conversation_that_is_too_long_goes_to_no_other_model() -> None:
+    second = model("b/2", says("two"))
+    with pytest.raises(ContextOverflow) as raised:
+        FallbackModel([model("a/1", ContextOverflow("a", limit=8192)), second]).reply(REQUEST)
+    assert (raised.value.limit, second.requests) == (8192, [])

@@ -14,6 +14,16 @@ _SHORTEST_KEY = 8
 _GOOGLE_TOKEN = re.compile(r"ya29\.[A-Za-z0-9_.-]+")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+_LIMIT = re.compile(
+    r"> (?P<a>\d{3,8})(?: maximum)?\b"
+    r"|(?:allowed|only supports up to|context length of only|context size) \(?(?P<b>\d{3,8})"
+    r"|maximum (?:context|prompt|model) length (?:is|of) (?P<c>\d{3,8})"
+    r"|exceeded model token limit: (?P<d>\d{3,8})"
+    r"|context length \(?(?:is|of)? ?(?P<e>\d{3,8})",
+    re.IGNORECASE,
+)
+_LEAST_LIMIT = 500
+
 _ADVICE = {
     Cause.BAD_KEY: ("the API key was refused", "set {key_env}"),
     Cause.BILLING: ("the account has a billing problem", "settle it with the provider"),
@@ -37,6 +47,13 @@ def clean_text(text: str, key: str = "") -> str:
         line = line.replace(key, "[key]")
     line = _GOOGLE_TOKEN.sub("[token]", line)
     return line if len(line) <= _MAX_REASON else f"{line[:_MAX_REASON]}…"
+
+
+def find_stated_limit(reason: str) -> int:
+    """Returns how many tokens a provider says that it takes, 0 where it does not say."""
+    found = _LIMIT.search(reason[:2000].replace(",", ""))
+    limit = int(next(filter(None, found.groups()))) if found else 0
+    return limit if limit >= _LEAST_LIMIT else 0
 
 
 class BoundElsewhere(ModelError):
@@ -70,7 +87,7 @@ class ErrorWriter:
             text += f"; the API says: {self.quote_text(failure.reason)}"
         kind = failure.cause.name.lower()
         if failure.cause is Cause.OVERFLOW:
-            return ContextOverflow(text, kind=kind)
+            return ContextOverflow(text, kind=kind, limit=find_stated_limit(failure.reason))
         if failure.cause is Cause.BOUND:
             return BoundElsewhere(text, kind=kind)
         return ModelError(text, transient=failure.transient, retry_after=retry_after, kind=kind)

@@ -318,7 +318,8 @@ def test_no_sampling_parameter_is_ever_sent() -> None:
         assert set(body) <= {
             *("systemInstruction", "tools", "generationConfig", "contents", "toolConfig")
         }
-        assert body["generationConfig"] == {"maxOutputTokens": 21_000}
+        most = request.max_output or 21_000
+        assert body["generationConfig"] == {"maxOutputTokens": most}
 
 
 def test_an_empty_system_text_is_left_out() -> None:

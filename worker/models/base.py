@@ -20,6 +20,10 @@ MAX_TOKENS = 21_000
 before a longer answer arrives."""
 
 
+_THINKING = 4000
+"""Tokens by which a short answer may be longer if its model thinks before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How one server's Chat Completions differ from another's.
@@ -56,6 +60,13 @@ class Target:
     head: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
     info: ModelInfo = field(default_factory=ModelInfo)
+
+    def choose_max_tokens(self, request: Request) -> int:
+        """Returns the longest answer to this request, in tokens, with room for thinking."""
+        if not request.max_output:
+            return self.max_tokens
+        thinking = _THINKING if self.info.effort or self.info.chat_effort else 0
+        return min(self.max_tokens, request.max_output + thinking)
 
 
 @dataclass(frozen=True, slots=True)

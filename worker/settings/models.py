@@ -78,10 +78,20 @@ class ModelSettings(Part):
     """`models:`. `fallback` are tried in order when `default` does not answer."""
 
     default: str = Field(
-        default="anthropic/claude-sonnet-5-5", description="The model, as `provider/model`."
+        min_length=1,
+        default="anthropic/claude-sonnet-5-5",
+        description="The model, as `provider/model`.",
     )
     fallback: tuple[str, ...] = Field(
         default=(), description="Models to try in order when the default does not answer."
+    )
+    helper: str = Field(
+        default="",
+        description="A small model, as `provider/model`, for questions of the host's own, such as "
+        "summaries. Empty: rules take its place.",
+    )
+    helper_timeout: float = Field(
+        default=20.0, gt=0, le=600, description="Seconds that the helper's answer may take."
     )
     providers: dict[str, ProviderSettings] = Field(
         default={}, description="What differs from a built-in provider, by its name."
@@ -91,11 +101,11 @@ class ModelSettings(Part):
         description="What is to be known of a model that is not built in, by its name.",
     )
 
-    @field_validator("default", "fallback")
+    @field_validator("default", "fallback", "helper")
     @classmethod
     def _check_slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in [value] if isinstance(value, str) else value:
-            if not all(name.partition("/")):
+            if name and not all(name.partition("/")):
                 raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
         return value
 

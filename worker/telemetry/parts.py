@@ -79,11 +79,15 @@ class Telemetry:
         gitlab = replace(deps.gitlab, writer=CountedForge(deps.gitlab.writer, self.metrics))
         return replace(deps, runtime=runtime, gitlab=gitlab)
 
+    def count_model(self, model: Model) -> Model:
+        """Wrap a model, so that its calls are counted."""
+        return CountedModel(model, self.metrics)
+
     def _wrap_model(self, make: Callable[[], Model]) -> Callable[[], Model]:
         def made() -> Model:
             model = make()
             traced = self._traces.wrap_model(model) if self._traces else model
-            return CountedModel(traced, self.metrics)
+            return self.count_model(traced)
 
         return made
 

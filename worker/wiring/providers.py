@@ -1,8 +1,10 @@
 """Builds the models and the circuit breakers of their providers."""
 
+from worker.core.ports import Helper
 from worker.models.base import Dialect
 from worker.models.catalogue.built_in import Catalogue
 from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
 from worker.models.table import build_model
@@ -42,6 +44,17 @@ def build_guarded_models(
     asked = build_models(settings, watched.count_attempt if watched else ignore_failure)
     heard = watched.set_circuit if watched else breaker.ignore_change
     return breaker.guard_models(asked, SystemClock(), heard)
+
+
+def build_helper(settings: Settings, watched: Telemetry | None) -> Helper | None:
+    """Build the helper, behind a breaker of its own; None if none is set. Raises ConfigError."""
+    if not settings.models.helper:
+        return None
+    told = watched.count_attempt if watched else ignore_failure
+    made = _build_model(settings.models.helper, settings, told)
+    (guarded,) = breaker.guard_models([made], SystemClock())
+    model = watched.count_model(guarded) if watched else guarded
+    return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 
 
 def build_catalogue(settings: Settings) -> Catalogue:

@@ -4,6 +4,7 @@ Implementations don't inherit; tables are typed.
 """
 
 from worker.core.ports.clock import Clock
+from worker.core.ports.helper import Helper, HelperAnswer
 from worker.core.ports.model import Model, Reply, Request, StopReason
 from worker.core.ports.sessions import Claim, KnownFailures, RecentTurns, SessionKey, SessionStore
 from worker.core.ports.tools import (
@@ -32,6 +33,8 @@ __all__ = [
     "Document",
     "DocumentKind",
     "FailedJob",
+    "Helper",
+    "HelperAnswer",
     "KnownFailures",
     "Model",
     "Ran",

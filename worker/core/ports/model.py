@@ -27,7 +27,8 @@ class Request:
 
     `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
     a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it. `session`
-    is the same for all requests of a session: providers route by it to a warm cache.
+    is the same for all requests of a session: providers route by it to a warm cache. `max_output`
+    is the longest answer in tokens where it is to be shorter than the model's, else 0.
     """
 
     system: str
@@ -38,6 +39,7 @@ class Request:
     marks: tuple[int, ...] = ()
     deadline: float | None = None
     session: str = ""
+    max_output: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class AnthropicMessages:
         """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
         # A mark at the end of the system text serves other sessions; it gets only a spare slot.
-        head = self._encode_head(request.system, request.tools, marked=len(marks) < _MAX_MARKS)
+        head = self._encode_head(request, marked=len(marks) < _MAX_MARKS)
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
         # All is joined at once: the body is large, and every copy takes time.
@@ -64,10 +64,12 @@ class AnthropicMessages:
         """See `base.Codec`."""
         return answers.classify(status, body)
 
-    def _encode_head(self, system: str, tools: Sequence[ToolSpec], *, marked: bool) -> bytes:
+    def _encode_head(self, request: Request, *, marked: bool) -> bytes:
         """Returns everything before the messages, with a cache mark at its end if it is `marked`
         and there is a system text."""
-        fields: dict[str, Any] = {**self._target.head, "max_tokens": self._target.max_tokens}
+        system, tools = request.system, request.tools
+        most = self._target.choose_max_tokens(request)
+        fields: dict[str, Any] = {**self._target.head, "max_tokens": most}
         if self._target.info.effort:
             fields["output_config"] = {"effort": self._target.info.effort}
         if tools:

@@ -54,7 +54,7 @@ class GenerateContent:
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: system text, tools and limits first, for they stay the same in a
         session."""
-        parts = [self._encode_head(request.system, request.tools), b',"contents":[']
+        parts = [self._encode_head(request), b',"contents":[']
         parts.append(b",".join(self._encode_contents(request, bare)))
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
@@ -69,7 +69,8 @@ class GenerateContent:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
+    def _encode_head(self, request: Request) -> bytes:
+        system, tools = request.system, request.tools
         fields: dict[str, Any] = dict(self._target.head)
         if system:
             fields["systemInstruction"] = {"parts": [{"text": system}]}
@@ -77,7 +78,7 @@ class GenerateContent:
             fields["tools"] = [
                 {"functionDeclarations": [_declare_function(spec) for spec in tools]}
             ]
-        generation: dict[str, Any] = {"maxOutputTokens": self._target.max_tokens}
+        generation: dict[str, Any] = {"maxOutputTokens": self._target.choose_max_tokens(request)}
         if self._signs and self._target.info.effort:
             # Older models expect a number of tokens instead.
             generation["thinkingConfig"] = {"thinkingLevel": self._target.info.effort.upper()}

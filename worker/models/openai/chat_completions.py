@@ -8,7 +8,7 @@ message, never a null content. Caching is automatic, so marks are not sent.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -52,7 +52,7 @@ class OpenAIChat:
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, tools, messages, in the order of the cached prefix."""
-        parts = [self._encode_head(request.tools), b',"messages":[']
+        parts = [self._encode_head(request), b',"messages":[']
         parts.append(b",".join(self._encode_messages(request, bare)))
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
@@ -67,9 +67,10 @@ class OpenAIChat:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, tools: Sequence[ToolSpec]) -> bytes:
-        target = self._target
-        fields: dict[str, Any] = {**target.head, target.dialect.limit: target.max_tokens}
+    def _encode_head(self, request: Request) -> bytes:
+        target, tools = self._target, request.tools
+        most = target.choose_max_tokens(request)
+        fields: dict[str, Any] = {**target.head, target.dialect.limit: most}
         effort = target.info.effort or (target.info.chat_effort if tools else "")
         if effort:
             fields["reasoning_effort"] = effort

@@ -7,7 +7,7 @@ Every item of an answer goes back to the model that wrote it, its encrypted reas
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -52,7 +52,7 @@ class OpenAIResponses:
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, instructions, tools, input, in the order of the cached prefix."""
-        parts = [self._encode_head(request.system, request.tools)]
+        parts = [self._encode_head(request)]
         if self._keyed:
             parts.append(b',"prompt_cache_key":' + dump_json(_make_cache_key(request)))
         parts += [b',"input":[', b",".join(self._encode_input(request, bare)), b"]"]
@@ -68,10 +68,11 @@ class OpenAIResponses:
         """See `base.Codec`."""
         return errors.classify(status, body)
 
-    def _encode_head(self, system: str, tools: Sequence[ToolSpec]) -> bytes:
+    def _encode_head(self, request: Request) -> bytes:
+        system, tools = request.system, request.tools
         fields: dict[str, Any] = {
             **self._target.head,
-            "max_output_tokens": self._target.max_tokens,
+            "max_output_tokens": self._target.choose_max_tokens(request),
             "store": False,
             "include": ["reasoning.encrypted_content"],
         }

@@ -1,0 +1,38 @@
+"""A helper: a model for small questions of the host's own, such as a summary."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from worker.core.conversation.messages import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class HelperAnswer:
+    """What a helper said, by which `model`, and what it cost (None: unknown price).
+
+    The request was sent at `sent_at` (epoch seconds) and took `seconds`.
+    """
+
+    text: str
+    usage: Usage
+    cost_usd: float | None
+    model: str
+    sent_at: float = 0.0
+    seconds: float = 0.0
+
+
+class Helper(Protocol):
+    """A model that is asked once, without tools and history."""
+
+    @property
+    def context_tokens(self) -> int:
+        """The most input tokens of one request."""
+        ...
+
+    def ask(self, task: str, text: str, max_tokens: int) -> HelperAnswer | None:
+        """The answer, of at most `max_tokens`, to the instructions `task` about `text`.
+
+        Raises nothing: None where the helper fails, is late or is not asked at the moment. Callers
+        go on by rules then.
+        """
+        ...

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from worker.core import comment_commands
 from worker.errors import ConfigError
+from worker.settings.context import ContextSettings
 
 _FENCE = "---\n"
 _COMMAND = "command:"
@@ -18,7 +19,10 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 
 
 class Workflow(BaseModel):
-    """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt."""
+    """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
+
+    `context` replaces the fields of the settings that it names.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,6 +31,7 @@ class Workflow(BaseModel):
     triggers: tuple[str, ...] = ()
     max_iterations: int | None = Field(default=None, ge=1, le=1000)
     tools: tuple[str, ...] = ("*",)
+    context: ContextSettings = ContextSettings()
     text: str = Field(min_length=1)
 
     @field_validator("triggers")

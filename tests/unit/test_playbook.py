@@ -69,3 +69,15 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         book.get("other")
     with pytest.raises(ConfigError, match="command:x"):
         book.for_trigger("command:x")
+
+
+def test_a_workflow_may_fold_in_its_own_way() -> None:
+    own = GOOD.replace("max_iterations: 5", "context: {strategy: window, keep_last: 4}")
+    context = playbook.parse(own, "x.md").context
+    assert context.model_dump(exclude_unset=True) == {"strategy": "window", "keep_last": 4}
+
+
+def test_a_wrong_strategy_is_refused_with_its_name() -> None:
+    own = GOOD.replace("max_iterations: 5", "context: {strategy: forget}")
+    with pytest.raises(ConfigError, match=r"x.md: context.strategy: .*summary"):
+        playbook.parse(own, "x.md")

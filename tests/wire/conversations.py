@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from tests.simulators.openai.sealed import seal
 from worker.core.conversation.cache_marks import place_marks
+from worker.core.conversation.folds.fold import Fold, FoldKind
+from worker.core.conversation.folds.view import build_view
 from worker.core.conversation.messages import (
     Assistant,
     Message,
@@ -124,11 +126,27 @@ def conversations(origin: str) -> dict[str, Request]:
         "final_turn": asks(*two, notice="Write your final answer now.", tools_allowed=False),
         "reply_after_cut": asks(*two, User("Look again."), marks=(2,)),
         "no_tools": asks(EVENT, tools=()),
+        "helper": asks(EVENT, tools=(), tools_allowed=False, max_output=300),
+        "folded": asks(*_fold(two), marks=(0, 2)),
         "too_many_marks": asks(
             EVENT, *(step for n in "abcd" for step in (calls(n), found(n))), marks=(0, 2, 4, 6, 8)
         ),
         **sliding(),
     }
+
+
+def _fold(messages: Sequence[Message]) -> Sequence[Message]:
+    """A conversation of which the second exchange was left out, and of the first the results were
+    shortened."""
+    long = ToolResult("b", "look", '{"text":"' + "é" * 500 + '"}')
+    session = (*messages[:-1], long, calls("c"), found("c"), User("And?"), calls("d"), found("d"))
+    return build_view(
+        session,
+        (
+            Fold(FoldKind.PRUNE, 1, 4, made_at=9),
+            Fold(FoldKind.SUMMARY, 4, 6, made_at=9, text="(What was here is left out.)"),
+        ),
+    )
 
 
 def sliding() -> dict[str, Request]:

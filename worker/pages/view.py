@@ -7,6 +7,7 @@ from itertools import islice, pairwise
 from markupsafe import Markup
 
 from worker.core.conversation.context import CallCost, Context, Subject
+from worker.core.conversation.folds.fold import FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.conversation.repair import find_unavailable
@@ -65,10 +66,11 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Step:
-    """One model call, or our message before it (`ours`)."""
+    """One model call, or our message before it (`ours`), or a fold (`ours`, with its `title`)."""
 
     number: int = 0
     ours: Text | None = None
+    title: str = ""
     text: Text | None = None
     calls: list[ToolUse] = field(default_factory=list)
     time: str = ""
@@ -248,7 +250,8 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
         message = context.messages[place]
         for call in silent.pop(place, ()):
             number += 1
-            yield _add_cost(Step(number, note="No answer that could be used."), call)
+            yield _build_silent_step(number, call)
+        yield from _build_folds(context, place, room)
         if isinstance(message, User):
             yield Step(ours=room.clip_text(message.text))
         elif isinstance(message, Assistant):
@@ -260,7 +263,32 @@ def _build_steps(context: Context, room: CharacterBudget) -> Iterator[Step]:
     for calls in silent.values():
         for call in calls:
             number += 1
-            yield _add_cost(Step(number, note="No answer that could be used."), call)
+            yield _build_silent_step(number, call)
+    yield from _build_folds(context, len(context.messages), room)
+
+
+def _build_silent_step(number: int, call: CallCost) -> Step:
+    """Build the step of a call that left no message."""
+    about = f"A helper was asked: {one_line(call.task, 40)}." if call.task else ""
+    return _add_cost(Step(number, note=about or "No answer that could be used."), call)
+
+
+def _build_folds(context: Context, place: int, room: CharacterBudget) -> Iterator[Step]:
+    """Build a step for each fold that was made before the message at `place`."""
+    for fold in context.folds:
+        if fold.made_at == place:
+            hidden = f"messages {fold.start + 1} to {fold.upto}"
+            title = f"Folded ({fold.kind})"
+            yield Step(
+                ours=room.clip_text(fold.text or _FOLDED.get(fold.kind, "") + hidden), title=title
+            )
+
+
+_FOLDED = {
+    FoldKind.PRUNE: "From here on the model is sent only the beginning and the end of long tool "
+    "results in ",
+    FoldKind.CUT: "From here on the model is sent only the beginning and the end of long ",
+}
 
 
 def _pair_calls(

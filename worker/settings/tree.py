@@ -5,6 +5,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, field_validator
 
 from worker.settings.base import Part, list_secrets
+from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
 from worker.settings.models import ModelSettings
 from worker.settings.notes import KnownSettings, NoteSettings
@@ -34,6 +35,7 @@ class Settings(Part):
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
     limits: LimitSettings = LimitSettings()
+    context: ContextSettings = ContextSettings()
     retention: RetentionSettings = RetentionSettings()
     note: NoteSettings = NoteSettings()
     worker: WorkerSettings = WorkerSettings()

@@ -95,6 +95,9 @@ def _count_end(metrics: Metrics, event: TurnEnded) -> None:
     metrics.notes.labels(verdict, _find_origin(context)).inc()
     for kind, number, _ in context.redactions:
         metrics.redactions.labels(kind).inc(number)
+    for fold in context.folds:
+        if fold.made_at > context.turn_start:
+            metrics.folds.labels(fold.kind).inc()
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()
 

@@ -166,6 +166,9 @@ class Metrics:
         self.redactions = self._make_counter(
             "sandpiper_redactions", "Secrets taken out of what a turn has read.", "kind"
         )
+        self.folds = self._make_counter(
+            "sandpiper_folds", "How conversations were kept inside the window.", "kind"
+        )
         self.reactions = self._make_counter(
             "sandpiper_reactions", "up and down on our notes, given and withdrawn.",
             "reaction", "change",

@@ -24,6 +24,7 @@ from worker.errors import (
 )
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import triage
+from worker.turns.folding import FoldedResults, FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.sandbox import Workspace
@@ -116,6 +117,8 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         watch=run.watch,
         news=work.tell_news,
         patient=run.patient,
+        prepare_tools=FoldedResults(work.sandbox).write_missing,
+        fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         object_to=lambda answer: quote_repair.find_objections(
             *(answer, kit.captures, deps.runtime.redact),
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),

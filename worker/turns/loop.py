@@ -11,14 +11,17 @@ helps. This one request may exceed `max_iterations`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from worker.core.conversation import prompts, quote_repair
-from worker.core.conversation.absorb import absorb_reply, halt_turn
+from worker.core.conversation.absorb import absorb_reply, halt_turn, record_overflow
 from worker.core.conversation.cache_marks import Plan, plan_marks
 from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.decide import Act, Ask, Stop, decide
-from worker.core.conversation.limits import Limits
+from worker.core.conversation.folds.fold import Fold
+from worker.core.conversation.folds.plan import choose_fold, estimate_size
+from worker.core.conversation.folds.view import build_view
+from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import (
     ToolCall,
     User,
@@ -31,7 +34,8 @@ from worker.core.conversation.repair import close_calls
 from worker.core.conversation.repeated_calls import HINT
 from worker.core.events import Answered, Asking, ToolRan, Watcher
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
-from worker.errors import CIRCUIT_OPEN, ModelError, Postponed, SandboxLost
+from worker.errors import CIRCUIT_OPEN, ContextOverflow, ModelError, Postponed, SandboxLost
+from worker.turns.folding import FoldParts, make_fold
 
 FINAL_GRACE = 120.0
 """Seconds past the wall-clock limit that the final answer may take."""
@@ -43,6 +47,7 @@ class Parts:
 
     `patient` runs end in Postponed while no provider is asked, others in the reason.
     `news` gives what the model has to know besides, once; it stays in the history.
+    `prepare_tools` is called before calls are run, `fold_parts` is what folds are made with.
     """
 
     model: Model
@@ -53,6 +58,8 @@ class Parts:
     object_to: Callable[[str], Objections] = lambda answer: Objections()
     news: Callable[[], str] = lambda: ""
     patient: bool = False
+    prepare_tools: Callable[[Context], None] = lambda context: None
+    fold_parts: FoldParts = field(default_factory=FoldParts)
 
 
 def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
@@ -65,6 +72,9 @@ def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
                 context = close_calls(context, HINT)
             case Act(calls):
                 context = _call_tools(context, calls, parts)
+            case Fold() as fold:
+                bound = parts.model.binds_thinking
+                context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
                 wrong = _find_objections(context, outcome, limits, parts)
                 if not wrong:
@@ -85,17 +95,17 @@ def _find_objections(
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     if said := parts.news():
         context = context.add(User(said))
-    notice = prompts.write_notice(ask)
+    notice, sent = prompts.write_notice(ask), build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
     marked = Plan((), context.cache)
     if tools_allowed or parts.model.keeps_cache_without_tools:
-        count = count_groups(context.messages)
+        count = count_groups(sent)
         marked = plan_marks(count, context.cache, ephemeral=bool(notice), now=sent_at)
     request = Request(
         system=context.system,
         tools=context.tools,
-        messages=context.messages,
+        messages=sent,
         notice=notice,
         tools_allowed=tools_allowed,
         marks=marked.marks,
@@ -105,22 +115,35 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
     parts.watch(Asking(context.turn_usage.iterations + 1, limits.max_iterations, notice))
     try:
         reply = parts.model.reply(request)
+    except ContextOverflow as error:
+        return _note_overflow(context, error, limits, parts.clock.now())
     except ModelError as error:
         if parts.patient and error.kind == CIRCUIT_OPEN:
             raise Postponed(str(error)) from error
         return halt_turn(context, str(error))
     seconds = parts.clock.monotonic() - started
-    parts.watch(_report_answer(reply, limits, seconds))
+    parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
     return replace(after, cache=marked.cache)
 
 
+def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now: float) -> Context:
+    """The context, to be folded before the request is made once more; halted if that was done
+    before, or if there is nothing to fold."""
+    refused = record_overflow(context, error.limit, estimate_size(context))
+    again = context.turn_usage.refused_at == len(context.messages)
+    if again or choose_fold(refused, limits, now) is None:
+        return halt_turn(context, str(error))
+    return refused
+
+
 def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
     first = count_results(context.messages)
     by_id = {call.id: call for call in calls}
     try:
+        parts.prepare_tools(context)
         for ran in parts.toolbox.run(calls, first):
             context = context.add(replace(ran.result, ended_at=parts.clock.now()))
             shown = len(ran.result.content.encode(errors="replace"))
@@ -139,10 +162,10 @@ def _reckon_deadline(context: Context, limits: Limits, clock: Clock) -> float:
     return clock.monotonic() + max(left, 0.0) + FINAL_GRACE
 
 
-def _report_answer(reply: Reply, limits: Limits, seconds: float) -> Answered:
+def _report_answer(reply: Reply, room: int, seconds: float) -> Answered:
     return Answered(
         usage=reply.usage,
-        context_share=reply.usage.input / limits.context_tokens,
+        context_share=reply.usage.input / room,
         cost_usd=reply.cost_usd,
         seconds=seconds,
         text=reply.text,

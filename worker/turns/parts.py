@@ -14,6 +14,7 @@ from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import (
     Captures,
     Clock,
+    Helper,
     KnownFailures,
     Model,
     RecentTurns,
@@ -107,6 +108,7 @@ class Runtime:
     `model` makes the configured model, `choices` those that a comment may ask for, by their names.
     `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
     secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
+    `helper` answers small questions of the host's own; None where rules have to do.
     """
 
     model: Callable[[], Model]
@@ -118,14 +120,18 @@ class Runtime:
     redact: Callable[[str], str]
     choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     describe_tools: Callable[[], str] = lambda: ""
+    helper: Helper | None = None
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""
-        wanted = self.playbook.get(workflow).max_iterations or self.limits.max_iterations
+        asked = self.playbook.get(workflow)
+        wanted = asked.max_iterations or self.limits.max_iterations
+        changes = asked.context.model_dump(exclude_unset=True)
         return replace(
             self.limits,
             max_iterations=min(self.limits.max_iterations, wanted),
             context_tokens=min(self.limits.context_tokens, model.context_tokens),
+            fold_settings=replace(self.limits.fold_settings, **changes),
         )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from secrets import token_hex
 
 from worker import playbook
+from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
@@ -30,7 +31,7 @@ from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtim
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes
-from worker.wiring.providers import build_guarded_models
+from worker.wiring.providers import build_guarded_models, build_helper
 from worker.wiring.stores import make_leases, open_session_store
 from worker.wiring.toolsets import make_toolset_factory
 
@@ -64,11 +65,15 @@ def build_deps(
             sandboxes=driver,
             toolset=toolsets,
             playbook=playbook.load(settings.workflows),
-            limits=Limits(**settings.limits.get_run_limits()),
+            limits=Limits(
+                **settings.limits.get_run_limits(),
+                fold_settings=FoldSettings(**settings.context.get_fold_settings()),
+            ),
             clock=clock,
             redact=redact,
             choices={model.name: partial(FallbackModel, [model]) for model in models},
             describe_tools=SandboxTools(driver).describe_versions,
+            helper=build_helper(settings, watched),
         ),
         Storage(
             kept,

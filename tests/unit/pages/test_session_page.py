@@ -21,8 +21,9 @@ from tests.unit.pages.pages import (
 )
 from worker.core.conversation import context_json
 from worker.core.conversation.context import CallCost, Context, Outcome, Status
+from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolResult, Usage
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
 from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
 from worker.core.ports import Claim
 from worker.pages import view
@@ -213,3 +214,21 @@ def test_a_turn_of_endless_steps_is_cut_and_says_so() -> None:
     steps = view.build_page([view.StoredTurn(context(*answers))], Limits()).turns[0].steps
     assert len(steps) == view.MAX_STEPS + 1
     assert steps[-1].note == "What came after is not shown."
+
+
+def test_a_fold_stands_where_it_was_made_and_says_what_it_hid() -> None:
+    folds = (
+        Fold(FoldKind.PRUNE, 1, 3, made_at=3),
+        Fold(FoldKind.SUMMARY, 1, 3, made_at=3, text="What was found: <b>"),
+    )
+    messages = (User("event"), Assistant("hm", (call(),)), ToolResult("c1", "look", "x"))
+    helped = CallCost(0, "h", Usage(5), 0.1, 1.0, 1.0, task="summary")
+    folded = context(*messages, Assistant("so"), folds=folds, calls=(helped,))
+    steps = view.build_page([view.StoredTurn(folded)], Limits()).turns[0].steps
+    assert [step.title for step in steps if step.title] == ["Folded (prune)", "Folded (summary)"]
+    told = [step.ours.content for step in steps if step.title and step.ours]
+    assert "messages 2 to 3" in told[0]
+    assert told[1] == "What was found: <b>"
+    assert "A helper was asked: summary." in [step.note for step in steps]
+    # What is folded is still shown.
+    assert [step.text.content for step in steps if step.text] == ["hm", "so"]

@@ -1,5 +1,6 @@
 """Adds an answer of the model to the session. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +9,13 @@ from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.decide import Ask, record_request
 from worker.core.conversation.limits import MAX_BROKEN, TurnUsage
 from worker.core.conversation.messages import Assistant, Message, User, WireForm
-from worker.core.ports import Reply, StopReason
+from worker.core.ports import HelperAnswer, Reply, StopReason
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
+_USABLE = 0.9
+"""The share of a stated window that a request may have: the rest is the answer's."""
+
 _WHOLE = {StopReason.END, StopReason.TOOL_CALLS}
 
 
@@ -107,6 +111,37 @@ def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, .
         cut=cut, calls=reply.dropped_calls, again=spent.broken_answers > 1
     )
     return spent, (*said, User(told))
+
+
+def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) -> Context:
+    """`context` after helper calls for `task`: they count in the costs, not in the iterations."""
+    spent = context.turn_usage
+    for each in answers:
+        cost = CallCost(
+            *(context.turn, each.model, each.usage, each.cost_usd, each.sent_at, each.seconds),
+            task=task,
+        )
+        spent = replace(
+            spent, usage=spent.usage + each.usage, cost_usd=_sum(spent.cost_usd, each.cost_usd)
+        )
+        context = replace(
+            context,
+            usage=context.usage + each.usage,
+            cost_usd=_sum(context.cost_usd, each.cost_usd),
+            calls=(*context.calls, cost),
+        )
+    return replace(context, turn_usage=spent)
+
+
+def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
+    """`context` after a provider has refused the request as too long.
+
+    `stated_limit` is how many tokens it says that it takes, 0 if it does not; `size` is how many
+    the request was reckoned to have.
+    """
+    window = int(stated_limit * _USABLE) if stated_limit else int(size * _USABLE)
+    spent = replace(context.turn_usage, refused_at=len(context.messages), window=window)
+    return replace(context, turn_usage=spent)
 
 
 def halt_turn(context: Context, reason: str) -> Context:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.core.failure.jobs import Survey
@@ -65,7 +66,8 @@ class CallCost:
     """What one model call used. `cost_usd` is None where the model's price is unknown.
 
     The request was sent at `sent_at` (epoch seconds) and took `seconds`. `message` is the index of
-    its answer in the session's messages, -1 if the answer was not kept.
+    its answer in the session's messages, -1 if the answer was not kept. `task` says for what a
+    helper was asked, "" for a request of the conversation itself.
     """
 
     turn: int
@@ -75,6 +77,7 @@ class CallCost:
     sent_at: float = field(default=0.0, metadata={KEY: "at"})
     seconds: float = 0.0
     message: int = -1
+    task: str = ""
 
 
 RULE, KNOWN = "rule", "known"
@@ -115,7 +118,8 @@ class Context:
     `handed_over` says that another worker goes on with the run, and that none of the open calls
     had begun. `redactions` counts the secrets that were removed from what this turn has read.
     `note_text` is the note as this turn posted it, `verdict` its verdict ("" if it is no finding),
-    and `seconds` how long the turn took.
+    and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
+    oldest fold first; no message is changed by them.
     """
 
     session_id: str
@@ -144,6 +148,7 @@ class Context:
     note_text: str = ""
     verdict: str = ""
     seconds: float = 0.0
+    folds: tuple[Fold, ...] = ()
 
     def add(self, *messages: Message) -> "Context":
         """Return the same session with `messages` added at the end."""

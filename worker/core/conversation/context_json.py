@@ -15,6 +15,7 @@ from worker.core.conversation.context import (
     Status,
     Subject,
 )
+from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.limits import Dimension, TurnUsage
 from worker.core.conversation.messages import (
     Assistant,
@@ -145,7 +146,8 @@ def _constant_fields(context: Context) -> dict[str, Any]:
 
 
 def _dump_call(call: CallCost) -> dict[str, Any]:
-    return to_stored(call) | {"usage": to_stored(call.usage)}
+    unset = () if call.task else ("task",)
+    return to_stored(call, *unset) | {"usage": to_stored(call.usage)}
 
 
 def _load_call(fields: Mapping[str, Any]) -> CallCost:
@@ -159,7 +161,13 @@ def _changing_fields(context: Context) -> dict[str, Any]:
         "cost_usd": context.cost_usd,
         "spent": _dump_turn_usage(context.turn_usage),
         "cache": to_stored(context.cache) if context.cache else None,
+        **({"folds": [to_stored(fold) for fold in context.folds]} if context.folds else {}),
     }
+
+
+def _load_fold(fields: Mapping[str, Any]) -> Fold:
+    kept = tuple(int(index) for index in fields["kept_messages"])
+    return from_stored(Fold, {**fields, "kind": FoldKind(fields["kind"]), "kept_messages": kept})
 
 
 _DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -210,6 +218,7 @@ def _load_context_fields(fields: Mapping[str, Any]) -> Context:
         note_text=str(fields.get("said", "")),
         verdict=str(fields.get("verdict", "")),
         seconds=float(fields.get("seconds", 0.0)),
+        folds=tuple(_load_fold(fold) for fold in fields.get("folds", ())),
     )
 
 
@@ -219,7 +228,8 @@ def _load_redaction(kind: Any, number: Any, document: Any = "") -> tuple[str, in
 
 
 def _dump_turn_usage(spent: TurnUsage) -> dict[str, Any]:
-    return to_stored(spent) | {
+    refused = () if spent.refused_at >= 0 else ("refused_at", "window")
+    return to_stored(spent, *refused) | {
         "usage": to_stored(spent.usage),
         "warned": sorted(spent.warned_dimensions),
         "final": sorted(spent.final),

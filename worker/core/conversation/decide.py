@@ -6,6 +6,8 @@ A first run, a reply and a restart after a crash all enter here.
 from dataclasses import dataclass, replace
 
 from worker.core.conversation.context import Context, Outcome, Status
+from worker.core.conversation.folds.fold import Fold
+from worker.core.conversation.folds.plan import choose_fold
 from worker.core.conversation.limits import (
     MAX_BROKEN,
     MAX_EMPTY_RETRIES,
@@ -52,7 +54,7 @@ class Stop:
     outcome: Outcome
 
 
-Next = Ask | Act | Stop
+Next = Ask | Act | Fold | Stop
 
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
@@ -80,6 +82,8 @@ def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.turn_usage
+    if fold := choose_fold(context, limits, now):
+        return fold
     # A last iteration that was spent on calls alone is made good by a single extra request: the
     # price, paid by few runs, of leaving the tools in every other final request.
     if spent.iterations >= limits.max_iterations + spent.final_was_only_calls:

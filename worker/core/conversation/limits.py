@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.messages import Usage
 from worker.core.stored_keys import KEY
 
@@ -28,23 +29,30 @@ class Dimension(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The caps of one turn: model calls, tokens, seconds, dollars."""
+    """The caps of one turn: model calls, tokens, seconds, dollars.
+
+    `fold_settings` say how the conversation is kept within its tokens.
+    """
 
     max_iterations: int = 50
     context_tokens: int = 200_000
     wall_clock: float = 900.0
     cost_usd: float = 2.0
+    fold_settings: FoldSettings = field(default_factory=FoldSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
     """What one turn has used so far. It is stored with the context, so it survives a restart.
 
-    `context_tokens` is the whole input of the last call. `cost_usd` is None once a call's price is
-    unknown. `final` are the budgets for which the final answer was asked for;
-    `final_was_only_calls` says that it was nothing but tool calls. `broken_answers` counts the
-    answers in a row that were cut or malformed; `last_was_cut` says that the last one was cut.
-    `halt` is the reason that ended the run from outside (the model is down, …).
+    `context_tokens` is the whole input of the last call, or after a fold an estimate of the next
+    one's. `refused_at` is how many messages the session had when a provider last refused the
+    request as too long, -1 if none did; `window` is then the most input tokens that it takes, else
+    0. `cost_usd` is None once a call's price is unknown. `final` are the budgets for which the
+    final answer was asked for; `final_was_only_calls` says that it was nothing but tool calls.
+    `broken_answers` counts the answers in a row that were cut or malformed; `last_was_cut` says
+    that the last one was cut. `halt` is the reason that ended the run from outside (the model is
+    down, …).
     """
 
     started_at: float
@@ -59,6 +67,13 @@ class TurnUsage:
     last_was_cut: bool = field(default=False, metadata={KEY: "truncated"})
     broken_answers: int = field(default=0, metadata={KEY: "broken"})
     halt: str = ""
+    refused_at: int = -1
+    window: int = 0
+
+
+def find_room(limits: Limits, spent: TurnUsage) -> int:
+    """The most input tokens of a request, as far as is known."""
+    return min(limits.context_tokens, spent.window or limits.context_tokens)
 
 
 def compute_shares(
@@ -66,7 +81,7 @@ def compute_shares(
 ) -> Iterator[tuple[Dimension, float]]:
     """How much of each limit the *next* request would use, 1.0 being all of it."""
     yield Dimension.ITERATIONS, (spent.iterations + 1) / limits.max_iterations
-    yield Dimension.CONTEXT, spent.context_tokens / limits.context_tokens
+    yield Dimension.CONTEXT, spent.context_tokens / find_room(limits, spent)
     yield Dimension.CLOCK, (now - spent.started_at) / limits.wall_clock
     if spent.cost_usd is not None:
         yield Dimension.COST, spent.cost_usd / limits.cost_usd

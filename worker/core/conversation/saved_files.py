@@ -1,7 +1,8 @@
 """Which files of the sandbox a conversation has named. Pure."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from worker.core.conversation.messages import Message, find_results
 
@@ -15,15 +16,19 @@ def find_saved_files(messages: Sequence[Message]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def _paths(content: str) -> Iterator[str]:
+def list_parts(content: str) -> Sequence[Mapping[str, Any]]:
+    """The JSON objects that a tool result consists of: those of a batch, or itself."""
     try:
         made = json.loads(content)
     except (ValueError, RecursionError):
-        return
+        return ()
     listed = made.get("results", [made]) if isinstance(made, dict) else []
-    for each in listed if isinstance(listed, list) else []:
-        if not isinstance(each, dict):
-            continue
+    parts = listed if isinstance(listed, list) else []
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _paths(content: str) -> Iterator[str]:
+    for each in list_parts(content):
         beside = each.get("also_saved")
         named = [*map(each.get, _SAVED), *(beside if isinstance(beside, dict) else ())]
         yield from (path for path in named if isinstance(path, str) and _is_plain(path))

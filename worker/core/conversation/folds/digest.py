@@ -1,0 +1,54 @@
+"""What a stretch of a conversation has looked at, put together from the transcript by rules."""
+
+from collections.abc import Iterator, Sequence
+
+from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult, User
+from worker.core.conversation.saved_files import find_saved_files
+from worker.core.text.untrusted import one_line
+
+MOST_BYTES = 6000
+_ARGUMENTS, _RESULT, _SAID, _QUESTION = 160, 160, 300, 500
+
+
+def write_digest(messages: Sequence[Message], before: str = "") -> str:
+    """The stretch in the sections of a summary, at most MOST_BYTES; `before` is the text of the
+    fold that it goes on from."""
+    asked = [f"- {one_line(each.text, _QUESTION)}" for each in messages if isinstance(each, User)]
+    said = [
+        f"- {one_line(each.text, _SAID)}"
+        for each in messages
+        if isinstance(each, Assistant) and each.text.strip()
+    ]
+    sections = (
+        ("Task", asked[-3:]),
+        ("Facts", list(_list_facts(messages))),
+        ("Said on the way", said[-8:]),
+    )
+    parts = [f"## {title}\n" + "\n".join(lines) for title, lines in sections if lines]
+    return _keep_newest("\n\n".join([before, *parts] if before else parts))
+
+
+def _list_facts(messages: Sequence[Message]) -> Iterator[str]:
+    """One line for each call: what was asked for, where it lies, how its result begins."""
+    calls = {
+        call.id: call for each in messages if isinstance(each, Assistant) for call in each.calls
+    }
+    for message in messages:
+        if isinstance(message, ToolResult):
+            yield _tell_call(calls.get(message.call_id), message)
+
+
+def _tell_call(call: ToolCall | None, result: ToolResult) -> str:
+    arguments = one_line(call.arguments, _ARGUMENTS) if call else ""
+    paths = find_saved_files([result])
+    told = f"saved to {', '.join(paths[:3])}" if paths else one_line(result.content, _RESULT)
+    return f"- {result.name} {arguments} → {'failed: ' if result.is_error else ''}{told}"
+
+
+def _keep_newest(text: str) -> str:
+    """The text without what is oldest, if it is too long."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= MOST_BYTES:
+        return text
+    kept = encoded[-MOST_BYTES:].decode(errors="ignore").partition("\n")[2]
+    return f"(What is older is left out.)\n{kept}"

@@ -1,0 +1,109 @@
+"""A fold: a stretch of the conversation that is sent in another form from one request on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FoldKind(StrEnum):
+    """How the messages of a fold are sent.
+
+    PRUNE shortens long tool results to their head and tail. WINDOW leaves the messages out.
+    SUMMARY and RECURSIVE send a summary in their place; the latter was made in parts. CUT shortens
+    every single message that is longer than `Fold.limit`.
+    """
+
+    PRUNE = "prune"
+    WINDOW = "window"
+    SUMMARY = "summary"
+    RECURSIVE = "recursive"
+    CUT = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`messages[start:upto]` of a session in another form. The messages themselves stay stored.
+
+    It was made when the session had `made_at` messages, and holds for all requests since.
+    `text` takes the place of the messages that are left out. `limit` is the most bytes that a CUT
+    leaves of one message. `kept_messages` are those of the stretch that are sent all the same.
+    `drops_wire` says that no verbatim answer from before the fold is sent any more: its model binds
+    them to the exact messages before them.
+    """
+
+    kind: FoldKind
+    start: int
+    upto: int
+    made_at: int
+    text: str = ""
+    limit: int = 0
+    kept_messages: tuple[int, ...] = ()
+    drops_wire: bool = False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether the messages are not sent at all."""
+        return self.kind in {FoldKind.WINDOW, FoldKind.SUMMARY, FoldKind.RECURSIVE}
+
+
+class Strategy(StrEnum):
+    """Which folds keep a turn inside the window; each but NONE prunes first."""
+
+    NONE = "none"
+    PRUNE = "prune"
+    WINDOW = "window"
+    SUMMARY = "summary"
+    RECURSIVE = "recursive"
+
+
+class Resume(StrEnum):
+    """What is folded at the start of a reply that the provider's cache does not remember."""
+
+    NONE = "none"
+    PRUNE = "prune"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class FoldSettings:
+    """When and how far a conversation is folded.
+
+    `fold_at` and `fold_to` are shares of the window: above the one it is folded, until it is below
+    the other or `passes` folds were made. The first `keep_first` and the last `keep_last` messages
+    stay as they are. Without a strategy the window decides, see `choose_strategy`.
+    """
+
+    strategy: Strategy | None = None
+    fold_at: float = 0.75
+    fold_to: float = 0.20
+    keep_first: int = 2
+    keep_last: int = 12
+    passes: int = 3
+    resume: Resume = Resume.PRUNE
+
+
+KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
+    Strategy.NONE: (),
+    Strategy.PRUNE: (FoldKind.PRUNE,),
+    Strategy.WINDOW: (FoldKind.PRUNE, FoldKind.WINDOW),
+    Strategy.SUMMARY: (FoldKind.PRUNE, FoldKind.SUMMARY),
+    Strategy.RECURSIVE: (FoldKind.PRUNE, FoldKind.RECURSIVE),
+}
+"""The kinds of folds of each strategy, the cheapest first."""
+
+RESCUE = {
+    strategy: kinds if len(kinds) > 1 else KINDS[Strategy.SUMMARY]
+    for strategy, kinds in KINDS.items()
+}
+"""The same for a request that a provider has refused as too long: messages may be left out then,
+whatever the strategy."""
+
+SMALL_WINDOW = 64_000
+"""A window of fewer tokens is kept by summaries where no strategy is set."""
+
+
+def choose_strategy(settings: FoldSettings, room: int) -> Strategy:
+    """The strategy for a window of `room` tokens."""
+    if settings.strategy is not None:
+        return settings.strategy
+    return Strategy.SUMMARY if room < SMALL_WINDOW else Strategy.NONE

@@ -1,0 +1,178 @@
+"""When a conversation is folded, and how: a pure function of the session, its limits, the clock."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from worker.core.conversation.cache_marks import LIFETIME
+from worker.core.conversation.context import Context
+from worker.core.conversation.folds.fold import (
+    KINDS,
+    RESCUE,
+    Fold,
+    FoldKind,
+    Resume,
+    Strategy,
+    choose_strategy,
+)
+from worker.core.conversation.folds.view import build_view
+from worker.core.conversation.limits import Limits, find_room
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
+
+LEAST_SAVED = 0.05
+"""The share of the window that a fold has to save, or it is not worth a new prefix."""
+
+LEAST_SAVED_AT_RESUME = 2000
+"""Tokens that a fold at the start of a reply has to save."""
+
+_TAILS = (6, 2)
+"""How many of the last messages stay if `keep_last` is still too much."""
+
+_CUT_SHARE, _BYTES_PER_TOKEN = 0.25, 3.5
+_PLACEHOLDER = 3000
+"""Characters that a summary is reckoned with before it is written."""
+
+
+def estimate_size(context: Context, folds: Sequence[Fold] | None = None) -> int:
+    """The input tokens of the next request, with other `folds` if given."""
+    view = build_view(context.messages, context.folds if folds is None else folds)
+    return estimate_tokens(_weigh(context, view), _find_counted(context))
+
+
+def _weigh(context: Context, messages: Sequence[Message]) -> float:
+    return weigh_request(context.system, context.tools, messages, origin=context.model)
+
+
+def _find_counted(context: Context) -> tuple[float, int] | None:
+    """The weight and the counted tokens of the session's last request to this model."""
+    for call in reversed(context.calls):
+        if call.model == context.model and call.message > 0 and call.usage.input > 0:
+            folds = [fold for fold in context.folds if fold.made_at <= call.message]
+            sent = build_view(context.messages[: call.message], folds)
+            return _weigh(context, sent), call.usage.input
+    return None
+
+
+def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
+    """The fold to make before the next request, None if there is none to make.
+
+    The text of one that leaves messages out is still to be written.
+    """
+    at = len(context.messages)
+    made = [fold for fold in context.folds if fold.made_at == at]
+    if context.turn_usage.refused_at == at:
+        return _choose_rescue(context, limits, made)
+    if not made and limits.fold_settings.resume is not Resume.NONE and _is_cold_reply(context, now):
+        return _choose_at_resume(context, limits)
+    if _find_strategy(context, limits) is Strategy.NONE:
+        return None
+    return _choose_preventive(context, limits, made)
+
+
+def _find_strategy(context: Context, limits: Limits) -> Strategy:
+    return choose_strategy(limits.fold_settings, find_room(limits, context.turn_usage))
+
+
+def _choose_preventive(context: Context, limits: Limits, made: Sequence[Fold]) -> Fold | None:
+    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
+    size = estimate_size(context)
+    if size < room * (settings.fold_to if made else settings.fold_at):
+        return None
+    if len(made) >= settings.passes:
+        return None
+    kinds = KINDS[_find_strategy(context, limits)]
+    return _find_helpful(context, limits, size, kinds)
+
+
+def _choose_rescue(context: Context, limits: Limits, made: Sequence[Fold]) -> Fold | None:
+    """The next fold after a provider has refused the request as too long."""
+    settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
+    size = estimate_size(context)
+    folds_on = size >= room * settings.fold_to and len(made) < settings.passes
+    kinds = RESCUE[_find_strategy(context, limits)]
+    if folds_on and (found := _find_helpful(context, limits, size, kinds)):
+        return found
+    if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in made):
+        return None
+    limit = int(room * _CUT_SHARE * _BYTES_PER_TOKEN)
+    cut = _make_fold(context, FoldKind.CUT, 0, len(context.messages), limit=limit)
+    return cut if estimate_size(context, (*context.folds, cut)) < size else None
+
+
+def _is_cold_reply(context: Context, now: float) -> bool:
+    """Whether this is the first request of a reply whose prefix no cache remembers."""
+    asked = [call for call in context.calls if not call.task]
+    if context.turn == 0 or context.turn_usage.iterations or not asked:
+        return False
+    last = asked[-1]
+    return last.model != context.model or now - last.sent_at >= LIFETIME
+
+
+def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
+    kind = FoldKind(limits.fold_settings.resume.value)
+    start = 1 if kind is FoldKind.PRUNE else limits.fold_settings.keep_first
+    fold = _make_range(context, kind, start, context.turn_start)
+    if fold is None:
+        return None
+    saved = estimate_size(context) - estimate_size(context, (*context.folds, fold))
+    return fold if saved >= LEAST_SAVED_AT_RESUME else None
+
+
+def _find_helpful(
+    context: Context, limits: Limits, size: int, kinds: Sequence[FoldKind]
+) -> Fold | None:
+    """The cheapest fold that saves enough; the tail is only shortened where nothing else helps."""
+    least = LEAST_SAVED * find_room(limits, context.turn_usage)
+    for fold in _list_candidates(context, limits, kinds):
+        if size - estimate_size(context, (*context.folds, fold)) >= least:
+            return replace(fold, text="")
+    return None
+
+
+def _list_candidates(context: Context, limits: Limits, kinds: Sequence[FoldKind]) -> Iterator[Fold]:
+    settings, count = limits.fold_settings, len(context.messages)
+    for tail in (settings.keep_last, *(each for each in _TAILS if each < settings.keep_last)):
+        for kind in kinds:
+            start = 1 if kind is FoldKind.PRUNE else settings.keep_first
+            if fold := _make_range(context, kind, start, count - tail):
+                yield fold
+
+
+def _make_range(context: Context, kind: FoldKind, start: int, upto: int) -> Fold | None:
+    """The fold of whole exchanges in this stretch, None if there is none that is not folded yet."""
+    messages = context.messages
+    start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
+    done = max((fold.upto for fold in context.folds if _covers(fold, kind)), default=start)
+    if upto <= done:
+        return None
+    fold = _make_fold(context, kind, start, upto)
+    if not fold.leaves_out:
+        return fold
+    asked = context.turn_start
+    kept = (asked,) if start <= asked < upto and isinstance(messages[asked], User) else ()
+    return replace(fold, text="x" * _PLACEHOLDER, kept_messages=kept)
+
+
+def _covers(fold: Fold, kind: FoldKind) -> bool:
+    """Whether another fold of this kind would change nothing in the stretch of `fold`."""
+    return fold.leaves_out or fold.kind is kind
+
+
+def _make_fold(context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0) -> Fold:
+    return Fold(kind, start, upto, made_at=len(context.messages), limit=limit)
+
+
+def _find_exchange(messages: Sequence[Message], index: int) -> int:
+    """The index at or before `index`, 1 at least, at which nothing is torn apart: no call from its
+    results, no answer from the notice that it was given under."""
+    index = max(1, min(index, len(messages)))
+    while 1 < index < len(messages) and _belongs_to_previous(messages, index):
+        index -= 1
+    return index
+
+
+def _belongs_to_previous(messages: Sequence[Message], index: int) -> bool:
+    message = messages[index]
+    if isinstance(message, ToolResult):
+        return True
+    return isinstance(message, Assistant) and isinstance(messages[index - 1], User)

@@ -1,0 +1,83 @@
+"""Tool results that are shortened, and the files in which the whole of them lies. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from worker.core.conversation.folds.fold import Fold
+from worker.core.conversation.messages import Message, ToolResult
+from worker.core.conversation.saved_files import find_saved_files, list_parts
+
+KEPT_BYTES = 600
+"""A result of at most so many bytes is not shortened."""
+
+_SHOWN = 200
+_OUT = "/tmp/_out"
+_MOST_PATHS = 5
+
+
+def number_results(messages: Sequence[Message]) -> Iterator[tuple[int, int, ToolResult]]:
+    """The tool results with their index in `messages` and their number in the session."""
+    number = 0
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolResult):
+            yield index, number, message
+            number += 1
+
+
+@lru_cache(maxsize=4096)
+def shorten_result(result: ToolResult, number: int, most: int = KEPT_BYTES) -> ToolResult:
+    """The result with its head, its tail and where the whole of it lies, if it has over `most`
+    bytes. The same result always gives the same bytes."""
+    size = len(result.content.encode(errors="replace"))
+    if size <= most:
+        return result
+    room = _SHOWN if most == KEPT_BYTES else most // 2
+    content = {
+        "head": result.content[:room],
+        "pruned": f"[pruned: {size} bytes; whole in {_tell_paths(result, number)}]",
+        "tail": result.content[-room:],
+    }
+    return replace(result, content=json.dumps(content, ensure_ascii=False))
+
+
+def _tell_paths(result: ToolResult, number: int) -> str:
+    paths = [*find_saved_files([result])]
+    if (own := find_missing_file(result, number)) and own not in paths:
+        paths.append(own)
+    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+    return ", ".join(paths[:_MOST_PATHS]) + more
+
+
+def find_missing_file(result: ToolResult, number: int) -> str:
+    """The file that the result has to be written to before it is folded; "" if all that it shows
+    lies in files already."""
+    parts = list_parts(result.content)
+    if parts and all(map(_lies_in_file, parts)):
+        return ""
+    taken = f"{_OUT}/{number}.txt" in find_saved_files([result])
+    return f"{_OUT}/{number}.{'json' if taken else 'txt'}"
+
+
+def _lies_in_file(part: Mapping[str, Any]) -> bool:
+    """Whether a result, or one of a batch, shows nothing but the beginning of its files."""
+    if "saved_to" in part:
+        return True
+    shown = [name for name in ("stdout", "stderr") if part.get(name)]
+    return bool(shown) and all(f"{name}_file" in part for name in shown)
+
+
+def list_missing_files(
+    messages: Sequence[Message], folds: Sequence[Fold]
+) -> Iterator[tuple[str, str]]:
+    """The paths and contents of the files that the folded results have to be written to."""
+    upto = max((fold.upto for fold in folds), default=0)
+    left_out = [range(fold.start, fold.upto) for fold in folds if fold.leaves_out]
+    for index, number, result in number_results(messages[:upto]):
+        long = len(result.content.encode(errors="replace")) > KEPT_BYTES
+        if not long and not any(index in each for each in left_out):
+            continue
+        if path := find_missing_file(result, number):
+            yield path, result.content

@@ -1,0 +1,71 @@
+"""The messages of a session as they are sent: a pure function of messages and folds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from worker.core.conversation.folds.fold import Fold, FoldKind
+from worker.core.conversation.folds.results import number_results, shorten_result
+from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+
+_CUT = "\n[cut: {} bytes are left out here]\n"
+
+
+def build_view(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[Message, ...]:
+    """The messages that a request holds. The same folds give the same bytes ever after."""
+    if not folds:
+        return tuple(messages)
+    shown = _shorten_messages(messages, folds)
+    left_out = next((fold for fold in reversed(folds) if fold.leaves_out), None)
+    if left_out is None:
+        return tuple(shown)
+    kept = [shown[index] for index in left_out.kept_messages]
+    return (
+        *shown[: left_out.start],
+        User(left_out.text),
+        *kept,
+        *shown[left_out.upto :],
+    )
+
+
+def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> list[Message]:
+    shown = list(messages)
+    bound = max((fold.made_at for fold in folds if fold.drops_wire), default=0)
+    shown[:bound] = map(_drop_wire, shown[:bound])
+    pruned = max((fold.upto for fold in folds if fold.kind is FoldKind.PRUNE), default=0)
+    for index, number, result in number_results(messages[:pruned]):
+        shown[index] = shorten_result(result, number)
+    for fold in folds:
+        if fold.kind is FoldKind.CUT:
+            _cut_messages(shown, fold, messages)
+    return shown
+
+
+def _drop_wire(message: Message) -> Message:
+    if isinstance(message, Assistant) and message.wire:
+        return replace(message, wire=None)
+    return message
+
+
+def _cut_messages(shown: list[Message], fold: Fold, messages: Sequence[Message]) -> None:
+    for index, number, result in number_results(messages[: fold.upto]):
+        if shown[index] is result:
+            shown[index] = shorten_result(result, number, fold.limit)
+    for index in range(fold.upto):
+        message = shown[index]
+        if not isinstance(message, ToolResult):
+            shown[index] = _cut_text(message, fold.limit)
+
+
+def _cut_text(message: User | Assistant, limit: int) -> User | Assistant:
+    """The message with the middle of its text left out; a call's arguments stay whole."""
+    encoded = message.text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return message
+    head, tail = (
+        encoded[: limit // 2].decode(errors="ignore"),
+        encoded[-(limit // 2) :].decode(errors="ignore"),
+    )
+    text = head + _CUT.format(len(encoded) - limit) + tail
+    if isinstance(message, User):
+        return User(text)
+    return replace(message, text=text, wire=None)

@@ -1,0 +1,53 @@
+"""`context:`: how a conversation is kept inside the model's window."""
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from worker.core.conversation.folds.fold import Resume, Strategy
+from worker.settings.base import Part
+
+
+class ContextSettings(Part):
+    """`context:`. A workflow may set other values of the same fields."""
+
+    strategy: Strategy | None = Field(
+        default=None,
+        description="What is done with older messages within a turn: `none`, `prune` (long tool "
+        "results become their head and tail), `window` (they are left out), `summary` or "
+        "`recursive` (a summary takes their place, made in parts by the latter). Not set: `none`, "
+        "but `summary` for a window below 64,000 tokens.",
+    )
+    fold_at: float = Field(
+        default=0.75,
+        gt=0,
+        lt=1,
+        description="Share of the window above which older messages are folded; the window is the "
+        "smaller of `limits.context_tokens` and the model's.",
+    )
+    fold_to: float = Field(default=0.20, gt=0, lt=1, description="Share that is aimed at.")
+    keep_first: int = Field(
+        default=2, ge=1, le=1000, description="First messages that stay as they are."
+    )
+    keep_last: int = Field(
+        default=12,
+        ge=2,
+        le=1000,
+        description="Last messages that stay as they are; fewer where the window is still full.",
+    )
+    passes: int = Field(default=3, ge=1, le=10, description="Folds before one request, at most.")
+    resume: Resume = Field(
+        default=Resume.PRUNE,
+        description="What is done with the turns before a reply whose prefix the provider's cache "
+        "does not hold any more: `none`, `prune` or `summary`.",
+    )
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> "ContextSettings":
+        if self.fold_to >= self.fold_at:
+            raise ValueError("expected fold_to below fold_at")
+        return self
+
+    def get_fold_settings(self) -> dict[str, Any]:
+        """Return the fields of `core.conversation.folds.fold.FoldSettings`."""
+        return self.model_dump()

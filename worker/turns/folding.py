@@ -1,0 +1,146 @@
+"""Makes the folds that `decide` asks for: the text that takes the messages' place, and the files in
+which what they showed can be read on."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sandbox.base import Sandbox, SandboxError, SandboxGone
+from worker.core.conversation import prompts
+from worker.core.conversation.absorb import charge_helper
+from worker.core.conversation.context import Context
+from worker.core.conversation.folds.clusters import pack_clusters
+from worker.core.conversation.folds.digest import write_digest
+from worker.core.conversation.folds.fold import Fold, FoldKind
+from worker.core.conversation.folds.plan import estimate_size
+from worker.core.conversation.folds.results import list_missing_files
+from worker.core.conversation.folds.summary import (
+    MOST_TOKENS,
+    TASK,
+    check_summary,
+    write_transcript,
+)
+from worker.core.conversation.messages import Message
+from worker.core.conversation.saved_files import find_saved_files
+from worker.core.events import Stage, Watcher, ignore_event
+from worker.core.ports import Helper, HelperAnswer
+from worker.errors import SandboxLost
+
+log = logging.getLogger("sandpiper.turn")
+
+_CHARACTERS_PER_TOKEN, _MOST_SHARE = 3, 0.7
+"""Of its window a helper is given this share, reckoned carefully."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldParts:
+    """What folds are made with. `helper` writes summaries; without one, rules do. `watch` is told
+    of each fold."""
+
+    redact: Callable[[str], str] = lambda text: text
+    helper: Helper | None = None
+    watch: Watcher = ignore_event
+
+
+def make_fold(context: Context, planned: Fold, parts: FoldParts, *, drops_wire: bool) -> Context:
+    """The context with the fold, its text written. Raises nothing."""
+    fold = replace(planned, drops_wire=drops_wire)
+    if fold.leaves_out:
+        context, fold = _write_text(context, fold, parts)
+    folded = replace(context, folds=(*context.folds, fold), cache=None)
+    size = estimate_size(folded)
+    told = f"conversation folded ({fold.kind}, {fold.upto - fold.start} messages)"
+    log.info("session %s: %s, about %d tokens are left", context.session_id, told, size)
+    parts.watch(Stage(f"{told}: about {size:,} tokens are left"))
+    return replace(folded, turn_usage=replace(folded.turn_usage, context_tokens=size))
+
+
+def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context, Fold]:
+    before = next((each for each in reversed(context.folds) if each.leaves_out), None)
+    since = before.upto if before else fold.start
+    stretch = [
+        message
+        for index, message in enumerate(context.messages[since : fold.upto], since)
+        if index not in fold.kept_messages
+    ]
+    known = before.text if before and fold.kind is not FoldKind.WINDOW else ""
+    text, by_model = "", False
+    if fold.kind is not FoldKind.WINDOW:
+        answers: list[HelperAnswer] = []
+        text = _summarise(stretch, known, fold, parts, answers)
+        by_model = bool(text)
+        text = text or write_digest(stretch, known)
+        context = charge_helper(context, "summary", answers)
+    hidden = context.messages[fold.start : fold.upto]
+    told = prompts.tell_fold(
+        len(hidden) - len(fold.kept_messages),
+        text,
+        _list_files(hidden, context, fold),
+        by_model=by_model,
+    )
+    return context, replace(fold, text=parts.redact(told))
+
+
+def _list_files(hidden: Sequence[Message], context: Context, fold: Fold) -> Sequence[str]:
+    """Where the results that are left out lie, the newest last."""
+    written = [path for path, _ in list_missing_files(context.messages, [fold])]
+    return [*find_saved_files(hidden), *written]
+
+
+def _summarise(
+    stretch: Sequence[Message],
+    before: str,
+    fold: Fold,
+    parts: FoldParts,
+    answers: list[HelperAnswer],
+) -> str:
+    """The helper's summary, "" if there is none to be believed. What it cost is in `answers`."""
+    if parts.helper is None:
+        return ""
+    texts = [before] if before else []
+    whole = "\n\n".join([*texts, *write_transcript(stretch)])
+    room = int(parts.helper.context_tokens * _MOST_SHARE * _CHARACTERS_PER_TOKEN)
+    most = room // 2 if fold.kind is FoldKind.RECURSIVE else room
+    if len(whole) <= most:
+        return _ask_helper(whole, whole, parts.helper, answers)
+    for cluster in pack_clusters(stretch, most):
+        text = "\n\n".join(write_transcript(cluster))[:most]
+        texts.append(_ask_helper(text, text, parts.helper, answers) or write_digest(cluster))
+    return _ask_helper("\n\n".join(texts)[:room], whole, parts.helper, answers)
+
+
+def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnswer]) -> str:
+    answer = helper.ask(TASK, text, MOST_TOKENS)
+    if answer is None:
+        return ""
+    answers.append(answer)
+    return check_summary(answer.text, source)
+
+
+class FoldedResults:
+    """Writes the folded results that lie in no file into the sandbox, before it is used.
+
+    Not at the fold itself: the sandbox need not run for it, and one that is taken over or restored
+    may lack the files of earlier folds.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._written: set[str] = set()
+
+    def write_missing(self, context: Context) -> None:
+        """Write what this run has not written yet. Raises SandboxLost."""
+        if not context.folds:
+            return
+        for path, content in list_missing_files(context.messages, context.folds):
+            if path not in self._written:
+                self._written.add(path)
+                self._write(path, content)
+
+    def _write(self, path: str, content: str) -> None:
+        try:
+            self._sandbox.put(path, [content.encode(errors="replace")])
+        except SandboxGone as error:
+            raise SandboxLost(str(error)) from error
+        except (SandboxError, ValueError) as error:
+            log.warning("%s not written: %s", path, error)

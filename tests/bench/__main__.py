@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tests.bench import (
     attacks,
     chaos,
+    folds,
     loop_overhead,
     many,
     preview,
@@ -20,6 +21,7 @@ from tests.bench import (
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cache": prompt_cache.main,
+    "folds": folds.main,
     "loop": loop_overhead.main,
     "preview": preview.main,
     "start": start_up.main,

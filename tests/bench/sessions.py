@@ -13,6 +13,7 @@ import httpx
 from tests.contexts import context
 from tests.fakes import HandClock
 from worker.core.conversation.context import Context
+from worker.core.conversation.folds.fold import FoldSettings, Resume
 from worker.core.conversation.limits import Limits, TurnUsage
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
 from worker.core.events import ignore_event
@@ -37,7 +38,14 @@ TOOLS = (
         {"type": "object", "properties": {"at": {"type": "integer"}}},
     ),
 )
-ENDLESS = Limits(max_iterations=10**6, context_tokens=10**9, wall_clock=1e9, cost_usd=1e9)
+UNFOLDED = FoldSettings(resume=Resume.NONE)
+ENDLESS = Limits(
+    max_iterations=10**6,
+    context_tokens=10**9,
+    wall_clock=1e9,
+    cost_usd=1e9,
+    fold_settings=UNFOLDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,7 @@ class Session:
         self._tools = Tools(self.clock, new)
         event = User(json.dumps({"project": "group/app", "iid": start, "log": "e" * 400}))
         spent = TurnUsage(started_at=start)
-        self.context = context(event, system=SYSTEM, tools=TOOLS, turn_usage=spent)
+        self.context = context(event, system=SYSTEM, tools=TOOLS, turn_usage=spent, model=MODEL)
 
     @property
     def sent(self) -> list[Sent]:

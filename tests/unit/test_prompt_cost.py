@@ -6,15 +6,16 @@ more than four marks among it.
 
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from random import Random
 
 import pytest
 
 from tests.bench import prompt_cache
+from tests.bench.folds import call_often
 from tests.bench.prompt_cache import CASES, bill
-from tests.bench.sessions import ENDLESS, Session, calling
+from tests.bench.sessions import ENDLESS, UNFOLDED, Session, calling
 from worker.core.conversation.cache_marks import LIFETIME
+from worker.core.conversation.folds.fold import FoldSettings, Resume, Strategy
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import User
 from worker.demo.script import Answer, Asked, Call, Empty, Say, Script, Think, Truncated
@@ -46,14 +47,15 @@ def erratic(rng: Random) -> Script:
 
 
 @cache
-def session(seed: int) -> Session:
+def session(seed: int, settings: FoldSettings = UNFOLDED) -> Session:
     """Up to four turns, some after the cache's lifetime, under budgets that run out."""
     rng = Random(seed)
     made = Session(erratic(rng), new=2_000, keep=True)
     for _ in range(rng.randint(1, 4)):
-        made.run(Limits(rng.randint(1, 14), 10**9, rng.choice((1e9, 200.0)), 1e9))
+        most, seconds = rng.randint(1, 14), rng.choice((1e9, 200.0))
+        made.run(Limits(most, 10**9, seconds, 1e9, fold_settings=settings))
         made.reply(rng.choice((5.0, 60.0, 200.0, 400.0)))
-    made.run(replace(ENDLESS, max_iterations=6))
+    made.run(replace(ENDLESS, max_iterations=6, fold_settings=settings))
     return made
 
 
@@ -74,10 +76,23 @@ def test_the_newest_living_entry_is_read_by_the_next_request(seed: int, runs: bo
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_session_only_ever_appends_to_the_bytes_before_its_marks(seed: int) -> None:
-    sent = [request for request in session(seed).sent if OFF not in request.raw]
-    for earlier, later in pairwise(sent):
-        stable = earlier.raw[: earlier.raw.rindex(MARK)].replace(MARK, b"")
-        assert later.raw.replace(MARK, b"").startswith(stable)
+    assert not count_rewrites(session(seed))
+
+
+def test_a_fold_rewrites_the_bytes_before_the_marks_once() -> None:
+    sessions = [session(seed, FoldSettings(resume=Resume.PRUNE)) for seed in SEEDS]
+    folds = [len({fold.made_at for fold in each.context.folds}) for each in sessions]
+
+    assert sum(folds) >= 3
+    assert [count_rewrites(each) for each in sessions] == folds
+
+
+def count_rewrites(made: Session) -> int:
+    """How many requests do not begin with all that the one before had up to its last mark."""
+    sent = [request.raw for request in made.sent if OFF not in request.raw]
+    stable = (raw[: raw.rindex(MARK)].replace(MARK, b"") for raw in sent)
+    later = (raw.replace(MARK, b"") for raw in sent[1:])
+    return sum(not after.startswith(before) for before, after in zip(stable, later, strict=False))
 
 
 def test_the_random_sessions_hold_what_the_laws_are_about() -> None:
@@ -103,6 +118,19 @@ def test_a_short_session_is_billed_hardly_more_than_the_least_possible(name: str
     assert measured.ratio(runs=True) <= goals[8]
     assert measured.ratio(runs=False) <= goals[8]
     assert measured.uncached() > 2
+
+
+@pytest.mark.parametrize("strategy", [Strategy.PRUNE, Strategy.WINDOW, Strategy.SUMMARY])
+def test_a_folded_session_is_billed_hardly_more_than_the_least_for_its_folds(
+    strategy: Strategy,
+) -> None:
+    made = Session(call_often(90), new=8_000)
+    settings = FoldSettings(strategy=strategy)
+    made.run(replace(ENDLESS, context_tokens=64_000, fold_settings=settings))
+    measured = prompt_cache.Measured(made.sent, prompt_cache.least(made.sent))
+
+    assert len({fold.made_at for fold in made.context.folds}) >= 3
+    assert measured.ratio(runs=True) <= 1.05
 
 
 def test_the_least_is_out_of_reach_by_the_write_of_the_last_tail_only() -> None:

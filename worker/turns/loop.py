@@ -20,7 +20,7 @@ from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.decide import Act, Ask, Stop, decide
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold, estimate_size
-from worker.core.conversation.folds.view import build_view
+from worker.core.conversation.folds.view import build_view, list_fold_ends
 from worker.core.conversation.limits import Limits, find_room
 from worker.core.conversation.messages import (
     ToolCall,
@@ -101,7 +101,10 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
     marked = Plan((), context.cache)
     if tools_allowed or parts.model.keeps_cache_without_tools:
         count = count_groups(sent)
-        marked = plan_marks(count, context.cache, ephemeral=bool(notice), now=sent_at)
+        ends = () if context.cache else list_fold_ends(context.messages, context.folds)
+        marked = plan_marks(
+            count, context.cache, ephemeral=bool(notice), now=sent_at, fold_ends=ends
+        )
     request = Request(
         system=context.system,
         tools=context.tools,

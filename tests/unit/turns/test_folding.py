@@ -149,6 +149,16 @@ def test_a_long_session_is_never_refused(strategy: Strategy) -> None:
     assert max(map(count_tokens, run.model.requests)) <= 20_000 * 0.85
 
 
+def test_pruning_goes_on_until_it_saves_too_little_and_then_messages_are_left_out() -> None:
+    model = StrictModel(20_000, steps=400)
+    ended = Run(model, limits(Strategy.PRUNE))()
+    kinds = [fold.kind for fold in ended.folds]
+
+    assert FoldKind.PRUNE in kinds[: kinds.index(FoldKind.SUMMARY)]
+    assert {fold.limit for fold in ended.folds if fold.kind is FoldKind.PRUNE} == {200, 0}
+    assert model.refused == []
+
+
 def test_without_a_strategy_a_wide_window_is_not_folded() -> None:
     run = Run(StrictModel(100_000, 120), limits(None, tokens=100_000))
     assert run().folds == ()

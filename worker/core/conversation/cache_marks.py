@@ -18,6 +18,8 @@ marks:
   the look-back of 20 positions, and one turn of ten parallel calls is longer than that where
   every block counts (Vertex AI).
 
+The first request after a fold, which has no kept mark, has two marks where folds end instead.
+
 That is four at most, the number the API takes. Marks that close a stretch which is written anyway
 cost nothing. Where a slot is left, the codec marks the end of the system prompt: useless within a
 session, but the sessions of one workflow read each other's tools and system prompt there.
@@ -29,6 +31,7 @@ no special case. Only a request with the tools switched off on the wire goes wit
 what it writes no other request can read (see `worker.turns.loop`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from worker.core.conversation.context import CacheMark
@@ -75,12 +78,23 @@ def place_marks(count: int, previous: int | None, *, ephemeral: bool) -> Placeme
     return Placement((previous, newest), newest)
 
 
-def plan_marks(count: int, cache: CacheMark | None, *, ephemeral: bool, now: float) -> Plan:
-    """The marks of a request of `count` groups that is sent at `now` (epoch seconds)."""
+def plan_marks(
+    count: int,
+    cache: CacheMark | None,
+    *,
+    ephemeral: bool,
+    now: float,
+    fold_ends: Sequence[int] = (),
+) -> Plan:
+    """The marks of a request of `count` groups that is sent at `now` (epoch seconds).
+
+    `fold_ends` are at most two positions, for the first request after a fold: the entry that ends
+    at the older one can still be read, and the one at the newer one will be after the next fold.
+    """
     alive = cache if cache and now - cache.sent_at < LIFETIME else None
     pair = place_marks(count, alive.position if alive else None, ephemeral=ephemeral)
     inner = count - 1
-    marks = {*pair.marks, inner}
+    marks = {*pair.marks, inner, *(end for end in fold_ends if end < inner)}
     if alive:
         marks.add(min(max(alive.position, alive.end), inner))
     position = inner if pair.last is None else pair.last

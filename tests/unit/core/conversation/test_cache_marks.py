@@ -79,3 +79,14 @@ def test_b1_stands_where_it_stood_while_the_entry_can_be_alive(
 def test_a_history_that_became_shorter_gets_no_mark_past_its_end() -> None:
     assert plan_marks(3, CacheMark(7, 0.0, 8), ephemeral=False, now=1.0).marks == (2,)
     assert plan_marks(3, CacheMark(7, 0.0, 8), ephemeral=True, now=1.0).marks == (1, 2)
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+def test_the_first_request_after_a_fold_marks_where_folds_end(ephemeral: bool) -> None:
+    planned = plan_marks(30, None, ephemeral=ephemeral, now=1.0, fold_ends=(8, 17))
+    assert set(planned.marks) >= {8, 17, 29}
+    assert len(planned.marks) <= 4
+
+
+def test_a_fold_that_ends_at_the_end_adds_no_mark() -> None:
+    assert plan_marks(5, None, ephemeral=False, now=1.0, fold_ends=(4, 6)).marks == (4,)

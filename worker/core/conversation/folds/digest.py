@@ -1,6 +1,6 @@
 """What a stretch of a conversation has looked at, put together from the transcript by rules."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult, User
 from worker.core.conversation.saved_files import find_saved_files
@@ -13,35 +13,42 @@ _ARGUMENTS, _RESULT, _SAID, _QUESTION = 160, 160, 300, 500
 def write_digest(messages: Sequence[Message], before: str = "") -> str:
     """The stretch in the sections of a summary, at most MOST_BYTES; `before` is the text of the
     fold that it goes on from."""
-    asked = [f"- {one_line(each.text, _QUESTION)}" for each in messages if isinstance(each, User)]
-    said = [
-        f"- {one_line(each.text, _SAID)}"
-        for each in messages
-        if isinstance(each, Assistant) and each.text.strip()
-    ]
+    asked = [each.text for each in messages if isinstance(each, User)]
+    said = [each.text for each in messages if isinstance(each, Assistant) and each.text.strip()]
     sections = (
-        ("Task", asked[-3:]),
-        ("Facts", list(_list_facts(messages))),
-        ("Said on the way", said[-8:]),
+        ("Task", [_write_item(each, _QUESTION) for each in asked[-3:]]),
+        ("Facts", _list_newest_facts(messages)),
+        ("Said on the way", [_write_item(each, _SAID) for each in said[-8:]]),
     )
     parts = [f"## {title}\n" + "\n".join(lines) for title, lines in sections if lines]
     return _keep_newest("\n\n".join([before, *parts] if before else parts))
 
 
-def _list_facts(messages: Sequence[Message]) -> Iterator[str]:
-    """One line for each call: what was asked for, where it lies, how its result begins."""
+def _write_item(text: str, most: int) -> str:
+    # What is unseen is taken out of the line, hence the room.
+    return f"- {one_line(text[: 4 * most], most)}"
+
+
+def _list_newest_facts(messages: Sequence[Message]) -> list[str]:
+    """One line for each call: what was asked for, where it lies, how its result begins. Not more
+    than have room, those of the newest calls."""
     calls = {
         call.id: call for each in messages if isinstance(each, Assistant) for call in each.calls
     }
-    for message in messages:
-        if isinstance(message, ToolResult):
-            yield _tell_call(calls.get(message.call_id), message)
+    lines: list[str] = []
+    room = MOST_BYTES
+    for message in reversed(messages):
+        if isinstance(message, ToolResult) and room > 0:
+            lines.append(_tell_call(calls.get(message.call_id), message))
+            room -= len(lines[-1])
+    return lines[::-1]
 
 
 def _tell_call(call: ToolCall | None, result: ToolResult) -> str:
-    arguments = one_line(call.arguments, _ARGUMENTS) if call else ""
+    arguments = one_line(call.arguments[: 4 * _ARGUMENTS], _ARGUMENTS) if call else ""
     paths = find_saved_files([result])
-    told = f"saved to {', '.join(paths[:3])}" if paths else one_line(result.content, _RESULT)
+    shown = one_line(result.content[: 4 * _RESULT], _RESULT)
+    told = f"saved to {', '.join(paths[:3])}" if paths else shown
     return f"- {result.name} {arguments} → {'failed: ' if result.is_error else ''}{told}"
 
 

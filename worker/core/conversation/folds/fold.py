@@ -8,7 +8,8 @@ from enum import StrEnum
 class FoldKind(StrEnum):
     """How the messages of a fold are sent.
 
-    PRUNE shortens long tool results to their head and tail. WINDOW leaves the messages out.
+    PRUNE shortens long tool results to `Fold.limit` characters of their head and of their tail, and
+    to where the whole of them lies. WINDOW leaves the messages out.
     SUMMARY and RECURSIVE send a summary in their place; the latter was made in parts. CUT shortens
     every single message that is longer than `Fold.limit`.
     """
@@ -25,8 +26,9 @@ class Fold:
     """`messages[start:upto]` of a session in another form. The messages themselves stay stored.
 
     It was made when the session had `made_at` messages, and holds for all requests since.
-    `text` takes the place of the messages that are left out. `limit` is the most bytes that a CUT
-    leaves of one message. `kept_messages` are those of the stretch that are sent all the same.
+    `text` takes the place of the messages that are left out. `limit` is what a PRUNE leaves of each
+    end of a result, and a CUT of one message, in bytes. `kept_messages` are those of the stretch
+    that are sent all the same.
     `drops_wire` says that no verbatim answer from before the fold is sent any more: its model binds
     them to the exact messages before them.
     """
@@ -47,7 +49,11 @@ class Fold:
 
 
 class Strategy(StrEnum):
-    """Which folds keep a turn inside the window; each but NONE prunes first."""
+    """Which folds keep a turn inside the window.
+
+    Each but NONE prunes first. PRUNE leaves messages out, as SUMMARY does, only where pruning saves
+    too little; NONE folds only where a provider has refused a request as too long.
+    """
 
     NONE = "none"
     PRUNE = "prune"
@@ -83,20 +89,16 @@ class FoldSettings:
 
 
 KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
-    Strategy.NONE: (),
-    Strategy.PRUNE: (FoldKind.PRUNE,),
+    Strategy.NONE: (FoldKind.PRUNE, FoldKind.SUMMARY),
+    Strategy.PRUNE: (FoldKind.PRUNE, FoldKind.SUMMARY),
     Strategy.WINDOW: (FoldKind.PRUNE, FoldKind.WINDOW),
     Strategy.SUMMARY: (FoldKind.PRUNE, FoldKind.SUMMARY),
     Strategy.RECURSIVE: (FoldKind.PRUNE, FoldKind.RECURSIVE),
 }
 """The kinds of folds of each strategy, the cheapest first."""
 
-RESCUE = {
-    strategy: kinds if len(kinds) > 1 else KINDS[Strategy.SUMMARY]
-    for strategy, kinds in KINDS.items()
-}
-"""The same for a request that a provider has refused as too long: messages may be left out then,
-whatever the strategy."""
+PRUNE_LIMITS = (200, 0)
+"""What pruning leaves of each end of a result, and what it leaves if that saves too little."""
 
 SMALL_WINDOW = 64_000
 """A window of fewer tokens is kept by summaries where no strategy is set."""

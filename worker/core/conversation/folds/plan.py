@@ -7,7 +7,7 @@ from worker.core.conversation.cache_marks import LIFETIME
 from worker.core.conversation.context import Context
 from worker.core.conversation.folds.fold import (
     KINDS,
-    RESCUE,
+    PRUNE_LIMITS,
     Fold,
     FoldKind,
     Resume,
@@ -22,11 +22,15 @@ from worker.core.conversation.token_estimate import estimate_tokens, weigh_reque
 LEAST_SAVED = 0.05
 """The share of the window that a fold has to save, or it is not worth a new prefix."""
 
+_ENOUGH = {Strategy.PRUNE: 0.1}
+_ENOUGH_OTHERWISE = 0.25
+"""The share at which no other fold, which loses more, is looked at."""
+
 LEAST_SAVED_AT_RESUME = 2000
 """Tokens that a fold at the start of a reply has to save."""
 
 _TAILS = (6, 2)
-"""How many of the last messages stay if `keep_last` is still too much."""
+"""How many of the last messages stay where a conversation is too long with `keep_last` of them."""
 
 _CUT_SHARE, _BYTES_PER_TOKEN = 0.25, 3.5
 _PLACEHOLDER = 3000
@@ -80,8 +84,7 @@ def _choose_preventive(context: Context, limits: Limits, made: Sequence[Fold]) -
         return None
     if len(made) >= settings.passes:
         return None
-    kinds = KINDS[_find_strategy(context, limits)]
-    return _find_helpful(context, limits, size, kinds)
+    return _find_helpful(context, limits, size)
 
 
 def _choose_rescue(context: Context, limits: Limits, made: Sequence[Fold]) -> Fold | None:
@@ -89,8 +92,7 @@ def _choose_rescue(context: Context, limits: Limits, made: Sequence[Fold]) -> Fo
     settings, room = limits.fold_settings, find_room(limits, context.turn_usage)
     size = estimate_size(context)
     folds_on = size >= room * settings.fold_to and len(made) < settings.passes
-    kinds = RESCUE[_find_strategy(context, limits)]
-    if folds_on and (found := _find_helpful(context, limits, size, kinds)):
+    if folds_on and (found := _find_helpful(context, limits, size)):
         return found
     if size < room * settings.fold_at or any(fold.kind is FoldKind.CUT for fold in made):
         return None
@@ -110,42 +112,63 @@ def _is_cold_reply(context: Context, now: float) -> bool:
 
 def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
     kind = FoldKind(limits.fold_settings.resume.value)
-    start = 1 if kind is FoldKind.PRUNE else limits.fold_settings.keep_first
-    fold = _make_range(context, kind, start, context.turn_start)
+    keep_first = limits.fold_settings.keep_first
+    fold = next(_list_ranges(context, kind, keep_first, context.turn_start), None)
     if fold is None:
         return None
     saved = estimate_size(context) - estimate_size(context, (*context.folds, fold))
     return fold if saved >= LEAST_SAVED_AT_RESUME else None
 
 
-def _find_helpful(
-    context: Context, limits: Limits, size: int, kinds: Sequence[FoldKind]
-) -> Fold | None:
-    """The cheapest fold that saves enough; the tail is only shortened where nothing else helps."""
-    least = LEAST_SAVED * find_room(limits, context.turn_usage)
-    for fold in _list_candidates(context, limits, kinds):
-        if size - estimate_size(context, (*context.folds, fold)) >= least:
-            return replace(fold, text="")
-    return None
+def _find_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
+    """The cheapest fold that saves enough, else the one that saves most.
+
+    The tail is only shortened where nothing else helps.
+    """
+    room = find_room(limits, context.turn_usage)
+    enough = room * _ENOUGH.get(_find_strategy(context, limits), _ENOUGH_OTHERWISE)
+    best, most = None, LEAST_SAVED * room
+    for fold in _list_candidates(context, limits, size):
+        saved = size - estimate_size(context, (*context.folds, fold))
+        if saved >= most:
+            best, most = replace(fold, text=""), saved
+        if saved >= enough:
+            break
+    return best
 
 
-def _list_candidates(context: Context, limits: Limits, kinds: Sequence[FoldKind]) -> Iterator[Fold]:
-    settings, count = limits.fold_settings, len(context.messages)
-    for tail in (settings.keep_last, *(each for each in _TAILS if each < settings.keep_last)):
+def _list_candidates(context: Context, limits: Limits, size: int) -> Iterator[Fold]:
+    settings, strategy = limits.fold_settings, _find_strategy(context, limits)
+    too_long = size >= settings.fold_at * find_room(limits, context.turn_usage)
+    kinds, tails = KINDS[strategy], _TAILS if too_long else ()
+    if strategy is Strategy.PRUNE and not too_long:
+        kinds = (FoldKind.PRUNE,)
+    for tail in (settings.keep_last, *(each for each in tails if each < settings.keep_last)):
         for kind in kinds:
-            start = 1 if kind is FoldKind.PRUNE else settings.keep_first
-            if fold := _make_range(context, kind, start, count - tail):
-                yield fold
+            yield from _list_ranges(
+                context, kind, settings.keep_first, len(context.messages) - tail
+            )
 
 
-def _make_range(context: Context, kind: FoldKind, start: int, upto: int) -> Fold | None:
+def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -> Iterator[Fold]:
+    """The folds of a kind up to there, none where one would change nothing."""
+    if kind is not FoldKind.PRUNE:
+        found = [_make_range(context, kind, keep_first, upto)]
+    else:
+        found = [_make_range(context, kind, 1, upto, limit=each) for each in PRUNE_LIMITS]
+    yield from filter(None, found)
+
+
+def _make_range(
+    context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0
+) -> Fold | None:
     """The fold of whole exchanges in this stretch, None if there is none that is not folded yet."""
     messages = context.messages
     start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
-    done = max((fold.upto for fold in context.folds if _covers(fold, kind)), default=start)
+    fold = _make_fold(context, kind, start, upto, limit=limit)
+    done = max((each.upto for each in context.folds if _covers(each, fold)), default=start)
     if upto <= done:
         return None
-    fold = _make_fold(context, kind, start, upto)
     if not fold.leaves_out:
         return fold
     asked = context.turn_start
@@ -153,9 +176,9 @@ def _make_range(context: Context, kind: FoldKind, start: int, upto: int) -> Fold
     return replace(fold, text="x" * _PLACEHOLDER, kept_messages=kept)
 
 
-def _covers(fold: Fold, kind: FoldKind) -> bool:
-    """Whether another fold of this kind would change nothing in the stretch of `fold`."""
-    return fold.leaves_out or fold.kind is kind
+def _covers(made: Fold, fold: Fold) -> bool:
+    """Whether `fold` would change nothing where `made` is."""
+    return made.leaves_out or (made.kind is fold.kind and made.limit <= fold.limit)
 
 
 def _make_fold(context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0) -> Fold:

@@ -13,7 +13,6 @@ from worker.core.conversation.saved_files import find_saved_files, list_parts
 KEPT_BYTES = 600
 """A result of at most so many bytes is not shortened."""
 
-_SHOWN = 200
 _OUT = "/tmp/_out"
 _MOST_PATHS = 5
 
@@ -28,18 +27,17 @@ def number_results(messages: Sequence[Message]) -> Iterator[tuple[int, int, Tool
 
 
 @lru_cache(maxsize=4096)
-def shorten_result(result: ToolResult, number: int, most: int = KEPT_BYTES) -> ToolResult:
-    """The result with its head, its tail and where the whole of it lies, if it has over `most`
-    bytes. The same result always gives the same bytes."""
+def shorten_result(
+    result: ToolResult, number: int, shown: int, most: int = KEPT_BYTES
+) -> ToolResult:
+    """The result as where the whole of it lies, between `shown` characters of its head and of its
+    tail, if it has over `most` bytes. The same result always gives the same bytes."""
     size = len(result.content.encode(errors="replace"))
     if size <= most:
         return result
-    room = _SHOWN if most == KEPT_BYTES else most // 2
-    content = {
-        "head": result.content[:room],
-        "pruned": f"[pruned: {size} bytes; whole in {_tell_paths(result, number)}]",
-        "tail": result.content[-room:],
-    }
+    content = {"pruned": f"[pruned: {size} bytes; whole in {_tell_paths(result, number)}]"}
+    if shown:
+        content = {"head": result.content[:shown], **content, "tail": result.content[-shown:]}
     return replace(result, content=json.dumps(content, ensure_ascii=False))
 
 

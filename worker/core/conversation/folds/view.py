@@ -5,7 +5,13 @@ from dataclasses import replace
 
 from worker.core.conversation.folds.fold import Fold, FoldKind
 from worker.core.conversation.folds.results import number_results, shorten_result
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    User,
+    count_groups,
+)
 
 _CUT = "\n[cut: {} bytes are left out here]\n"
 
@@ -27,13 +33,26 @@ def build_view(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[Mess
     )
 
 
+def list_fold_ends(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[int, ...]:
+    """Where the two newest folds end, as positions in the groups of the view, oldest first.
+
+    What stands before the older one is the same before and after the newer one, if both prune.
+    """
+    left_out = next((fold.upto for fold in reversed(folds) if fold.leaves_out), 0)
+    ends = sorted({fold.upto for fold in folds if fold.upto >= left_out})[-2:]
+    views = (build_view(messages[:end], folds) for end in ends)
+    return tuple(count_groups(view) - 1 for view in views)
+
+
 def _shorten_messages(messages: Sequence[Message], folds: Sequence[Fold]) -> list[Message]:
     shown = list(messages)
     bound = max((fold.made_at for fold in folds if fold.drops_wire), default=0)
     shown[:bound] = map(_drop_wire, shown[:bound])
-    pruned = max((fold.upto for fold in folds if fold.kind is FoldKind.PRUNE), default=0)
-    for index, number, result in number_results(messages[:pruned]):
-        shown[index] = shorten_result(result, number)
+    pruned = [fold for fold in folds if fold.kind is FoldKind.PRUNE]
+    upto = max((fold.upto for fold in pruned), default=0)
+    for index, number, result in number_results(messages[:upto]):
+        limit = min(fold.limit for fold in pruned if index < fold.upto)
+        shown[index] = shorten_result(result, number, limit)
     for fold in folds:
         if fold.kind is FoldKind.CUT:
             _cut_messages(shown, fold, messages)
@@ -49,7 +68,7 @@ def _drop_wire(message: Message) -> Message:
 def _cut_messages(shown: list[Message], fold: Fold, messages: Sequence[Message]) -> None:
     for index, number, result in number_results(messages[: fold.upto]):
         if shown[index] is result:
-            shown[index] = shorten_result(result, number, fold.limit)
+            shown[index] = shorten_result(result, number, fold.limit // 2, fold.limit)
     for index in range(fold.upto):
         message = shown[index]
         if not isinstance(message, ToolResult):

@@ -45,12 +45,12 @@ def test_a_result_that_is_no_json_is_written_too() -> None:
 
 def test_a_short_result_stays() -> None:
     short = ToolResult("c1", "look", "x" * KEPT_BYTES)
-    assert shorten_result(short, 0) is short
+    assert shorten_result(short, 0, 200) is short
 
 
 def test_a_long_result_keeps_head_tail_and_place() -> None:
     long = ToolResult("c1", "look", json.dumps({"result": f"begin {LONG} end"}), is_error=True)
-    shown = shorten_result(long, 7)
+    shown = shorten_result(long, 7, 200)
     content = json.loads(shown.content)
     assert "begin" in content["head"]
     assert "end" in content["tail"]

@@ -143,7 +143,7 @@ def _fold(messages: Sequence[Message]) -> Sequence[Message]:
     return build_view(
         session,
         (
-            Fold(FoldKind.PRUNE, 1, 4, made_at=9),
+            Fold(FoldKind.PRUNE, 1, 4, made_at=9, limit=200),
             Fold(FoldKind.SUMMARY, 4, 6, made_at=9, text="(What was here is left out.)"),
         ),
     )

@@ -121,13 +121,18 @@ class Job:
         self.events: list[Event] = []
         self.on_asking: Callable[[int], None] = lambda iteration: None
         read = ReadClient(sim.url, self.scene.read_token)
-        self.desk = GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None)
-        self.forge = GitLabWriter(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
+        self.reader = GitLabReader(read, sim.url, (), 30, sleep=lambda seconds: None)
+        self.writer = GitLabWriter(sim.url, self.scene.write_token, (2.0, 2.0), lambda s: None)
 
     def deps(self, **changes: Any) -> Deps:
         """The parts; `changes` replace some."""
         made = Deps(
-            GitLab(self.desk, self.forge, self.sim.url, frozenset()),
+            GitLab(
+                *(self.reader, self.reader, self.reader),
+                *(self.writer, self.writer, self.writer),
+                self.sim.url,
+                frozenset(),
+            ),
             Runtime(
                 model=lambda: self.model,
                 sandboxes=MemoryDriver(),
@@ -206,7 +211,7 @@ class Job:
 
     def key(self, pipeline: Pipeline | None = None) -> SessionKey:
         """The session of a pipeline."""
-        found = self.desk.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
+        found = self.reader.find(str(self.scene.project.id), 1, pipeline.id if pipeline else None)
         assert isinstance(found, Subject)
         return make_key(found, WORKFLOW, self.deps())
 

@@ -105,7 +105,7 @@ def parts(made: Deps, death: Death) -> Deps:
     return change_parts(
         made,
         reader=MortalPart(
-            made.gitlab.reader, death, before={"subject": "before the claim", "thread": "always"}
+            made.gitlab.pipelines, death, before={"subject": "before the claim", "thread": "always"}
         ),
         sessions=MortalPart(
             made.storage.sessions,
@@ -113,7 +113,7 @@ def parts(made: Deps, death: Death) -> Deps:
             before={"read_checkpoint": "after the claim"},
             after={"commit": "after the commit"},
         ),
-        writer=MortalWriter(made.gitlab.writer, death, after={"post": "after the post"}),
+        notes=MortalWriter(made.gitlab.notes, death, after={"post": "after the post"}),
         model=lambda: Model(made.runtime.model(), death),
         toolset=lambda subject, workflow: MortalToolset(
             made.runtime.toolset(subject, workflow), death

@@ -15,17 +15,17 @@ from worker.turns.parts import Deps
 class PoisonedWriter:
     """The product's, but for findings."""
 
-    def __init__(self, forge: Any) -> None:
-        self._forge = forge
+    def __init__(self, notes: Any) -> None:
+        self._notes = notes
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._forge, name)
+        return getattr(self._notes, name)
 
     def edit(self, subject: Any, note: Any, body: str, **options: Any) -> None:
         """As the product's, but for findings."""
         if "The command ran" in body:
             raise ValueError("this body is poison")
-        self._forge.edit(subject, note, body, **options)
+        self._notes.edit(subject, note, body, **options)
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
 
     def make() -> Deps:
         made = wiring.build_deps(settings)
-        return change_parts(made, writer=PoisonedWriter(made.gitlab.writer))
+        return change_parts(made, notes=PoisonedWriter(made.gitlab.notes))
 
     worker.run_worker(settings, make, 2)
 

@@ -1,4 +1,4 @@
-"""A thousand events, doubled and out of order, through the real door, desk, forge and store."""
+"""A thousand events, doubled and out of order, through the real door, reader, writer and store."""
 
 import queue
 import random

@@ -56,11 +56,13 @@ class _Comment:
 
 def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAnswered:
     """Deal with one comment. Raises SandpiperError; `transient` ones may be handled again."""
-    thread = deps.gitlab.reader.thread(trigger.project_id, trigger.mr_iid, trigger.discussion_id)
+    thread = deps.gitlab.merge_requests.thread(
+        trigger.project_id, trigger.mr_iid, trigger.discussion_id
+    )
     heard = _read_comment(trigger, thread, deps)
     if isinstance(heard, str):
         return Skipped(heard)
-    used = _count_answers(thread, heard.note, deps.gitlab.writer.me())
+    used = _count_answers(thread, heard.note, deps.gitlab.bot.me())
     if used > deps.options.turns_per_day:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
     over = used == deps.options.turns_per_day and heard.asked != Command("stop")
@@ -73,21 +75,21 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
 
 
 def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> _Comment | str:
-    me = deps.gitlab.writer.me()
+    me = deps.gitlab.bot.me()
     said = next((note for note in thread if note.note_id == trigger.note_id), None)
     if said is None or said.system or said.author_id == me:
         return f"note {trigger.note_id} is gone or not a person's"
     asked = comment_commands.parse_comment(
-        said.body, deps.gitlab.writer.handle(), deps.runtime.playbook.commands()
+        said.body, deps.gitlab.bot.handle(), deps.runtime.playbook.commands()
     )
     ours = thread[0].author_id == me and find_marker(thread[0].body) is not None
     if asked is None and not ours:
         return "the thread was not begun by Sandpiper, and the note is not addressed to it"
-    if reason := deps.gitlab.reader.explain_unserved(trigger.project_id):
+    if reason := deps.gitlab.permissions.explain_unserved(trigger.project_id):
         return reason
-    if deps.gitlab.reader.is_bot(said.author_id):
+    if deps.gitlab.permissions.is_bot(said.author_id):
         return f"user {said.author_id} is a bot"
-    if not deps.gitlab.reader.may_command(trigger.project_id, said.author_id):
+    if not deps.gitlab.permissions.may_command(trigger.project_id, said.author_id):
         return f"user {said.author_id} is below the access level that may ask"
     first = thread[0]
     begins = first.body if first.author_id != me and first.note_id != said.note_id else ""
@@ -203,7 +205,7 @@ def _find_current_session(heard: _Comment, deps: Deps) -> SessionKey | str:
 
 
 def _find_failure(heard: _Comment, deps: Deps) -> Subject | str:
-    return deps.gitlab.reader.find(str(heard.trigger.project_id), heard.trigger.mr_iid, None)
+    return deps.gitlab.pipelines.find(str(heard.trigger.project_id), heard.trigger.mr_iid, None)
 
 
 def _make_key(
@@ -332,15 +334,15 @@ def _acknowledge_while(
     deal: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
 ) -> Ended | CommandAnswered:
     """`deal` with a note that has a sign on it; it stays while somebody is or will be at work."""
-    _change_sign(deps.gitlab.writer.acknowledge, trigger)
+    _change_sign(deps.gitlab.reactions.acknowledge, trigger)
     try:
         ended = deal()
     except SandpiperError as error:
         if not error.transient:
-            _change_sign(deps.gitlab.writer.forget, trigger)
+            _change_sign(deps.gitlab.reactions.forget, trigger)
         raise
     if not (isinstance(ended, Skipped) and ended.at_work):
-        _change_sign(deps.gitlab.writer.forget, trigger)
+        _change_sign(deps.gitlab.reactions.forget, trigger)
     return ended
 
 
@@ -361,10 +363,10 @@ def _post_answer(heard: _Comment, text: str, deps: Deps) -> CommandAnswered | Sk
     with session.claim_turn(_make_lock_key(heard, deps), 0, name, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
-        if deps.gitlab.writer.find(place, marker, trigger.discussion_id):
+        if deps.gitlab.notes.find(place, marker, trigger.discussion_id):
             return Skipped(f"note {trigger.note_id} is answered already")
         body = f"{marker.text()}\n\n{neutralise(deps.runtime.redact(text), deps.gitlab.hosts)}"
-        deps.gitlab.writer.post(place, body, trigger.discussion_id)
+        deps.gitlab.notes.post(place, body, trigger.discussion_id)
     return CommandAnswered(text)
 
 

@@ -23,7 +23,7 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
     """Analyse the failure, unless there is a reason not to. Raises Early, Busy and others."""
     if deps.options.debounce and not trigger.by_job:
         _wait_for_debounce(trigger, deps)
-    subject = deps.gitlab.reader.subject(trigger)
+    subject = deps.gitlab.pipelines.subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
@@ -34,7 +34,7 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
         workflow,
         deps,
         run,
-        superseded=lambda: deps.gitlab.reader.explain_superseded(subject),
+        superseded=lambda: deps.gitlab.pipelines.explain_superseded(subject),
         unasked=True,
     )
 
@@ -45,7 +45,7 @@ def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
     By GitLab's own time of it, so that a restart of the worker begins no second wait. A time that
     is far in the future says nothing.
     """
-    age = deps.runtime.clock.now() - deps.gitlab.reader.find_end_time(trigger)
+    age = deps.runtime.clock.now() - deps.gitlab.pipelines.find_end_time(trigger)
     if -MOST_SKEW <= age < deps.options.debounce:
         raise DebounceNotOver(min(deps.options.debounce - age, deps.options.debounce))
 
@@ -53,7 +53,7 @@ def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
 def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
     """The commit's other pipelines; not to know of them must not cost the analysis."""
     try:
-        return deps.gitlab.reader.same_commit(subject)
+        return deps.gitlab.pipelines.same_commit(subject)
     except SourceError as error:
         if error.transient:
             raise

@@ -17,7 +17,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps) -> Skipped | NotesMarked:
         return Skipped(
             f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
         )
-    subject = deps.gitlab.reader.find_passed_subject(trigger)
+    subject = deps.gitlab.pipelines.find_passed_subject(trigger)
     if isinstance(subject, str):
         return Skipped(subject)
     for key in deps.storage.sessions.sessions(subject.project_id, subject.mr_iid):

@@ -36,7 +36,7 @@ def begin_missed_pipelines(
     `since` is in epoch seconds. Raises StoreError and what `begin` raises.
     """
     begun = 0
-    for found in islice(deps.gitlab.reader.find_failed_pipelines(since), MOST_LOOKED_AT):
+    for found in islice(deps.gitlab.pipelines.find_failed_pipelines(since), MOST_LOOKED_AT):
         if isinstance(found, str):
             yield MissedPipeline("GitLab", False, found)
             continue
@@ -81,7 +81,7 @@ def _reason_to_skip(found: PipelineFailed, deps: Deps) -> str:
     if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"
     try:
-        subject = deps.gitlab.reader.subject(found)
+        subject = deps.gitlab.pipelines.subject(found)
     except SandpiperError as error:
         return str(error)
     return subject if isinstance(subject, str) else ""

@@ -13,9 +13,10 @@ from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics
 from worker.telemetry.wrapped import (
     CountedDriver,
-    CountedForge,
     CountedModel,
+    CountedNoteWriter,
     CountedObjects,
+    CountedReactions,
     CountedToolset,
 )
 from worker.turns.parts import Deps
@@ -76,7 +77,11 @@ class Telemetry:
                 toolset(subject, workflow), self.metrics
             ),
         )
-        gitlab = replace(deps.gitlab, writer=CountedForge(deps.gitlab.writer, self.metrics))
+        gitlab = replace(
+            deps.gitlab,
+            notes=CountedNoteWriter(deps.gitlab.notes, self.metrics),
+            reactions=CountedReactions(deps.gitlab.reactions, self.metrics),
+        )
         return replace(deps, runtime=runtime, gitlab=gitlab)
 
     def count_model(self, model: Model) -> Model:

@@ -13,7 +13,7 @@ from worker.core.conversation.messages import ToolSpec
 from worker.core.failure.aftermath import load_after
 from worker.core.failure.jobs import Survey
 from worker.core.ports import Captures, Model, Reply, Request, Toolbox
-from worker.core.ports.gitlab import Forge, OwnNote, Position, Votes
+from worker.core.ports.gitlab import NoteWriter, OwnNote, Position, Reactions, Votes
 from worker.core.session_id import Marker
 from worker.errors import ForgeError, StoreError
 from worker.models.wrapper import ModelWrapper
@@ -263,31 +263,19 @@ def _find_outcome(content: bytes) -> str:
     return after.became if after else "other"
 
 
-class CountedForge:
-    """See core.gitlab.Forge. Reading calls are not timed; only their errors are counted."""
+class CountedNoteWriter:
+    """See core.ports.gitlab.NoteWriter. Finding notes is not counted."""
 
-    def __init__(self, forge: Forge, metrics: Metrics) -> None:
-        self._forge, self._metrics = forge, metrics
-
-    def me(self) -> int:
-        """See Forge."""
-        return self._forge.me()
-
-    def handle(self) -> str:
-        """See Forge."""
-        return self._forge.handle()
+    def __init__(self, notes: NoteWriter, metrics: Metrics) -> None:
+        self._notes, self._metrics = notes, metrics
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """See Forge."""
-        return self._forge.find(subject, marker, discussion_id)
+        """See NoteWriter."""
+        return self._notes.find(subject, marker, discussion_id)
 
     def own(self, subject: Subject) -> Iterator[OwnNote]:
-        """See Forge."""
-        return self._forge.own(subject)
-
-    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """See Forge."""
-        return self._forge.votes(project_id, mr_iid, note_id)
+        """See NoteWriter."""
+        return self._notes.own(subject)
 
     def post(
         self,
@@ -299,41 +287,53 @@ class CountedForge:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """See Forge."""
-        with self._time_operation("post"):
-            return self._forge.post(
+        """See NoteWriter."""
+        with _time_gitlab_write(self._metrics, "post"):
+            return self._notes.post(
                 subject, body, discussion_id, thread=thread, at=at, internal=internal
             )
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """See Forge. `hurried` edits are counted separately, because they may fail."""
-        with self._time_operation("progress" if hurried else "edit"):
-            self._forge.edit(subject, note, body, hurried=hurried)
+        """See NoteWriter. `hurried` edits are counted separately, because they may fail."""
+        with _time_gitlab_write(self._metrics, "progress" if hurried else "edit"):
+            self._notes.edit(subject, note, body, hurried=hurried)
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
-        """See Forge."""
-        with self._time_operation("resolve"):
-            self._forge.resolve(subject, note)
+        """See NoteWriter."""
+        with _time_gitlab_write(self._metrics, "resolve"):
+            self._notes.resolve(subject, note)
+
+
+class CountedReactions:
+    """See core.ports.gitlab.Reactions. Reading votes is not counted."""
+
+    def __init__(self, reactions: Reactions, metrics: Metrics) -> None:
+        self._reactions, self._metrics = reactions, metrics
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """See Forge."""
-        with self._time_operation("react"):
-            self._forge.acknowledge(project_id, mr_iid, note_id)
+        """See Reactions."""
+        with _time_gitlab_write(self._metrics, "react"):
+            self._reactions.acknowledge(project_id, mr_iid, note_id)
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """See Forge."""
-        with self._time_operation("react"):
-            self._forge.forget(project_id, mr_iid, note_id)
+        """See Reactions."""
+        with _time_gitlab_write(self._metrics, "react"):
+            self._reactions.forget(project_id, mr_iid, note_id)
 
-    @contextmanager
-    def _time_operation(self, operation: str) -> Iterator[None]:
-        try:
-            with _time_call(self._metrics.forge_calls, operation):
-                yield
-        except ForgeError as error:
-            status = f"{error.status // 100}xx" if error.status else "none"
-            self._metrics.forge_errors.labels(operation, status).inc()
-            raise
+    def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
+        """See Reactions."""
+        return self._reactions.votes(project_id, mr_iid, note_id)
+
+
+@contextmanager
+def _time_gitlab_write(metrics: Metrics, operation: str) -> Iterator[None]:
+    try:
+        with _time_call(metrics.forge_calls, operation):
+            yield
+    except ForgeError as error:
+        status = f"{error.status // 100}xx" if error.status else "none"
+        metrics.forge_errors.labels(operation, status).inc()
+        raise
 
 
 if TYPE_CHECKING:
@@ -344,6 +344,7 @@ if TYPE_CHECKING:
         sandbox: CountedSandbox,
         toolset: CountedToolset,
         objects: CountedObjects,
-        forge: CountedForge,
-    ) -> tuple[Model, Driver, Sandbox, Toolset, Objects, Forge]:
-        return model, driver, sandbox, toolset, objects, forge
+        notes: CountedNoteWriter,
+        reactions: CountedReactions,
+    ) -> tuple[Model, Driver, Sandbox, Toolset, Objects, NoteWriter, Reactions]:
+        return model, driver, sandbox, toolset, objects, notes, reactions

@@ -64,7 +64,7 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
 
     In the place of turn `latest`; or the reason why there is nothing to begin with.
     """
-    subject = deps.gitlab.reader.find(str(key.project_id), key.mr_iid, None)
+    subject = deps.gitlab.pipelines.find(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
         return subject
     workflow = deps.runtime.playbook.for_trigger("command:analyze")
@@ -156,7 +156,7 @@ def _write_next_message(
             *stored.losses,
             *(
                 deps.runtime.redact(line)
-                for line in deps.gitlab.reader.list_changes_since(stored.subject)
+                for line in deps.gitlab.merge_requests.list_changes_since(stored.subject)
             ),
         ],
     )

@@ -48,7 +48,7 @@ def _add_sighting(
 def _is_by_member(context: Context, deps: Deps) -> bool:
     """Whether a member's merge request is looked at. Where GitLab does not tell, it is not."""
     try:
-        return deps.gitlab.reader.is_members(context.subject)
+        return deps.gitlab.permissions.is_members(context.subject)
     except SourceError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
         return False

@@ -48,7 +48,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
     if _failed(context):
         return
     try:
-        own = list(deps.gitlab.writer.own(context.subject))
+        own = list(deps.gitlab.notes.own(context.subject))
         found = [
             each
             for each in _list_older_notes(own, context.subject, deps)
@@ -70,7 +70,7 @@ def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
 
     Raises ForgeError and StoreError; doing it twice changes nothing.
     """
-    own = list(deps.gitlab.writer.own(subject))
+    own = list(deps.gitlab.notes.own(subject))
     done = []
     for each in _list_older_notes(own, subject, deps):
         before = each.context.subject
@@ -147,7 +147,7 @@ def _edit_older_note(
     # The note comes last: once it is folded, nobody comes back for the rest.
     for note in own:
         if _may_resolve(note, standing.key.session_id, deps):
-            deps.gitlab.writer.resolve(by, note.ref)
+            deps.gitlab.notes.resolve(by, note.ref)
     before = standing.context.subject
     made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
@@ -155,7 +155,7 @@ def _edit_older_note(
         log.warning("session %s: note left as it is", standing.key.session_id)
         return
     try:
-        deps.gitlab.writer.edit(before, standing.note.ref, made.body)
+        deps.gitlab.notes.edit(before, standing.note.ref, made.body)
     except ForgeError as error:
         if error.status != 404:
             raise

@@ -22,7 +22,14 @@ from worker.core.ports import (
     SessionStore,
     Toolbox,
 )
-from worker.core.ports.gitlab import Desk, Forge
+from worker.core.ports.gitlab import (
+    BotAccount,
+    MergeRequestReader,
+    NoteWriter,
+    Permissions,
+    PipelineReader,
+    Reactions,
+)
 from worker.core.session_id import Marker
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
@@ -92,11 +99,16 @@ class NoteOptions:
 class GitLab:
     """GitLab as the host itself reads and writes it. `url` is its base.
 
-    `hosts` are the places that a note may link to besides its project.
+    The first three hold the read token, the next three the write token. `hosts` are the places that
+    a note may link to besides its project.
     """
 
-    reader: Desk
-    writer: Forge
+    pipelines: PipelineReader
+    merge_requests: MergeRequestReader
+    permissions: Permissions
+    bot: BotAccount
+    notes: NoteWriter
+    reactions: Reactions
     url: str
     hosts: frozenset[str]
 

@@ -86,7 +86,7 @@ def analyse_failure(
         if reply and not context.answered_notes:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered_notes=(reply.note_id,), note=note)
-        hidden = deps.gitlab.reader.needs_internal_note(subject)
+        hidden = deps.gitlab.permissions.needs_internal_note(subject)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
         run = _make_stoppable(run, key, 0, deps, superseded)
@@ -139,7 +139,7 @@ def answer_reply(
         )
         run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
-        hidden = deps.gitlab.reader.needs_internal_note(stored.subject)
+        hidden = deps.gitlab.permissions.needs_internal_note(stored.subject)
         if hidden and not private and not (stored.note and stored.note.internal):
             return Skipped(BEGAN_IN_PUBLIC)
         if hidden and not internal:

@@ -71,10 +71,10 @@ def _post_all(
 ) -> list[str | _Kept]:
     """The URL of each change's comment, or why it has none."""
     try:
-        diff = deps.gitlab.reader.changes(context.subject)
+        diff = deps.gitlab.merge_requests.changes(context.subject)
         if isinstance(diff, str):
             return [_Kept(diff)] * len(changes)
-        own = {each.marker: each.ref.url for each in deps.gitlab.writer.own(context.subject)}
+        own = {each.marker: each.ref.url for each in deps.gitlab.notes.own(context.subject)}
     except (ForgeError, SourceError) as error:
         log.warning("session %s: no suggestions: %s", context.session_id, error)
         return [_Kept("GitLab could not be asked")] * len(changes)
@@ -134,4 +134,4 @@ class _Poster:
             return "the lines between them could not be read"
 
     def _post(self, body: str, position: Position) -> str:
-        return self._deps.gitlab.writer.post(self._context.subject, body, "", at=position).url
+        return self._deps.gitlab.notes.post(self._context.subject, body, "", at=position).url

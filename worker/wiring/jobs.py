@@ -11,11 +11,11 @@ from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
-from worker.core.ports.gitlab import Forge
+from worker.core.ports.gitlab import BotAccount
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.errors import ForgeError
-from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import GitLabWriter
 from worker.models.fallback import FallbackModel
@@ -38,7 +38,7 @@ from worker.wiring.toolsets import make_toolset_factory
 
 def build_deps(
     settings: Settings,
-    forge: Forge | None = None,
+    writer: GitLabWriter | DryRunWriter | None = None,
     salt: str = "",
     watched: Telemetry | None = None,
 ) -> Deps:
@@ -52,14 +52,20 @@ def build_deps(
     models = build_guarded_models(settings, watched)
     pages = build_pages(settings)
     hosts = pages.list_hosts | settings.sources.list_link_places()
-    writer = CheckedForge(forge or GitLabWriter(gitlab.url, gitlab.write_token), hosts, redact)
+    writer = writer or GitLabWriter(gitlab.url, gitlab.write_token)
     toolsets = make_toolset_factory(settings, client, redactor, partial(_find_own_ids, writer))
     kept = open_session_store(settings)
     kept = Store(watched.wrap_objects(kept.records)) if watched else kept
     held = make_leases(settings, kept)
-    driver = build_sandboxes(settings)
+    driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
     made = Deps(
-        GitLab(_build_gitlab_reader(client, gitlab), writer, gitlab.url, hosts),
+        GitLab(
+            *(reader, reader, reader, writer),
+            CheckedNoteWriter(writer, hosts, redact),
+            writer,
+            gitlab.url,
+            hosts,
+        ),
         Runtime(
             model=lambda: FallbackModel(models),
             sandboxes=driver,
@@ -129,8 +135,8 @@ def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabRe
     return GitLabReader(client, gitlab.url, gitlab.projects, level, policy)
 
 
-def _find_own_ids(forge: Forge) -> frozenset[int]:
+def _find_own_ids(bot: BotAccount) -> frozenset[int]:
     try:
-        return frozenset({forge.me()})
+        return frozenset({bot.me()})
     except ForgeError:
         return frozenset()

@@ -15,7 +15,7 @@ from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.forge.defence.finish import find_kept_back
 from worker.forge.defence.lint import add_subject_hosts
-from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note
 
@@ -52,9 +52,9 @@ class Nothing:
 
 
 def posted(body: str) -> str:
-    """What a checked forge makes of it."""
+    """What a checked writer makes of it."""
     shown: list[str] = []
-    CheckedForge(DryRunWriter(shown.append), PAGES, redacted).post(SUBJECT, body, "")
+    CheckedNoteWriter(DryRunWriter(shown.append), PAGES, redacted).post(SUBJECT, body, "")
     return shown[0]
 
 
@@ -112,10 +112,10 @@ def test_the_rest_of_the_note_stays() -> None:
 @pytest.mark.parametrize("unseen", UNSEEN)
 def test_a_body_that_is_edited_is_redacted_too(unseen: str) -> None:
     shown: list[str] = []
-    forge = CheckedForge(DryRunWriter(shown.append), PAGES, redacted)
-    forge.edit(
+    notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, redacted)
+    notes.edit(
         SUBJECT,
-        forge.post(SUBJECT, MARKER.text(), ""),
+        notes.post(SUBJECT, MARKER.text(), ""),
         f"{MARKER.text()}\n\n`{unseen.join(KNOWN)}`",
     )
     assert KNOWN not in shown[1]
@@ -126,7 +126,7 @@ def test_a_secret_in_the_place_of_a_signature_is_taken_out() -> None:
     hexadecimal = "c0ffee" * 8
     knowing = Redactor([hexadecimal])
     shown: list[str] = []
-    forge = CheckedForge(DryRunWriter(shown.append), PAGES, knowing.text)
+    notes = CheckedNoteWriter(DryRunWriter(shown.append), PAGES, knowing.text)
     link = f"[Session](https://ci.example/sessions/x?sig=1.{hexadecimal})"
-    assert forge.post(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
+    assert notes.post(SUBJECT, f"{MARKER.text()}\n\n{link}", "") == NoteRef(1, url="") or shown
     assert hexadecimal not in shown[0]

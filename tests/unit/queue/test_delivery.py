@@ -81,7 +81,7 @@ def test_what_another_worker_has_begun_is_not_begun_again(at: Job, queue: Queue)
 
 
 class Refusing:
-    """A desk that gives nothing."""
+    """A reader that gives nothing."""
 
     def __init__(self, *, transient: bool) -> None:
         self._error = SourceError("GitLab does not say", transient=transient)

@@ -23,13 +23,13 @@ from worker.core.events import (
     VotesChanged,
 )
 from worker.core.ports import Request
-from worker.core.ports.gitlab import Forge
+from worker.core.ports.gitlab import NoteWriter
 from worker.core.triggers import Reacted
 from worker.errors import ForgeError
 from worker.settings import Settings
 from worker.telemetry.counting import make_watcher
 from worker.telemetry.metrics import Metrics
-from worker.telemetry.wrapped import CountedDriver, CountedForge, CountedModel
+from worker.telemetry.wrapped import CountedDriver, CountedModel, CountedNoteWriter
 
 TRIGGER = Reacted(7, 42, 5, 1)
 
@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass
 class Refusing:
-    """The writing part of a forge that GitLab answers with `status`."""
+    """The writer of notes that GitLab answers with `status`."""
 
     status: int
 
@@ -78,9 +78,9 @@ def test_an_adopted_sandbox_is_a_start_and_none_is_not() -> None:
 def test_errors_of_gitlab_are_counted_by_class_and_progress_apart() -> None:
     metrics = Metrics()
     for status, hurried in ((0, False), (502, False), (429, True)):
-        forge = CountedForge(cast(Forge, Refusing(status)), metrics)
+        notes = CountedNoteWriter(cast(NoteWriter, Refusing(status)), metrics)
         with pytest.raises(ForgeError):
-            forge.edit(SUBJECT, NoteRef(1), "x", hurried=hurried)
+            notes.edit(SUBJECT, NoteRef(1), "x", hurried=hurried)
     found = [
         value(metrics, "sandpiper_gitlab_write_errors_total", operation=operation, status=status)
         for operation, status in (("edit", "none"), ("edit", "5xx"), ("progress", "4xx"))

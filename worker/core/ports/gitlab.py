@@ -1,4 +1,4 @@
-"""The boundaries to GitLab: what the job reads there, and what it writes."""
+"""The boundaries to GitLab: what a job reads there, and what it writes, in small groups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,31 +78,24 @@ class Changes:
     files: tuple[ChangedFile, ...]
 
 
-class Desk(Protocol):
-    """What the job itself reads of GitLab, with the read token. All raise SourceError."""
+class PipelineReader(Protocol):
+    """Reads which pipelines failed and whose they are, with the read token. All raise
+    SourceError."""
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline, or the reason why there is nothing to do."""
         ...
 
-    def find_end_time(self, trigger: PipelineFailed) -> float:
-        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
-        ...
-
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
-        """The same for a merge request named by a human; its newest failed pipeline by default.
+        """The same for a merge request that a human named; its newest failed pipeline by default.
 
         `project` is a path, or an id as text. Of `gitlab.projects` only a list that is not empty
         counts here, not whether the bot is a member: somebody who may ask has asked.
         """
         ...
 
-    def explain_superseded(self, subject: Subject) -> str:
-        """Say why its pipeline is out of date, or "" if it is not. Raises nothing."""
-        ...
-
-    def same_commit(self, subject: Subject) -> Sequence[int]:
-        """Other failed pipelines of the merge request on the same commit, newest first."""
+    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
+        """Find the merge request whose newest pipeline has passed, or say why there is none."""
         ...
 
     def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
@@ -113,16 +106,41 @@ class Desk(Protocol):
         """
         ...
 
+    def same_commit(self, subject: Subject) -> Sequence[int]:
+        """Other failed pipelines of the merge request on the same commit, newest first."""
+        ...
+
+    def find_end_time(self, trigger: PipelineFailed) -> float:
+        """Find when the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
+        ...
+
+    def explain_superseded(self, subject: Subject) -> str:
+        """Say why its pipeline is out of date, or "" if it is not. Raises nothing."""
+        ...
+
+
+class MergeRequestReader(Protocol):
+    """Reads what people wrote and changed on a merge request, with the read token. All raise
+    SourceError."""
+
     def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
         """The notes of a thread, oldest first."""
         ...
 
-    def may_command(self, project_id: int, user_id: int) -> bool:
-        """Whether the user is a member of the project at or above `reply_min_access`."""
+    def changes(self, subject: Subject) -> Changes | str:
+        """The merge request's diff if the subject is still its head, or the reason why not."""
         ...
 
-    def explain_unserved(self, project_id: int) -> str:
-        """Say why a project is not served: not listed, or no list and no membership; else ""."""
+    def list_changes_since(self, subject: Subject) -> Sequence[str]:
+        """List what has changed on the merge request since then, one line each. Raises nothing."""
+        ...
+
+
+class Permissions(Protocol):
+    """Reads who may ask and who may read the answer, with the read token. All raise SourceError."""
+
+    def may_command(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is a member of the project at or above `reply_min_access`."""
         ...
 
     def is_members(self, subject: Subject) -> bool:
@@ -133,25 +151,17 @@ class Desk(Protocol):
         """Whether GitLab says that the account is not a person's."""
         ...
 
-    def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
-        """Find the merge request whose newest pipeline has passed, or say why there is none."""
-        ...
-
-    def changes(self, subject: Subject) -> Changes | str:
-        """The merge request's diff if the subject is still its head, or the reason why not."""
+    def explain_unserved(self, project_id: int) -> str:
+        """Say why a project is not served: not listed, or no list and no membership; else ""."""
         ...
 
     def needs_internal_note(self, subject: Subject) -> bool:
         """Whether more people read the merge request than may open the logs of its jobs."""
         ...
 
-    def list_changes_since(self, subject: Subject) -> Sequence[str]:
-        """List what has changed on the merge request since then, one line each. Raises nothing."""
-        ...
 
-
-class Forge(Protocol):
-    """GitLab, written to, with the write token. All raise ForgeError."""
+class BotAccount(Protocol):
+    """The user whose write token it is. All raise ForgeError."""
 
     def me(self) -> int:
         """The bot's own user id."""
@@ -160,6 +170,10 @@ class Forge(Protocol):
     def handle(self) -> str:
         """The bot's own user name, by which it is mentioned; "" if nobody can."""
         ...
+
+
+class NoteWriter(Protocol):
+    """The bot's own notes, with the write token. All raise ForgeError."""
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """The bot's own note that carries `marker`, also after a lost answer to `post`."""
@@ -200,8 +214,16 @@ class Forge(Protocol):
         """Resolve the thread that `note`, one of the bot's own, has begun. Twice is the same."""
         ...
 
+
+class Reactions(Protocol):
+    """The emoji on notes, with the write token. All raise ForgeError."""
+
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
         """Show on somebody's note that it was seen; once, however often it is called."""
+        ...
+
+    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
+        """Take the acknowledgement back, if it is there."""
         ...
 
     def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
@@ -209,8 +231,4 @@ class Forge(Protocol):
 
         Bounded: only so many reactions are looked through.
         """
-        ...
-
-    def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Take the acknowledgement back, if it is there."""
         ...

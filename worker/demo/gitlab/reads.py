@@ -1,4 +1,4 @@
-"""The endpoints that read: what every source and the desk ask for."""
+"""The endpoints that read: what every source and the jobs ask for."""
 
 import re
 from datetime import datetime

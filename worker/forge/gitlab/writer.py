@@ -42,8 +42,10 @@ Json = dict[str, Any]
 
 
 class GitLabWriter:
-    """The `Forge` of a GitLab instance; safe to share by threads. A body to `post` begins with its
-    marker."""
+    """The BotAccount, NoteWriter and Reactions of a GitLab instance. Safe to share by threads.
+
+    A body to `post` begins with its marker.
+    """
 
     def __init__(
         self,

@@ -22,7 +22,10 @@ _WILD = re.compile(r"[*?\[]")
 def find_failed_pipelines(
     client: ReadClient, globs: Sequence[str], since: float, sleep: Callable[[float], None]
 ) -> Iterator[PipelineFailed | str]:
-    """See core.gitlab.Desk. `globs` are in lower case; none stands for all memberships."""
+    """See core.ports.gitlab.PipelineReader.
+
+    `globs` are in lower case; none stands for all memberships.
+    """
     for project in _list_projects(client, globs):
         if isinstance(project, str):
             yield project

@@ -31,7 +31,7 @@ _PIPELINE_PAGES = 2
 
 
 class GitLabReader:
-    """The Desk over GitLab.
+    """The PipelineReader, MergeRequestReader and Permissions of a GitLab instance.
 
     `projects` are globs of allowed project paths (`*` also crosses slashes; none allows those in
     which the token's user is a member); `min_access` is the access level (30 is Developer) from

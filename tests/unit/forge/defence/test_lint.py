@@ -22,7 +22,7 @@ from worker.forge.defence.lint import (
     list_problems,
     make_safe_body,
 )
-from worker.forge.gitlab.checked import CheckedForge
+from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.text import note, older_note
 from worker.forge.text.known import write_known_failure
@@ -173,10 +173,10 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
 
 def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
     shown: list[str] = []
-    forge = CheckedForge(DryRunWriter(shown.append), HOSTS, str)
-    ref = forge.post(SUBJECT, marked("fine"), "")
-    forge.edit(SUBJECT, ref, marked("fine\n\n/close"))
-    forge.post(SUBJECT, marked("<img src=x>\n\n<details>"), "")
+    notes = CheckedNoteWriter(DryRunWriter(shown.append), HOSTS, str)
+    ref = notes.post(SUBJECT, marked("fine"), "")
+    notes.edit(SUBJECT, ref, marked("fine\n\n/close"))
+    notes.post(SUBJECT, marked("<img src=x>\n\n<details>"), "")
     assert shown[0] == marked("fine")
     assert shown[1].startswith(marked("fine"))
     assert shown[1].endswith(" ```text\n /close\n ```\n")
@@ -188,10 +188,10 @@ def test_a_bad_body_is_mended_or_replaced_before_it_is_written() -> None:
 def test_gitlabs_own_pages_may_be_linked_by_the_name_it_gives_them() -> None:
     shown: list[str] = []
     subject = dataclasses.replace(SUBJECT, gitlab_url="http://gitlab.internal:8080")
-    forge = CheckedForge(DryRunWriter(shown.append), frozenset(), str)
-    forge.post(subject, marked(f"[job]({LINK})"), "")
+    notes = CheckedNoteWriter(DryRunWriter(shown.append), frozenset(), str)
+    notes.post(subject, marked(f"[job]({LINK})"), "")
     assert shown == [marked(f"[job]({LINK})")]
-    assert forge.find(subject, MARKER, "") == NoteRef(1)
+    assert notes.find(subject, MARKER, "") == NoteRef(1)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.test_desk import desk_of, failed
+from tests.contract.test_gitlab_reader import desk_of, failed
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import (
@@ -40,7 +40,7 @@ def scene(sim: GitLabSim) -> Scene:
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
+def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
@@ -73,21 +73,21 @@ def by_job(pipeline: Pipeline) -> PipelineFailed:
 
 @pytest.mark.parametrize("public", [True, False])
 def test_without_a_list_a_project_that_is_only_seen_is_not_served(
-    sim: GitLabSim, desk: GitLabReader, stranger: User, public: bool
+    sim: GitLabSim, reader: GitLabReader, stranger: User, public: bool
 ) -> None:
     project, pipeline = elsewhere(sim, stranger, public=public)
     for trigger in (failed(pipeline), by_job(pipeline)):
-        assert "the bot is no member there" in str(desk.subject(trigger))
-    assert "the bot is no member there" in desk.explain_unserved(project.id)
+        assert "the bot is no member there" in str(reader.subject(trigger))
+    assert "the bot is no member there" in reader.explain_unserved(project.id)
     asked = [seen.path for seen in sim.requests if "/pipelines/" in seen.path]
     assert asked == []
 
 
 def test_without_a_list_a_project_of_the_bots_is_served(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    assert isinstance(desk.subject(by_job(scene.pipeline)), Subject)
-    assert desk.explain_unserved(scene.project.id) == ""
+    assert isinstance(reader.subject(by_job(scene.pipeline)), Subject)
+    assert reader.explain_unserved(scene.project.id) == ""
     scene.bot.state = "blocked"
     assert "no member" in desk_of(sim, scene).explain_unserved(scene.project.id)
 
@@ -103,11 +103,11 @@ def test_with_a_list_membership_is_not_asked_for(
 
 
 def test_a_membership_that_gitlab_refuses_to_tell_is_none_and_a_failure_is_tried_again(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     sim.fail_next("GET", "/members/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError) as caught:
-        desk.subject(failed(scene.pipeline))
+        reader.subject(failed(scene.pipeline))
     assert caught.value.transient
     other = desk_of(sim, scene)
     sim._faults.clear()
@@ -147,7 +147,7 @@ def test_memberships_are_asked_for_once_in_some_minutes_and_not_kept_without_bou
 
 @pytest.mark.parametrize("access", [None, Access.GUEST, Access.REPORTER])
 def test_a_strangers_fork_is_not_looked_at_unasked(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User, access: Access | None
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, stranger: User, access: Access | None
 ) -> None:
     if access:
         sim.add_member(scene.project, stranger, access)
@@ -155,27 +155,27 @@ def test_a_strangers_fork_is_not_looked_at_unasked(
     for kind in ("head", "merge", "branch"):
         pipeline = sim.run_pipeline(mr, kind=kind)
         for trigger in (failed(pipeline), by_job(pipeline)):
-            reason = desk.subject(trigger)
+            reason = reader.subject(trigger)
             assert "below gitlab.fork_min_access; a member may ask" in str(reason)
-    assert isinstance(desk.find(str(scene.project.id), mr.iid, None), Subject)
+    assert isinstance(reader.find(str(scene.project.id), mr.iid, None), Subject)
 
 
-def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
+def test_a_blocked_member_is_a_stranger(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
     mr = from_fork(sim, scene, scene.developer)
     pipeline = sim.run_pipeline(mr)
-    assert isinstance(desk.subject(failed(pipeline)), Subject)
+    assert isinstance(reader.subject(failed(pipeline)), Subject)
     scene.developer.state = "blocked"
-    assert "fork_min_access" in str(desk.subject(failed(pipeline)))
+    assert "fork_min_access" in str(reader.subject(failed(pipeline)))
 
 
 def test_a_fork_counts_when_a_member_ran_its_pipeline_in_the_target_project(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, stranger: User
 ) -> None:
     mr = from_fork(sim, scene, stranger)
     pipeline = sim.run_pipeline(mr, project=scene.project)
-    assert isinstance(desk.subject(failed(pipeline)), Subject)
+    assert isinstance(reader.subject(failed(pipeline)), Subject)
     pipeline = sim.run_pipeline(mr)
-    assert "fork_min_access" in str(desk.subject(failed(pipeline)))
+    assert "fork_min_access" in str(reader.subject(failed(pipeline)))
 
 
 def test_the_operator_says_from_which_role_on_forks_are_looked_at(
@@ -190,13 +190,13 @@ def test_the_operator_says_from_which_role_on_forks_are_looked_at(
 
 
 def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, stranger: User
 ) -> None:
     pipeline = sim.run_pipeline(from_fork(sim, scene, stranger))
     path = f"/members/all/{stranger.id}"
     sim.fail_next("GET", path, 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError) as caught:
-        desk.subject(failed(pipeline))
+        reader.subject(failed(pipeline))
     assert caught.value.transient
 
 
@@ -205,7 +205,7 @@ def test_whether_an_author_is_a_member_is_not_guessed_when_gitlab_is_down(
 
 @pytest.mark.parametrize("access", [None, Access.REPORTER, Access.DEVELOPER])
 def test_only_a_members_merge_request_that_is_no_fork_is_a_members(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, stranger: User, access: Access | None
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, stranger: User, access: Access | None
 ) -> None:
     if access:
         sim.add_member(scene.project, stranger, access)
@@ -213,6 +213,6 @@ def test_only_a_members_merge_request_that_is_no_fork_is_a_members(
     inside = sim.open_merge_request(scene.project, stranger, title="I", branch="i")
     for mr, members in ((fork, False), (inside, access is Access.DEVELOPER)):
         sim.run_pipeline(mr)
-        subject = desk.find(str(scene.project.id), mr.iid, None)
+        subject = reader.find(str(scene.project.id), mr.iid, None)
         assert isinstance(subject, Subject)
-        assert desk.is_members(subject) is members
+        assert reader.is_members(subject) is members

@@ -42,7 +42,7 @@ def desk_of(
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
+def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
@@ -67,9 +67,9 @@ def fork_of(sim: GitLabSim, scene: Scene) -> Project:
 
 
 def test_a_merge_requests_pipeline_gives_its_subject(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    assert desk.subject(failed(scene.pipeline)) == Subject(
+    assert reader.subject(failed(scene.pipeline)) == Subject(
         gitlab_url=sim.url,
         project_id=scene.project.id,
         project="team/service",
@@ -84,47 +84,47 @@ def test_a_merge_requests_pipeline_gives_its_subject(
 
 @pytest.mark.parametrize("kind", ["merge", "train"])
 def test_a_pipeline_on_a_synthetic_commit_is_matched_by_its_id(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     assert pipeline.sha != scene.mr.sha
-    found = desk.subject(failed(pipeline))
+    found = reader.subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert found.sha == pipeline.sha
     scene.mr.head_pipeline = None
-    assert desk.subject(failed(pipeline)) == f"pipeline {pipeline.id} is not the head of !1"
+    assert reader.subject(failed(pipeline)) == f"pipeline {pipeline.id} is not the head of !1"
 
 
 def test_a_branch_pipeline_is_matched_by_branch_and_sha(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
-    found = desk.subject(failed(pipeline))
+    found = reader.subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert (found.mr_iid, found.pipeline_id) == (1, pipeline.id)
 
 
 def test_a_branch_without_merge_request_is_a_plain_reason(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.state = "closed"
     sha = pipeline.sha
-    assert desk.subject(failed(pipeline)) == (
+    assert reader.subject(failed(pipeline)) == (
         f"no open merge request for branch sum-faster at {sha}"
     )
 
 
 def test_a_stale_branch_pipeline_has_no_merge_request(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     sim.push(scene.mr, {"a": b"1"})
-    assert str(desk.subject(failed(pipeline))).startswith("no open merge request for branch")
+    assert str(reader.subject(failed(pipeline))).startswith("no open merge request for branch")
 
 
 def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, caplog: pytest.LogCaptureFixture
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     second = sim.open_merge_request(
         scene.project, scene.developer, title="Backport", branch="sum-faster", target_branch="v1"
@@ -132,14 +132,14 @@ def test_of_several_merge_requests_the_oldest_is_taken_and_that_is_logged(
     second.sha = scene.mr.sha
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
     with caplog.at_level(logging.INFO, "sandpiper.desk"):
-        found = desk.subject(failed(pipeline))
+        found = reader.subject(failed(pipeline))
     assert isinstance(found, Subject)
     assert found.mr_iid == 1
     assert "the oldest of !1 to main, !2 to v1 is taken" in caplog.text
 
 
 def test_a_forks_pipeline_leads_to_the_merge_request_of_the_target_project(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     mr = sim.open_merge_request(
@@ -147,14 +147,14 @@ def test_a_forks_pipeline_leads_to_the_merge_request_of_the_target_project(
     )
     for kind in ("head", "branch"):
         pipeline = sim.run_pipeline(mr, kind=kind)
-        found = desk.subject(failed(pipeline))
+        found = reader.subject(failed(pipeline))
         assert isinstance(found, Subject)
         assert (found.project_id, found.mr_iid) == (scene.project.id, mr.iid)
         assert (found.pipeline_project_id, found.sha) == (fork.id, mr.sha)
 
 
 def test_a_fork_with_the_same_branch_name_is_not_taken_for_the_branch(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     mr = sim.open_merge_request(
         scene.project,
@@ -166,56 +166,56 @@ def test_a_fork_with_the_same_branch_name_is_not_taken_for_the_branch(
     mr.sha = scene.mr.sha
     scene.mr.state = "closed"
     pipeline = sim.run_pipeline(scene.mr, kind="branch")
-    assert str(desk.subject(failed(pipeline))).startswith("no open merge request")
+    assert str(reader.subject(failed(pipeline))).startswith("no open merge request")
 
 
 @pytest.mark.parametrize("status", ["running", "success", "canceled"])
 def test_a_pipeline_that_is_not_failed_any_more_is_left_alone(
-    scene: Scene, desk: GitLabReader, status: str
+    scene: Scene, reader: GitLabReader, status: str
 ) -> None:
     scene.pipeline.status = status
     reason = f"pipeline {scene.pipeline.id} is {status} by now"
-    assert desk.subject(failed(scene.pipeline)) == reason
+    assert reader.subject(failed(scene.pipeline)) == reason
 
 
 @pytest.mark.parametrize("state", ["merged", "closed", "locked"])
 def test_a_settled_merge_request_is_left_alone(
-    scene: Scene, desk: GitLabReader, state: str
+    scene: Scene, reader: GitLabReader, state: str
 ) -> None:
     scene.mr.state = state
-    assert desk.subject(failed(scene.pipeline)) == f"merge request !1 is {state}"
+    assert reader.subject(failed(scene.pipeline)) == f"merge request !1 is {state}"
 
 
 def test_a_superseded_pipeline_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     newer = sim.run_pipeline(scene.mr, status="running")
     reason = f"pipeline {scene.pipeline.id} is superseded by pipeline {newer.id}"
-    assert desk.subject(failed(scene.pipeline)) == reason
+    assert reader.subject(failed(scene.pipeline)) == reason
 
 
 def test_a_branch_pipeline_beside_an_older_head_pipeline_of_the_same_commit_counts(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
     scene.mr.head_pipeline = scene.pipeline
-    assert isinstance(desk.subject(failed(beside)), Subject)
+    assert isinstance(reader.subject(failed(beside)), Subject)
 
 
 def test_a_merge_request_that_moved_on_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     old = scene.mr.sha
     new = sim.push(scene.mr, {"a": b"1"})
     reason = f"merge request !1 has moved on from {old} to {new}"
-    assert desk.subject(failed(scene.pipeline)) == reason
+    assert reader.subject(failed(scene.pipeline)) == reason
 
 
 def test_a_child_pipeline_is_left_to_its_parent(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     child = sim.run_pipeline(scene.mr, kind="child")
-    assert desk.subject(failed(child)) == (
+    assert reader.subject(failed(child)) == (
         f"pipeline {child.id} is a child pipeline: its parent is looked at instead"
     )
 
@@ -234,8 +234,8 @@ GLOBS = [
 def test_only_allowed_projects_are_served(
     sim: GitLabSim, scene: Scene, globs: tuple[str, ...], allowed: bool
 ) -> None:
-    desk = desk_of(sim, scene, globs)
-    found = [desk.subject(failed(scene.pipeline)), desk.find("team/service", 1, None)]
+    reader = desk_of(sim, scene, globs)
+    found = [reader.subject(failed(scene.pipeline)), reader.find("team/service", 1, None)]
     if allowed:
         assert all(isinstance(each, Subject) for each in found)
     else:
@@ -243,65 +243,65 @@ def test_only_allowed_projects_are_served(
 
 
 def test_a_pipeline_that_cannot_be_read_is_an_error_with_the_cause(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     with pytest.raises(SourceError, match="pipeline 4711 of project 501: not found") as caught:
-        desk.subject(failed(scene.pipeline, pipeline_id=4711))
+        reader.subject(failed(scene.pipeline, pipeline_id=4711))
     assert not caught.value.transient
     sim.fail_next("GET", "/pipelines/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError, match="GitLab answered 503") as caught:
-        desk.subject(failed(scene.pipeline))
+        reader.subject(failed(scene.pipeline))
     assert caught.value.transient
 
 
 def test_a_human_gets_the_newest_failed_pipeline_however_old(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     newer = sim.run_pipeline(scene.mr)
     green = sim.run_pipeline(scene.mr, status="success")
     sim.push(scene.mr, {"a": b"1"})
     scene.mr.state = "merged"
-    found = desk.find("Team/Service", 1, None)
+    found = reader.find("Team/Service", 1, None)
     assert isinstance(found, Subject)
     assert (found.project, found.pipeline_id) == ("team/service", newer.id)
-    named = desk.find("team/service", 1, scene.pipeline.id)
+    named = reader.find("team/service", 1, scene.pipeline.id)
     assert isinstance(named, Subject)
     assert named.pipeline_id == scene.pipeline.id
-    assert desk.find("team/service", 1, green.id) == (
+    assert reader.find("team/service", 1, green.id) == (
         f"pipeline {green.id} of team/service!1 is success, not failed"
     )
-    assert desk.find("team/service", 1, 4711) == (
+    assert reader.find("team/service", 1, 4711) == (
         "pipeline 4711 is not one of the pipelines of team/service!1"
     )
 
 
-def test_a_human_is_told_when_nothing_failed(scene: Scene, desk: GitLabReader) -> None:
+def test_a_human_is_told_when_nothing_failed(scene: Scene, reader: GitLabReader) -> None:
     scene.pipeline.status = "success"
-    assert desk.find("team/service", 1, None) == "team/service!1 has no failed pipeline"
+    assert reader.find("team/service", 1, None) == "team/service!1 has no failed pipeline"
 
 
-def test_a_human_who_mistypes_is_told_what_was_not_found(desk: GitLabReader) -> None:
+def test_a_human_who_mistypes_is_told_what_was_not_found(reader: GitLabReader) -> None:
     with pytest.raises(SourceError, match="the project team/servise: not found"):
-        desk.find("team/servise", 1, None)
+        reader.find("team/servise", 1, None)
     with pytest.raises(SourceError, match="merge request team/service!9: not found"):
-        desk.find("team/service", 9, None)
+        reader.find("team/service", 9, None)
 
 
 def test_a_forks_pipeline_is_found_with_the_project_it_ran_in(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     mr = sim.open_merge_request(
         scene.project, scene.developer, title="Far", branch="far", source=fork
     )
     sim.run_pipeline(mr)
-    found = desk.find("team/service", mr.iid, None)
+    found = reader.find("team/service", mr.iid, None)
     assert isinstance(found, Subject)
     assert (found.project_id, found.pipeline_project_id) == (scene.project.id, fork.id)
 
 
 def test_a_thread_comes_oldest_first_with_what_each_note_is(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     root = sim.comment(scene.mr, scene.bot, "It is red.", internal=True)
     assert root is not None
@@ -309,7 +309,7 @@ def test_a_thread_comes_oldest_first_with_what_each_note_is(
     system = sim.comment(scene.mr, scene.developer, "changed", root.discussion_id, system=True)
     assert reply is not None
     assert system is not None
-    notes = desk.thread(scene.project.id, 1, root.discussion_id)
+    notes = reader.thread(scene.project.id, 1, root.discussion_id)
     assert [
         (each.note_id, each.author_id, each.body, each.system, each.internal) for each in notes
     ] == [
@@ -318,7 +318,7 @@ def test_a_thread_comes_oldest_first_with_what_each_note_is(
         (system.id, scene.developer.id, "changed", True, True),
     ]
     with pytest.raises(SourceError, match=r"discussion 0{40}: not found"):
-        desk.thread(scene.project.id, 1, "0" * 40)
+        reader.thread(scene.project.id, 1, "0" * 40)
 
 
 @pytest.mark.parametrize(
@@ -340,15 +340,17 @@ def test_only_members_of_enough_access_may_command(
     assert desk_of(sim, scene, least=least).may_command(scene.project.id, user.id) is may
 
 
-def test_a_blocked_member_may_not_command(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
-    assert desk.may_command(scene.project.id, scene.developer.id)
+def test_a_blocked_member_may_not_command(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
+) -> None:
+    assert reader.may_command(scene.project.id, scene.developer.id)
     scene.developer.state = "blocked"
-    assert not desk.may_command(scene.project.id, scene.developer.id)
+    assert not reader.may_command(scene.project.id, scene.developer.id)
 
 
 def test_whether_somebody_may_command_is_not_guessed_when_gitlab_is_down(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     sim.fail_next("GET", "/members/", 500, times=9)
     with pytest.raises(SourceError, match="answered 500"):
-        desk.may_command(scene.project.id, scene.developer.id)
+        reader.may_command(scene.project.id, scene.developer.id)

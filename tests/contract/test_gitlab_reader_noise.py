@@ -1,4 +1,4 @@
-"""What the desk leaves alone, what it says of a run that goes on, and what a sweep is shown."""
+"""What the reader leaves alone, what it says of a run that goes on, and what a sweep is shown."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.test_desk import failed, fork_of
+from tests.contract.test_gitlab_reader import failed, fork_of
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, make_failing_merge_request
@@ -41,12 +41,12 @@ def desk_of(
 
 
 @pytest.fixture
-def desk(sim: GitLabSim, scene: Scene) -> GitLabReader:
+def reader(sim: GitLabSim, scene: Scene) -> GitLabReader:
     return desk_of(sim, scene)
 
 
-def subject_of(desk: GitLabReader, scene: Scene) -> Subject:
-    found = desk.find(str(scene.project.id), scene.mr.iid, None)
+def subject_of(reader: GitLabReader, scene: Scene) -> Subject:
+    found = reader.find(str(scene.project.id), scene.mr.iid, None)
     assert isinstance(found, Subject)
     return found
 
@@ -87,40 +87,40 @@ def test_a_human_who_asks_is_not_stopped_by_an_opt_out(
 
 
 def test_one_other_file_is_enough_to_be_looked_at(sim: GitLabSim, scene: Scene) -> None:
-    desk = desk_of(sim, scene, skip_paths=("docs/*",))
+    reader = desk_of(sim, scene, skip_paths=("docs/*",))
     scene.mr.diffs[:] = [DiffFile("docs/a.md", ""), DiffFile("docs/b.md", "", old_path="src/b.md")]
-    assert isinstance(desk.subject(failed(scene.pipeline)), Subject)
+    assert isinstance(reader.subject(failed(scene.pipeline)), Subject)
     scene.mr.diffs.pop()
-    assert "left alone" in str(desk.subject(failed(scene.pipeline)))
+    assert "left alone" in str(reader.subject(failed(scene.pipeline)))
 
 
 def test_a_diff_that_cannot_be_seen_whole_is_looked_at(sim: GitLabSim, scene: Scene) -> None:
     scene.mr.diffs[:] = [DiffFile(f"docs/{number}.md", "") for number in range(1001)]
-    desk = desk_of(sim, scene, skip_paths=("docs/*",))
-    assert isinstance(desk.subject(failed(scene.pipeline)), Subject)
+    reader = desk_of(sim, scene, skip_paths=("docs/*",))
+    assert isinstance(reader.subject(failed(scene.pipeline)), Subject)
 
 
 def test_a_merge_request_by_a_bot_is_left_alone_unless_wanted(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     scene.mr.author = sim.add_user("renovate", bot=True)
     reason = "merge request !1 is by a bot (gitlab.bot_merge_requests)"
-    assert desk.subject(failed(scene.pipeline)) == reason
+    assert reader.subject(failed(scene.pipeline)) == reason
     wanted = desk_of(sim, scene, bot_merge_requests=True)
     assert isinstance(wanted.subject(failed(scene.pipeline)), Subject)
 
 
 def test_a_bot_is_one_by_gitlabs_word_and_not_by_its_name(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     talbot = sim.add_user("project_1_bot_talbot")
     machine = sim.add_user("alice", bot=True)
-    assert not desk.is_bot(talbot.id)
-    assert desk.is_bot(machine.id)
-    assert not desk.is_bot(4711)
+    assert not reader.is_bot(talbot.id)
+    assert reader.is_bot(machine.id)
+    assert not reader.is_bot(4711)
     sim.fail_next("GET", "/users/", 500, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError):
-        desk.is_bot(talbot.id)
+        reader.is_bot(talbot.id)
 
 
 # --------------------------------------------------------------------------------- asked by a job
@@ -137,41 +137,41 @@ def _fields(trigger: PipelineFailed) -> dict[str, Any]:
 
 
 def test_a_job_may_ask_while_its_own_pipeline_runs(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     scene.pipeline.status = "running"
-    found = desk.subject(by_job(scene))
+    found = reader.subject(by_job(scene))
     assert isinstance(found, Subject)
     assert (found.mr_iid, found.pipeline_id) == (1, scene.pipeline.id)
     reason = f"pipeline {scene.pipeline.id} is running by now"
-    assert desk.subject(by_job(scene, by_job=False)) == reason
+    assert reader.subject(by_job(scene, by_job=False)) == reason
 
 
 def test_a_running_pipeline_in_which_nothing_counts_as_failed_is_left_alone(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     scene.pipeline.status = "running"
     scene.job.allow_failure = True
     reason = f"pipeline {scene.pipeline.id} is running by now"
-    assert desk.subject(by_job(scene)) == reason
+    assert reader.subject(by_job(scene)) == reason
     scene.pipeline.status = "success"
     scene.job.allow_failure = False
-    assert desk.subject(by_job(scene)) == f"pipeline {scene.pipeline.id} is success by now"
+    assert reader.subject(by_job(scene)) == f"pipeline {scene.pipeline.id} is success by now"
 
 
 @pytest.mark.parametrize("kind", ["head", "merge", "train", "branch"])
 def test_the_merge_request_of_a_job_is_found_without_its_word(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str
 ) -> None:
     pipeline = sim.run_pipeline(scene.mr, kind=kind)
     trigger = failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0)
-    found = desk.subject(trigger)
+    found = reader.subject(trigger)
     assert isinstance(found, Subject)
     assert (found.project_id, found.mr_iid) == (scene.project.id, 1)
 
 
 def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     fork = fork_of(sim, scene)
     sim.open_merge_request(fork, scene.developer, title="Inside", branch="inside")
@@ -182,7 +182,7 @@ def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
         sim.open_merge_request(fork, scene.developer, title="More", branch=f"more-{number}")
     pipeline = sim.run_pipeline(mr)
     assert {1, 2} <= set(fork.merge_requests)
-    found = desk.subject(failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0))
+    found = reader.subject(failed(pipeline, by_job=True, mr_iid=0, mr_project_id=0))
     assert isinstance(found, Subject)
     assert (found.project_id, found.mr_iid) == (scene.project.id, mr.iid)
 
@@ -191,67 +191,67 @@ def test_a_forks_job_leads_to_the_parents_merge_request_and_not_to_its_namesake(
 
 
 def test_a_pipeline_matters_until_something_newer_is_there(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    subject = subject_of(desk, scene)
-    assert desk.explain_superseded(subject) == ""
+    subject = subject_of(reader, scene)
+    assert reader.explain_superseded(subject) == ""
     sim.push(scene.mr, {"a": b"1"})
-    assert desk.explain_superseded(subject) == f"superseded by commit {scene.mr.sha[:8]}"
+    assert reader.explain_superseded(subject) == f"superseded by commit {scene.mr.sha[:8]}"
     newer = sim.run_pipeline(scene.mr, status="running")
-    assert desk.explain_superseded(subject) == f"superseded by pipeline {newer.id}"
+    assert reader.explain_superseded(subject) == f"superseded by pipeline {newer.id}"
     scene.mr.state = "merged"
-    assert desk.explain_superseded(subject) == "merge request !1 is merged"
+    assert reader.explain_superseded(subject) == "merge request !1 is merged"
 
 
 @pytest.mark.parametrize("kind", ["merge", "train"])
 def test_a_synthetic_commit_is_not_taken_for_an_old_one(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader, kind: str
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str
 ) -> None:
     sim.run_pipeline(scene.mr, kind=kind)
-    assert desk.explain_superseded(subject_of(desk, scene)) == ""
+    assert reader.explain_superseded(subject_of(reader, scene)) == ""
 
 
 def test_another_pipeline_on_the_same_commit_supersedes_only_when_it_passes(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    subject = subject_of(desk, scene)
+    subject = subject_of(reader, scene)
     again = sim.run_pipeline(scene.mr, status="running")
     for status in ("running", "failed"):
         again.status = status
-        assert desk.explain_superseded(subject) == ""
+        assert reader.explain_superseded(subject) == ""
     again.status = "success"
-    assert desk.explain_superseded(subject) == f"superseded by pipeline {again.id}, which passed"
+    assert reader.explain_superseded(subject) == f"superseded by pipeline {again.id}, which passed"
 
 
 def test_a_run_goes_on_when_gitlab_does_not_answer(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    subject = subject_of(desk, scene)
+    subject = subject_of(reader, scene)
     sim.fail_next("GET", "/merge_requests/", 500, times=9, headers={"Retry-After": "0"})
-    assert desk.explain_superseded(subject) == ""
+    assert reader.explain_superseded(subject) == ""
 
 
 def test_the_other_failed_pipelines_of_the_commit_are_known(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     beside = sim.run_pipeline(scene.mr, kind="branch")
     sim.run_pipeline(scene.mr, status="success")
     sim.run_pipeline(scene.mr, kind="child")
     sim.run_pipeline(scene.mr, kind="merge")
     newest = sim.run_pipeline(scene.mr)
-    subject = desk.find("team/service", 1, newest.id)
+    subject = reader.find("team/service", 1, newest.id)
     assert isinstance(subject, Subject)
-    assert list(desk.same_commit(subject)) == [beside.id, scene.pipeline.id]
+    assert list(reader.same_commit(subject)) == [beside.id, scene.pipeline.id]
     sim.push(scene.mr, {"a": b"1"})
     sim.run_pipeline(scene.mr)
-    assert list(desk.same_commit(subject_of(desk, scene))) == []
+    assert list(reader.same_commit(subject_of(reader, scene))) == []
 
 
-def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
+def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
     first = sim.comment(scene.mr, scene.developer, "One.")
     assert first is not None
     sim.comment(scene.mr, scene.developer, "Two.", first.discussion_id)
-    one, two = desk.thread(scene.project.id, 1, first.discussion_id)
+    one, two = reader.thread(scene.project.id, 1, first.discussion_id)
     assert TODAY < one.written_at < two.written_at < TODAY + 86_400
 
 
@@ -259,7 +259,7 @@ def test_notes_carry_gitlabs_time(sim: GitLabSim, scene: Scene, desk: GitLabRead
 
 
 def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
-    sim: GitLabSim, scene: Scene, desk: GitLabReader
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
     green = sim.open_merge_request(scene.project, scene.developer, title="G", branch="g")
     sim.run_pipeline(green, status="success")
@@ -270,24 +270,24 @@ def test_a_sweep_sees_the_failed_head_pipelines_of_open_merge_requests(
     old = sim.run_pipeline(scene.mr)
     newest = sim.run_pipeline(scene.mr, kind="merge")
     assert old.id < newest.id
-    (found,) = desk.find_failed_pipelines(TODAY)
+    (found,) = reader.find_failed_pipelines(TODAY)
     assert found == failed(newest)
     assert isinstance(found, PipelineFailed)
-    assert isinstance(desk.subject(found), Subject)
+    assert isinstance(reader.subject(found), Subject)
 
 
-def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
+def test_a_sweep_finds_a_forks_pipeline(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
     mr = sim.open_merge_request(
         scene.project, scene.developer, title="Far", branch="far", source=fork_of(sim, scene)
     )
     pipeline = sim.run_pipeline(mr)
     scene.pipeline.status = "success"
-    assert list(desk.find_failed_pipelines(TODAY)) == [failed(pipeline)]
+    assert list(reader.find_failed_pipelines(TODAY)) == [failed(pipeline)]
 
 
-def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, desk: GitLabReader) -> None:
-    assert list(desk.find_failed_pipelines(TODAY + 86_400)) == []
-    assert len(list(desk.find_failed_pipelines(0.0))) == 1
+def test_a_sweep_looks_back_only_so_far(sim: GitLabSim, scene: Scene, reader: GitLabReader) -> None:
+    assert list(reader.find_failed_pipelines(TODAY + 86_400)) == []
+    assert len(list(reader.find_failed_pipelines(0.0))) == 1
 
 
 GLOBS: list[tuple[tuple[str, ...], int]] = [
@@ -316,17 +316,17 @@ def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
 
 
 def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: Scene) -> None:
-    desk = desk_of(sim, scene, ("team/*",))
+    reader = desk_of(sim, scene, ("team/*",))
     other = sim.add_project("team/other")
     sim.add_member(other, scene.bot, Access.DEVELOPER)
     sim.run_pipeline(sim.open_merge_request(other, scene.developer, title="O", branch="o"))
     sim.fail_next("GET", f"/projects/{scene.project.id}/merge_requests", 403)
-    refused, found = desk.find_failed_pipelines(TODAY)
+    refused, found = reader.find_failed_pipelines(TODAY)
     assert isinstance(refused, str)
     assert "the merge requests of team/service" in refused
     assert isinstance(found, PipelineFailed)
     sim.fail_next("GET", "/projects$", 403)
-    (refused,) = desk.find_failed_pipelines(TODAY)
+    (refused,) = reader.find_failed_pipelines(TODAY)
     assert str(refused).startswith("the projects: ")
 
 
@@ -338,9 +338,9 @@ def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Sc
 def test_a_sweep_takes_its_time(sim: GitLabSim, scene: Scene) -> None:
     pauses: list[float] = []
     client = ReadClient(sim.url, scene.read_token)
-    desk = GitLabReader(client, sim.url, (), 30, sleep=pauses.append)
+    reader = GitLabReader(client, sim.url, (), 30, sleep=pauses.append)
     started = time.monotonic()
-    list(desk.find_failed_pipelines(TODAY))
+    list(reader.find_failed_pipelines(TODAY))
     assert len(pauses) == 1
     assert pauses[0] > 0
     assert time.monotonic() - started < 5

@@ -1,10 +1,10 @@
-"""A sign on somebody's note that it was seen, and its end (core.gitlab.Forge)."""
+"""A sign on somebody's note that it was seen, and its end (core.ports.gitlab.Reactions)."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from worker.core.ports.gitlab import Forge
+from worker.core.ports.gitlab import Reactions
 from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
@@ -43,12 +43,12 @@ def place(note: Note) -> tuple[int, int, int]:
 def test_a_sign_may_be_given_and_taken_back_any_number_of_times(
     kind: str, note: Note, gitlab: GitLabWriter
 ) -> None:
-    forge: Forge = gitlab if kind == "gitlab" else DryRunWriter(lambda body: None)
+    reactions: Reactions = gitlab if kind == "gitlab" else DryRunWriter(lambda body: None)
     for _ in range(2):
-        forge.forget(*place(note))
+        reactions.forget(*place(note))
         for _ in range(2):
-            forge.acknowledge(*place(note))
-        forge.forget(*place(note))
+            reactions.acknowledge(*place(note))
+        reactions.forget(*place(note))
     assert note.awards == {}
 
 

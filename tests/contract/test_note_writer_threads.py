@@ -1,4 +1,4 @@
-"""Threads, places on the diff, and the bot's own notes (core.gitlab.Forge)."""
+"""Threads, places on the diff, and the bot's own notes (core.ports.gitlab.NoteWriter)."""
 
 from collections.abc import Iterator
 from dataclasses import replace

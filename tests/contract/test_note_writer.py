@@ -1,4 +1,4 @@
-"""What every Forge does, and what the GitLab one does when GitLab does not answer."""
+"""What every NoteWriter does, and what the one of GitLab does when GitLab does not answer."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from worker.core.conversation.context import NoteRef, Subject
-from worker.core.ports.gitlab import Forge
+from worker.core.ports.gitlab import BotAccount, NoteWriter
 from worker.core.session_id import Marker
 from worker.demo.gitlab import Access, GitLabSim, Note, Scene, make_failing_merge_request
 from worker.errors import ForgeError
@@ -21,9 +21,10 @@ BODY = f"{MARKER.text()}\nThe build failed."
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A forge, how to read its notes back, and a thread it may answer in."""
+    """A writer, how to read its notes back, and a thread it may answer in."""
 
-    forge: Forge
+    notes: NoteWriter
+    bot: BotAccount
     body: Callable[[NoteRef], str]
     thread: str
 
@@ -72,8 +73,8 @@ def made(
     assert asked is not None
     if request.param == "dry":
         dry = DryRunWriter(lambda body: None)
-        return Made(dry, dry.get_body, asked.discussion_id)
-    return Made(gitlab, lambda ref: note_of(scene, ref).body, asked.discussion_id)
+        return Made(dry, dry, dry.get_body, asked.discussion_id)
+    return Made(gitlab, gitlab, lambda ref: note_of(scene, ref).body, asked.discussion_id)
 
 
 def note_of(scene: Scene, ref: NoteRef) -> Note:
@@ -85,50 +86,50 @@ def written(scene: Scene) -> list[str]:
 
 
 def test_the_bot_is_always_the_same_user(made: Made) -> None:
-    assert made.forge.me() == made.forge.me()
+    assert made.bot.me() == made.bot.me()
 
 
 def test_a_posted_note_is_found_again_by_its_marker(made: Made, subject: Subject) -> None:
-    assert made.forge.find(subject, MARKER, "") is None
-    ref = made.forge.post(subject, BODY, "")
+    assert made.notes.find(subject, MARKER, "") is None
+    ref = made.notes.post(subject, BODY, "")
     assert made.body(ref) == BODY
     assert ref.discussion_id == ""
-    assert made.forge.find(subject, MARKER, "") == ref
-    assert made.forge.find(subject, OTHER, "") is None
+    assert made.notes.find(subject, MARKER, "") == ref
+    assert made.notes.find(subject, OTHER, "") is None
 
 
 def test_an_answer_goes_into_its_thread_and_is_found_there(made: Made, subject: Subject) -> None:
-    ref = made.forge.post(subject, BODY, made.thread)
+    ref = made.notes.post(subject, BODY, made.thread)
     assert ref.discussion_id == made.thread
-    assert made.forge.find(subject, MARKER, made.thread) == ref
-    assert made.forge.find(subject, OTHER, made.thread) is None
+    assert made.notes.find(subject, MARKER, made.thread) == ref
+    assert made.notes.find(subject, OTHER, made.thread) is None
 
 
 def test_an_edit_replaces_the_body_and_may_be_repeated(made: Made, subject: Subject) -> None:
-    ref = made.forge.post(subject, BODY, "")
+    ref = made.notes.post(subject, BODY, "")
     for _ in range(2):
-        made.forge.edit(subject, ref, f"{MARKER.text()}\nIt is the linter.")
+        made.notes.edit(subject, ref, f"{MARKER.text()}\nIt is the linter.")
         assert made.body(ref) == f"{MARKER.text()}\nIt is the linter."
-    assert made.forge.find(subject, MARKER, "") == ref
+    assert made.notes.find(subject, MARKER, "") == ref
 
 
 def test_a_marker_that_is_not_at_the_start_is_not_believed(made: Made, subject: Subject) -> None:
-    made.forge.post(subject, f"Somebody wrote {MARKER.text()}", "")
-    assert made.forge.find(subject, MARKER, "") is None
+    made.notes.post(subject, f"Somebody wrote {MARKER.text()}", "")
+    assert made.notes.find(subject, MARKER, "") is None
 
 
 def test_a_note_that_is_gone_cannot_be_edited(made: Made, subject: Subject) -> None:
     with pytest.raises(ForgeError, match="note 4711: not found") as caught:
-        made.forge.edit(subject, NoteRef(4711), BODY)
+        made.notes.edit(subject, NoteRef(4711), BODY)
     assert not caught.value.transient
 
 
-def test_a_dry_forge_shows_every_body() -> None:
+def test_a_dry_run_shows_every_body() -> None:
     shown: list[str] = []
-    forge = DryRunWriter(shown.append)
+    writer = DryRunWriter(shown.append)
     where = Subject("https://gitlab.example.com", 1, "g/p", 2, 1, 3, "0" * 40, "")
-    ref = forge.post(where, "one", "")
-    forge.edit(where, ref, "two")
+    ref = writer.post(where, "one", "")
+    writer.edit(where, ref, "two")
     assert shown == ["one", "two"]
 
 
@@ -305,9 +306,9 @@ def test_a_body_that_is_too_long_is_refused_with_gitlabs_reason(
 
 
 def test_the_read_token_cannot_write(sim: GitLabSim, scene: Scene, subject: Subject) -> None:
-    forge = GitLabWriter(sim.url, scene.read_token)
+    writer = GitLabWriter(sim.url, scene.read_token)
     with pytest.raises(ForgeError, match=r"GITLAB_WRITE_TOKEN has not the scope it needs \(api\)"):
-        forge.post(subject, BODY, "")
+        writer.post(subject, BODY, "")
     assert scene.mr.list_notes() == []
 
 
@@ -341,9 +342,9 @@ def test_a_server_that_is_not_gitlab_is_an_error_that_says_so(
 
 
 def test_a_server_that_is_not_there_is_transient(subject: Subject) -> None:
-    forge = GitLabWriter("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
+    writer = GitLabWriter("http://127.0.0.1:9", "t", (0.2, 0.2), lambda seconds: None)
     with pytest.raises(ForgeError, match="no connection to GitLab") as caught:
-        forge.post(subject, BODY, "")
+        writer.post(subject, BODY, "")
     assert caught.value.transient
 
 

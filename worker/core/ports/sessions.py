@@ -32,16 +32,57 @@ class Claim:
     fence: int = 0
 
 
-class SessionStore(Protocol):
-    """Where sessions outlive workers. All raise StoreError."""
+class SessionIndex(Protocol):
+    """Which sessions there are, and where. All raise StoreError."""
+
+    def find(self, session_id: str) -> SessionKey | None:
+        """The key of a session by its id alone (or a unique beginning of it)."""
+        ...
+
+    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
+        """Every stored session, or those of one project, or of one of its merge requests."""
+        ...
 
     def latest(self, key: SessionKey) -> int | None:
         """The highest turn that has a `context.json`, or None."""
         ...
 
+    def find_last_change(self, key: SessionKey) -> float | None:
+        """Find when its latest turn was committed, or else anything was written (epoch), or
+        None."""
+        ...
+
+    def location(self, key: SessionKey, turn: int) -> str:
+        """Where the turn's objects lie, for a human."""
+        ...
+
+
+class TurnContexts(Protocol):
+    """The context of a turn: checkpoints while it runs, the commit at its end. All raise StoreError."""
+
     def read_context(self, key: SessionKey, turn: int) -> bytes:
         """The committed `context.json` of a turn."""
         ...
+
+    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Write `context.json` if the turn has none. Raises TurnTaken if it has."""
+        ...
+
+    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
+        """Keep the unfinished turn's context; replaced by the next one, gone after `commit`."""
+        ...
+
+    def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
+        """The unfinished turn's last checkpoint, or None."""
+        ...
+
+    def tidy(self, key: SessionKey, turn: int) -> None:
+        """Remove what a worker that died right after `commit` has left of its work."""
+        ...
+
+
+class TurnFiles(Protocol):
+    """What a turn's sandbox and its proofs leave for the next one. All raise StoreError."""
 
     def open_files(
         self, key: SessionKey, turn: int
@@ -61,9 +102,9 @@ class SessionStore(Protocol):
         """What `write_evidence` has kept last in this turn or one before, or None."""
         ...
 
-    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
-        """Write `context.json` if the turn has none. Raises TurnTaken if it has."""
-        ...
+
+class TurnClaims(Protocol):
+    """Who works on a turn, and who wants it to end. All raise StoreError."""
 
     def claim(
         self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
@@ -75,37 +116,12 @@ class SessionStore(Protocol):
         """
         ...
 
-    @property
-    def records(self) -> Records:
-        """The small records that all workers on this store share."""
-        ...
-
-    def tidy(self, key: SessionKey, turn: int) -> None:
-        """Remove what a worker that died right after `commit` has left of its work."""
+    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
+        """Who works on the turn, or None."""
         ...
 
     def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
         """Give the turn up, if `claim` still holds it."""
-        ...
-
-    def checkpoint(self, key: SessionKey, turn: int, context: bytes) -> None:
-        """Keep the unfinished turn's context; replaced by the next one, gone after `commit`."""
-        ...
-
-    def read_checkpoint(self, key: SessionKey, turn: int) -> bytes | None:
-        """The unfinished turn's last checkpoint, or None."""
-        ...
-
-    def find(self, session_id: str) -> SessionKey | None:
-        """The key of a session by its id alone (or a unique beginning of it)."""
-        ...
-
-    def sessions(self, project_id: int = 0, mr_iid: int = 0) -> Iterator[SessionKey]:
-        """Every stored session, or those of one project, or of one of its merge requests."""
-        ...
-
-    def holder(self, key: SessionKey, turn: int, now: float) -> Claim | None:
-        """Who works on the turn, or None."""
         ...
 
     def stop(self, key: SessionKey, turn: int, reason: str) -> None:
@@ -115,6 +131,10 @@ class SessionStore(Protocol):
     def read_stop_reason(self, key: SessionKey, turn: int) -> str:
         """Read the reason given to `stop`, or ""."""
         ...
+
+
+class TurnFollowUps(Protocol):
+    """What came after a committed turn: its pipeline, and votes. All raise StoreError."""
 
     def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
         """Keep what became of a committed turn's pipeline, as `after.json`. The first stands."""
@@ -137,21 +157,27 @@ class SessionStore(Protocol):
         """
         ...
 
+
+class SessionRemoval(Protocol):
+    """Takes sessions out of the store. All raise StoreError."""
+
     def erase(self, key: SessionKey, before: int) -> None:
         """Remove all objects of a session but the commit of the turn `before`, and its claim."""
-        ...
-
-    def find_last_change(self, key: SessionKey) -> float | None:
-        """Find when its latest turn was committed, or else anything was written (epoch), or
-        None."""
         ...
 
     def remove(self, key: SessionKey) -> None:
         """Remove all objects of a session. Whoever does so holds its next turn."""
         ...
 
-    def location(self, key: SessionKey, turn: int) -> str:
-        """Where the turn's objects lie, for a human."""
+
+class SessionStore(
+    SessionIndex, TurnContexts, TurnFiles, TurnClaims, TurnFollowUps, SessionRemoval, Protocol
+):
+    """Where sessions outlive workers. All raise StoreError."""
+
+    @property
+    def records(self) -> Records:
+        """The small records that all workers on this store share."""
         ...
 
 

@@ -1,14 +1,18 @@
 """How large a file and a function may be. What outgrows it becomes a folder, or two functions."""
 
+import ast
 from statistics import median
 
 import pytest
 
-from tests.law.house import Module, functions, length, modules, none, parse, product
+from tests.law.house import Function, Module, functions, length, modules, none, parse, product
 
 FILE = {"worker": 400, "sandbox": 400, "tests": 500}
 FUNCTION = 60
 MEDIAN = 12
+PROTOCOL = 7
+WIDER = {"Objects", "Container"}
+"""One thing each, of which every implementation has all: a folder or a bucket, a container."""
 
 
 def too_long_files(files: tuple[Module, ...]) -> list[str]:
@@ -28,6 +32,30 @@ def too_long_functions(files: tuple[Module, ...]) -> list[str]:
         for function in functions(file)
         if length(function) > FUNCTION
     ]
+
+
+def too_wide_protocols(files: tuple[Module, ...]) -> list[str]:
+    """Protocols that declare more members than a caller may be asked to know."""
+    return [
+        f"{file.path}:{found.lineno}: {found.name} declares {count} members"
+        for file in files
+        for found in ast.walk(file.tree)
+        if isinstance(found, ast.ClassDef)
+        and any(ast.unparse(base) == "Protocol" for base in found.bases)
+        and (count := sum(isinstance(each, Function | ast.AnnAssign) for each in found.body))
+        > PROTOCOL
+        and found.name not in WIDER
+    ]
+
+
+def test_no_protocol_is_too_wide() -> None:
+    assert none(too_wide_protocols(product()))
+
+
+def test_a_planted_wide_protocol_is_found() -> None:
+    members = "".join(f"    def find_{number}(self) -> int: ...\n" for number in range(8))
+    planted = parse("worker/wide.py", f"class Wide(Protocol):\n{members}")
+    assert len(too_wide_protocols((planted,))) == 1
 
 
 def test_no_file_is_too_long() -> None:

@@ -15,6 +15,7 @@ from worker.core.conversation.turn_row import (
     parse_project_id,
 )
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
+from worker.core.ports.sessions import TurnClaims
 from worker.core.text.untrusted import one_line
 from worker.pages.texts import format_cost, format_duration, format_time
 from worker.pages.view import check_web_url, describe_verdict
@@ -115,7 +116,7 @@ def _parse_row(data: bytes) -> Row | None:
         return None
 
 
-def _find_state(row: Row, store: SessionStore, now: float) -> str:
+def _find_state(row: Row, store: TurnClaims, now: float) -> str:
     """Return a turn's state; for turns that have not ended it is read from the store."""
     if row.status != RUNNING:
         return row.status if row.status in _STATES else "failed"

@@ -7,6 +7,7 @@ from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
 from worker.core.failure.aftermath import load_after, load_feedback
 from worker.core.ports import SessionKey, SessionStore
+from worker.core.ports.sessions import TurnContexts, TurnFiles
 from worker.errors import StoreError
 from worker.pages.view import StoredTurn
 
@@ -38,7 +39,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
     return found, first
 
 
-def _read_running(store: SessionStore, key: SessionKey, number: int) -> StoredTurn | None:
+def _read_running(store: TurnContexts, key: SessionKey, number: int) -> StoredTurn | None:
     """Read the running turn from its last checkpoint."""
     data = store.read_checkpoint(key, number)
     context = _parse(data) if data else None
@@ -53,7 +54,7 @@ def _parse(data: bytes) -> Context | None:
     return None
 
 
-def _has_files(store: SessionStore, key: SessionKey, number: int) -> bool:
+def _has_files(store: TurnFiles, key: SessionKey, number: int) -> bool:
     opened = store.open_files(key, number)
     if opened is None:
         return False
@@ -61,7 +62,7 @@ def _has_files(store: SessionStore, key: SessionKey, number: int) -> bool:
         return True
 
 
-def open_archive(store: SessionStore, key: SessionKey, number: int) -> Iterator[bytes] | None:
+def open_archive(store: TurnFiles, key: SessionKey, number: int) -> Iterator[bytes] | None:
     """Open a turn's archive; None if it has none."""
     opened = store.open_files(key, number)
     return _stream(opened) if opened else None

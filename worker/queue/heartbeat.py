@@ -7,8 +7,8 @@ import json
 import logging
 import threading
 
-from worker.core.ports import Clock, SessionStore
-from worker.core.ports.records import RECORD
+from worker.core.ports import Clock
+from worker.core.ports.records import RECORD, Records
 from worker.errors import StoreError
 
 log = logging.getLogger("sandpiper.leases")
@@ -26,15 +26,15 @@ class Registration:
     more.
     """
 
-    def __init__(self, name: str, store: SessionStore, clock: Clock) -> None:
+    def __init__(self, name: str, records: Records, clock: Clock) -> None:
         self.name, self.is_lost = name, False
-        self._record, self._store, self._clock = f"{FOLDER}{name}.json", store, clock
+        self._record, self._records, self._clock = f"{FOLDER}{name}.json", records, clock
         self._lock = threading.Lock()
         self._number = 0
         self._version = ""
         self._at = clock.monotonic()
-        if not store.records.create(self._record, self._content()):
-            raise StoreError(f"{store.records.place(self._record)} exists", transient=True)
+        if not records.create(self._record, self._content()):
+            raise StoreError(f"{records.place(self._record)} exists", transient=True)
 
     def send_heartbeat(self) -> None:
         """Write the next heartbeat; sets `is_lost` if another worker removed the record.
@@ -45,13 +45,13 @@ class Registration:
             if self.is_lost:
                 return
             started, before = self._clock.monotonic(), self._content()
-            stored = self._store.records.read(self._record, RECORD)
+            stored = self._records.read(self._record, RECORD)
             self._number += 1
             # The record may hold a heartbeat of ours whose answer was lost.
             ours = stored is not None and _same_worker(stored.content, before)
             if stored is None or not ours:
                 self._mark_lost()
-            elif self._store.records.replace(self._record, self._content(), stored.version):
+            elif self._records.replace(self._record, self._content(), stored.version):
                 self._at = started
             else:
                 self._mark_lost()
@@ -65,7 +65,7 @@ class Registration:
         with self._lock:
             if not self.is_lost:
                 self.is_lost = True
-                self._store.records.delete(self._record)
+                self._records.delete(self._record)
 
     def _mark_lost(self) -> None:
         self.is_lost = True

@@ -214,7 +214,7 @@ class Leases:
     def _ensure_registered(self) -> Registration:
         if self._registration is None or self._registration.is_lost:
             name = f"{self._host}-{token_hex(6)}"
-            self._registration = Registration(name, self._store, self._clock)
+            self._registration = Registration(name, self._store.records, self._clock)
             self._held.clear()
             log.info("worker %s is present", name)
             thread = threading.Thread(

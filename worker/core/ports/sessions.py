@@ -58,7 +58,10 @@ class SessionIndex(Protocol):
 
 
 class TurnContexts(Protocol):
-    """The context of a turn: checkpoints while it runs, the commit at its end. All raise StoreError."""
+    """The context of a turn: checkpoints while it runs, the commit at its end.
+
+    All raise StoreError.
+    """
 
     def read_context(self, key: SessionKey, turn: int) -> bytes:
         """The committed `context.json` of a turn."""

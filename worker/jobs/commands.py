@@ -1,0 +1,270 @@
+"""What a comment may ask for, a function each: they return what ended, or the text of an answer."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from worker.core import comment_commands
+from worker.core.comment_commands import Asked, Command
+from worker.core.conversation import context_json, prompts
+from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
+from worker.core.ports import SessionKey
+from worker.core.ports.gitlab import ThreadNote
+from worker.core.session_id import make_session_id
+from worker.core.triggers import Replied, trigger_id
+from worker.maintenance import retention
+from worker.turns import contexts, memory, salvage, session
+from worker.turns.parts import Deps, Run
+from worker.turns.results import Ended, Skipped
+
+STOPPED = "stopped on request"
+
+_AGAIN = "Look at the failure again: the last attempt to explain it did not succeed."
+_INDEED = "Look into the failure."
+_OTHER_MODEL = (
+    "Look at the failure again with fresh eyes, and say where you come to another conclusion."
+)
+_NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A note that is for us, by somebody who may ask.
+
+    `session` is that of the newest of our own notes in its thread, if there is one. `begins` is the
+    first note of a thread that other people began.
+    """
+
+    trigger: Replied
+    note: ThreadNote
+    request: Asked | None
+    session: str
+    begins: str = ""
+
+
+def run_command(comment: Comment, deps: Deps, run: Run) -> Ended | str:
+    """Do what a comment asks for. Raises SandpiperError."""
+    match comment.request:
+        case Command(name, argument):
+            return COMMANDS.get(name, _run_workflow)(comment, argument or name, deps, run)
+        case _:
+            return _answer_question(comment, deps, run)
+
+
+def _explain_unknown(comment: Comment, written: str, deps: Deps, run: Run) -> str:
+    word = re.sub(r"[^\w-]", "", written.split()[0])[:20] or "?"
+    return f"There is no command `{word}`:\n\n{_write_usage(deps)}"
+
+
+def _list_commands(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    return f"Write one of these lines:\n\n{_write_usage(deps)}"
+
+
+def _write_usage(deps: Deps) -> str:
+    return comment_commands.list_commands(deps.runtime.playbook.commands())
+
+
+def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended | str:
+    """Run the workflow of the command on the newest failure, or say what became of that."""
+    subject = _find_failure(comment, deps)
+    if isinstance(subject, str):
+        return subject
+    key = _make_key(comment, subject, deps, command)
+    latest = deps.storage.sessions.latest(key)
+    if latest is not None:
+        return _look_again(comment, key, latest, deps, run)
+    if deps.queue.leases.find_holder(key, 0):
+        return f"Pipeline {subject.pipeline_id} is being looked at now."
+    workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
+    return session.analyse_failure(
+        subject, workflow, deps, run, reply=comment.trigger, internal=comment.note.internal
+    )
+
+
+def _look_again(
+    comment: Comment, key: SessionKey, latest: int, deps: Deps, run: Run
+) -> Ended | str:
+    stored = session.load_turn(key, latest, deps)
+    if comment.note.note_id in stored.answered_notes:
+        return Skipped(f"note {comment.note.note_id} is answered already")
+    explained = _is_explained(key, latest, deps)
+    if _is_failed(stored):
+        return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=not explained)
+    if not explained:
+        return _answer_in_session(comment, key, _INDEED, deps, run, first_look=True)
+    return f"{_tell_looked_at(stored)} Reply there to ask more."
+
+
+def _answer_with_model(comment: Comment, name: str, deps: Deps, run: Run) -> Ended | str:
+    if name not in deps.runtime.choices:
+        known = ", ".join(f"`{each}`" for each in deps.runtime.choices) or "no other"
+        return f"That model is not on offer here. There is: {known}."
+    chosen = replace(run, model=deps.runtime.choices[name])
+    key = _find_session(comment, deps)
+    if isinstance(key, str):
+        return _run_workflow(comment, "analyze", deps, chosen)
+    return _answer_in_session(comment, key, _OTHER_MODEL, deps, chosen)
+
+
+def _write_status(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    key = _find_session(comment, deps)
+    if isinstance(key, str):
+        return f"Nothing is running. {key}"
+    latest = deps.storage.sessions.latest(key)
+    turn = 0 if latest is None else latest + 1
+    if deps.queue.leases.find_holder(key, turn):
+        return _write_progress(key, turn, deps)
+    if latest is None:
+        return "Nothing is running."
+    return f"Nothing is running. {_tell_looked_at(session.load_turn(key, latest, deps))}"
+
+
+def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
+    data = deps.storage.sessions.read_checkpoint(key, turn)
+    if data is None:
+        return "At work, at the very beginning."
+    spent = context_json.load_context(data).turn_usage
+    minutes = (deps.runtime.clock.now() - spent.started_at) / 60
+    return (
+        f"At work for {minutes:.1f} minutes, with {spent.iterations} answers of the model so far."
+    )
+
+
+def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    stopped = 0
+    for key in _list_sessions(comment, deps):
+        latest = deps.storage.sessions.latest(key)
+        turn = 0 if latest is None else latest + 1
+        if deps.queue.leases.find_holder(key, turn):
+            deps.storage.sessions.stop(key, turn, STOPPED)
+            stopped += 1
+    return "Stopping after the present step." if stopped else "Nothing is running."
+
+
+def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    name = trigger_id(comment.trigger)
+    done = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
+    project, iid = comment.trigger.project_id, comment.trigger.mr_iid
+    done += memory.forget_merge_request(project, iid, deps)
+    done += retention.forget_merge_request(project, iid, deps, comment.trigger)
+    if not done:
+        return "Nothing is stored of this merge request."
+    return "Deleted: what was said, and every file. The notes stay until somebody deletes them."
+
+
+COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = MappingProxyType(
+    {
+        "status": _write_status,
+        "stop": _stop_runs,
+        "model": _answer_with_model,
+        "forget": _forget_merge_request,
+        "help": _list_commands,
+        "unknown": _explain_unknown,
+    }
+)
+"""What each command does; any other name is that of a workflow's command."""
+
+
+# --------------------------------------------------------------------------------------- questions
+
+
+def _answer_question(comment: Comment, deps: Deps, run: Run) -> Ended | str:
+    key = _find_session(comment, deps)
+    if isinstance(key, str):
+        return key
+    return _answer_in_session(comment, key, deps.runtime.redact(comment.note.body), deps, run)
+
+
+def _answer_in_session(
+    comment: Comment,
+    key: SessionKey,
+    text: str,
+    deps: Deps,
+    run: Run,
+    *,
+    first_look: bool = False,
+) -> Ended | str:
+    ended = session.answer_reply(
+        key,
+        text,
+        deps,
+        run,
+        comment.trigger,
+        first_look=first_look,
+        internal=comment.note.internal,
+        asker=_describe_asker(comment),
+    )
+    if isinstance(ended, Skipped) and ended.reason == session.BEGAN_IN_PUBLIC:
+        return ended.reason
+    return ended
+
+
+def _describe_asker(comment: Comment) -> str:
+    """Who asks, and where, for the model."""
+    note = comment.note
+    user = note.author or f"user {note.author_id}"
+    return prompts.tell_asker(
+        user, ours=bool(comment.session), internal=note.internal, begins=comment.begins
+    )
+
+
+# ---------------------------------------------------------------------------------------- sessions
+
+
+def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
+    """The session a comment is about, or why there is none: the thread's, else the newest one's."""
+    trigger = comment.trigger
+    if comment.session:
+        return SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
+    subject = _find_failure(comment, deps)
+    if isinstance(subject, str):
+        return subject
+    key = _make_key(comment, subject, deps)
+    begun = deps.storage.sessions.latest(key) is not None or deps.queue.leases.find_holder(key, 0)
+    return key if begun else _NOT_YET.format(subject.pipeline_id)
+
+
+def _find_failure(comment: Comment, deps: Deps) -> Subject | str:
+    return deps.gitlab.pipelines.find(str(comment.trigger.project_id), comment.trigger.mr_iid, None)
+
+
+def _make_key(
+    comment: Comment, subject: Subject, deps: Deps, command: str = "analyze"
+) -> SessionKey:
+    workflow = deps.runtime.playbook.for_trigger(f"command:{command}")
+    return session.make_key(subject, workflow, deps, internal=comment.note.internal)
+
+
+def _list_sessions(comment: Comment, deps: Deps) -> list[SessionKey]:
+    trigger = comment.trigger
+    found = deps.storage.sessions.sessions(trigger.project_id, trigger.mr_iid)
+    return [key for key in found if key != make_lock_key(trigger, deps)]
+
+
+def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:
+    """What stands in the store for "somebody is answering a command on this merge request"."""
+    project, iid = trigger.project_id, trigger.mr_iid
+    return SessionKey(
+        project, iid, make_session_id(deps.gitlab.url, project, iid, 0, "say", deps.options.salt)
+    )
+
+
+def _is_failed(context: Context) -> bool:
+    return context.outcome is None or context.outcome.status is Status.FAILED
+
+
+def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
+    """Whether a model has explained the failure in one of the session's turns."""
+    found = salvage.find_verdict(key, latest, deps)
+    return found is not None and found.found_by not in (RULE, KNOWN)
+
+
+def _tell_looked_at(context: Context) -> str:
+    pipeline = context.subject.pipeline_id
+    if contexts.is_forgotten(context):
+        return f"What was found on pipeline {pipeline} was deleted."
+    if _is_failed(context):
+        return f"Pipeline {pipeline} could not be explained. Write `/sandpiper analyze` to retry."
+    where = f": {context.note.url}" if context.note and context.note.url else ""
+    return f"Pipeline {pipeline} was looked at{where}."

@@ -108,7 +108,8 @@ class Hit:
 class Group:
     """Failing jobs with one cause; the first stands for all.
 
-    `key` is the error's signature, "" if nothing tells. `ruling` is what GitLab's record says of
+    `key` is the error's signature, "" if nothing tells; `text` the error, `others` are what failed
+    besides it. `ruling` is what GitLab's record says of
     them. A broken configuration is a group without jobs.
     """
 
@@ -118,6 +119,7 @@ class Group:
     rule_match: RuleMatch | None = None
     hit: Hit | None = None
     ruling: Ruling | None = None
+    others: tuple[str, ...] = ()
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -206,7 +208,13 @@ def group_jobs(
     for job in unread:
         _with_family(groups, job).jobs.append(job)
     made = [
-        Group(group.signature.key, group.signature.text, tuple(group.jobs), group.ruled)
+        Group(
+            group.signature.key,
+            group.signature.text,
+            tuple(group.jobs),
+            group.ruled,
+            others=group.signature.others,
+        )
         for group in groups.values()
     ]
     return tuple(
@@ -259,8 +267,9 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 def _dump_group(group: Group) -> dict[str, Any]:
     jobs = [to_stored(job, "end", "error_text") for job in group.jobs]
-    return to_stored(group, "jobs", "rule_match", "hit", "ruling") | {
+    return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
+        "others": list(group.others[:_MOST_NAMED]),
         "ruled": to_stored(group.rule_match) if group.rule_match else None,
         "hit": to_stored(group.hit) | {"others": list(group.hit.others)} if group.hit else None,
         "ruling": dump_ruling(group.ruling) if group.ruling else None,
@@ -289,6 +298,7 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
         rule_match=_typed(RuleMatch, ruled) if ruled else None,
         hit=_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
         ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
+        others=tuple(str(each)[:_LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
     )
 
 

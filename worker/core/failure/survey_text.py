@@ -13,6 +13,7 @@ MOST_FACTS = (12, 8, 5, 3, 1)
 """Facts of one group that are told: the first of these with which the survey fits."""
 
 _MOST_NAMED = 24
+_MOST_OTHERS = 4
 _SHORT, _NAME, _TEXT, _LONG = 80, 160, 300, 2500
 
 _OPENING = """\
@@ -82,6 +83,10 @@ def _head(number: int, group: Group, facts: int, sharing: int) -> str:
     if group.text:
         shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
         lines.append(f"error: {one_line(group.text, _TEXT)}{shared}")
+    if group.others:
+        more = len(group.others) - _MOST_OTHERS
+        named = [one_line(each, _NAME) for each in group.others[:_MOST_OTHERS]]
+        lines.append(f"failed too: {'; '.join([*named, *[f'and {more} more'] * (more > 0)])}")
     if group.rule_match:
         lines.append(_ruled(group.rule_match, group))
     if group.hit:

@@ -8,16 +8,18 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from worker.core.logs.excerpt import weights
 from worker.core.logs.excerpt.marks import marks
+from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_places
 from worker.core.text.untrusted import one_line
-
-LONGEST = 400
-"""Characters of a line that are looked at."""
 
 TEXT = 240
 """Characters of `Signature.text`."""
+
+NAME = 160
+"""Characters of each of `Signature.others`."""
 
 KEY = 16
 """Hexadecimal digits of a key."""
@@ -31,10 +33,14 @@ _LEAST = -0.5
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`key` is "" if no line tells anything; `text` is the most telling line, as it stands."""
+    """`key` is "" if no line tells anything; `text` is the most telling line, as it stands.
+
+    `others` are what a download or a tool has failed with, and the other failed tests by name.
+    """
 
     key: str = ""
     text: str = ""
+    others: tuple[str, ...] = ()
 
 
 def make_signature(lines: Sequence[str]) -> Signature:
@@ -43,12 +49,17 @@ def make_signature(lines: Sequence[str]) -> Signature:
     Its key is made of every failed test and every error in them, so that one that has failed with
     more than another is another.
     """
-    found = find_errors(lines)
+    telling = _telling(lines)
+    kept = _kept(telling)
+    found = frozenset(each.normal for each in kept) or _last_trouble(lines)
     if not found:
         return Signature()
+    text = _text(telling, kept, lines)
     joined = "\n".join(sorted(found))
     return Signature(
-        hashlib.sha256(joined.encode()).hexdigest()[:KEY], one_line(_text(lines), TEXT)
+        hashlib.sha256(joined.encode()).hexdigest()[:KEY],
+        one_line(text, TEXT),
+        _name_others(kept, text),
     )
 
 
@@ -66,7 +77,9 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
     """
     texts = [_stripped(line) for line in lines]
     kept = find_errors(lines)
-    return {_exact(text): text for text in reversed(texts) if normalise_line(text) in kept}
+    return {
+        normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept
+    }
 
 
 def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
@@ -78,7 +91,7 @@ def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
     said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
     if all(line.startswith("$ ") for line in said):
         return {}
-    return {f"at the end: {_exact(line)}": f"at the end: {line}" for line in said}
+    return {f"at the end: {normalise_places(line)}": f"at the end: {line}" for line in said}
 
 
 _LAST = 3
@@ -92,15 +105,11 @@ _RUNNERS = re.compile(
 """What the runner writes after the script."""
 
 
-def _exact(text: str) -> str:
-    return _with_placeholders(text, _PLACES)
-
-
-def _text(lines: Sequence[str]) -> str:
-    """The first failed test by name and what it says, else the most telling line, as it stands: of
-    errors with their places the first, which the others follow from."""
-    telling = _telling(lines)
-    kept = _kept(telling)
+def _text(
+    telling: Sequence["_WeightedLine"], kept: Sequence["_WeightedLine"], lines: Sequence[str]
+) -> str:
+    """The first failed test that says how it failed, by name and with that, else the most telling
+    line, as it stands: of errors with their places the first, which the others follow from."""
     if not kept:
         return next(iter(_last_trouble(lines)), "")
     tests = [each.text for each in kept if each.is_test]
@@ -109,8 +118,35 @@ def _text(lines: Sequence[str]) -> str:
         best = max(others, key=lambda each: each.weight).text
         located = (each.text for each in telling if _LOCATED.match(each.text))
         return next(located, best) if _LOCATED.match(best) else best
-    said = "" if _says(tests[0]) else _diagnosis(tests[0], lines)
-    return f"{tests[0]}: {said}" if said else tests[0]
+    explained = (_explain(test, lines) for test in tests[:_TRIED])
+    return next(filter(None, explained), tests[0])
+
+
+_TRIED = 10
+"""Failed tests of which one is looked for that says how it failed."""
+
+
+def _explain(test: str, lines: Sequence[str]) -> str:
+    """The failed test with how it failed; "" if nothing says that."""
+    said = "" if _says(test) else _diagnosis(test, lines)
+    return f"{test}: {said}" if said else test if _says(test) else ""
+
+
+def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]:
+    """The failed tests but that of the `error`, each once, whatever else the tool calls it; and
+    with any tests the errors of tools that fetch something."""
+    tests = [each.text for each in kept if each.is_test]
+    named: dict[str, str] = {}
+    for text in sorted(tests, key=lambda text: not error.startswith(text)):
+        name = text if text.startswith("not ok ") else _MESSAGE.sub("", _VERB.sub("", text))
+        named.setdefault(name.split(" › ")[-1].strip(" ✕✗✖●"), name)
+    fetched = [each.text for each in kept if tests and _FETCHED.match(each.text)]
+    return tuple(one_line(each, NAME) for each in (*fetched, *list(named.values())[1:]))
+
+
+_VERB = re.compile(r"(?:FAILED|--- FAIL:|FAIL:) ")
+_MESSAGE = re.compile(r" (?:- .*|\(\d[\d.,]{0,12} ?(?:ms|s)\))$")
+_FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 
 def _diagnosis(test: str, lines: Sequence[str]) -> str:
@@ -119,16 +155,55 @@ def _diagnosis(test: str, lines: Sequence[str]) -> str:
     if not test.startswith("not ok "):
         return _line_after(test, lines)
     texts = [_stripped(line) for line in lines]
-    warned = (text for text in texts if _WARNED.match(text))
-    compared = [found[0].strip("# ") for text in texts if (found := _COMPARED.match(text))][:2]
-    return next(warned, "") or ", ".join(compared) or _line_after(test, lines)
+    told = [at for at, text in enumerate(texts) if _TOLD.match(text)]
+    before, after = _split_told(test, texts, told) if told else _split_results(test, texts)
+    warned = [text for text in before if _WARNED.match(text)]
+    compared = [found[0].strip("# ") for text in after if (found := _COMPARED.match(text))][:2]
+    said = warned[-1] if warned else ", ".join(compared)
+    return said or ("" if told else _line_after(test, lines))
+
+
+_Texts = tuple[Sequence[str], Sequence[str]]
+
+
+def _split_told(test: str, texts: Sequence[str], told: Sequence[int]) -> _Texts:
+    """What Perl wrote before and after it named the failed test, up to the tests that it named
+    before and after; nothing if it did not. Its messages stand in no order with the results."""
+    name = test.partition(" - ")[2]
+    at = next((at for at in told if name and f"'{name}'" in texts[at]), None)
+    if at is None:
+        return (), ()
+    return _cut_around(texts, at, _TOLD)
+
+
+def _split_results(test: str, texts: Sequence[str]) -> _Texts:
+    """What stands around the result of the failed test, up to the results next to it, twice."""
+    before, after = _cut_around(texts, texts.index(test), _RESULT)
+    return (*before, *after), (*before, *after)
+
+
+def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
+    """The texts before and after one, each up to a gap or a text that `ends` matches."""
+
+    def goes_on(text: str) -> bool:
+        return text != _GAP and not ends.match(text)
+
+    before = [*takewhile(goes_on, reversed(texts[:at]))]
+    return before[::-1], [*takewhile(goes_on, texts[at + 1 :])]
+
+
+_TOLD = re.compile(r"#\s+Failed (?:\(TODO\) )?test")
+_RESULT = re.compile(r"(?:not )?ok \d")
 
 
 def _line_after(test: str, lines: Sequence[str]) -> str:
-    """What follows the line of a failed test: its assertion, as a rule."""
+    """What follows the line of a failed test: its assertion, as a rule. Nothing of another test,
+    unless it is a part of this one."""
     texts = [_stripped(line) for line in lines]
     following = texts[texts.index(test) + 1 :][:2]
-    return next((text for text in following if text and not _MERE.match(text)), "")
+    said = next((text for text in following if text and not _MERE.match(text)), "")
+    part = test.split(" (")[0]
+    return "" if said == _GAP or (_TEST.match(said) and not said.startswith(part)) else said
 
 
 def _says(test: str) -> bool:
@@ -148,87 +223,6 @@ def _kept(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
     best = max((each.weight for each in telling), default=0.0)
     return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
 
-
-def normalise_line(line: str) -> str:
-    """`line` with what differs from run to run replaced by placeholders, blanks collapsed."""
-    return _with_placeholders(line, _NUMBERS)
-
-
-def _with_placeholders(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
-    text = line[:LONGEST]
-    for pattern, placeholder in (*_VARIABLE, *more):
-        text = pattern.sub(placeholder, text)
-    return " ".join(text.split())
-
-
-# ------------------------------------------------------------------------------ what varies
-
-_UNITS = r"(?:ns|us|µs|ms|s|sec|secs|m|min|h|[KMGT]i?B|[kKMGTB]|%|x)?"
-
-_VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"\x1b?\[[0-9;]{1,12}[mK]|\x1b\[[mK]|\x1b", ""),
-        (r"\bhttps?://[^/\s]{1,80}@", "https://"),
-        (
-            r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?"
-            r"(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?",
-            "<time>",
-        ),
-        (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})\b",
-         "<time>"),
-        (r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])", "<time>"),
-        (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
-        (r"\b0x[0-9a-fA-F]+\b", "<id>"),
-        (r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b", "<id>"),
-        (r"\b[0-9a-fA-F]{32,128}\b", "<id>"),
-        (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
-        (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
-        (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),
-        (r"(?<=[a-z0-9\]>]):\d{4,5}(?=[/\s'\",;)]|$)", ":<n>"),
-        # Of a temporary folder's content the file's own name says something, its folders don't.
-        (
-            r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*"
-            r"(?:(?<=/)(?:tmp[^\s/:'\"(),;]{0,100}|[^\s/:'\"(),;.]{1,100}))?(?=[\s/:'\"(),;]|$)",
-            "<tmp>",
-        ),
-        (r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*",
-         "<tmp>/"),
-        # Where a project is checked out, and under whose home, is the runner's affair.
-        (r"(?<![\w.~-])/(?:[^\s/:'\"(),;<>]{1,100}/){2,24}"
-         r"(?=[^\s/:'\"(),;<>]{1,100}/[^\s/:'\"(),;<>])", "<dir>/"),
-        (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
-        (r"\btmp[-_.]?(?=\w{0,40}[\dA-Z_])\w{4,40}\b", "<tmp>"),
-        (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
-    )
-)  # fmt: skip
-"""Bounded and without nested repeats, for lines are hostile."""
-
-_NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"\b(?P<said>(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?|code:?|error:?) )(?=[45]\d\d\b)"
-         r"4(?=\d\d\b)", r"\g<said>&4"),
-        (rf"(?<![\w&])[-+]?\d[\d.,_]*(?:[eE][-+]?\d{{1,4}})?{_UNITS}(?![A-Za-z\d])", "<n>"),
-        (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
-    )
-)  # fmt: skip
-"""Any number: two failures with the same text but for these have one signature."""
-
-_PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), placeholder)
-    for pattern, placeholder in (
-        (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
-         r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
-        (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"
-         r"(?![A-Za-z\d])", "<n>"),
-        (r"\b\d{1,9}(?= (?:passed|failed|failures?|errors?|warnings?|tests?|total|skipped|todo"
-         r"|examples|snapshots|problems?|deselected|xfailed|xpassed|ignored|measured|filtered)\b)"
-         r"|(?<=: )\d{1,9}(?=, [A-Z]|$)|(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)"
-         r"|(?<=\[gw)\d+(?=\])", "<n>"),
-    )
-)  # fmt: skip
-"""Places, times and counts of tests: what one failure has otherwise in another run."""
 
 # --------------------------------------------------------------------------- what tells something
 

@@ -50,6 +50,22 @@ def test_groups_that_lead_with_one_error_are_told_to_share_it() -> None:
     assert "has it too" not in first
 
 
+def test_what_failed_besides_the_error_is_told_and_stored() -> None:
+    lines = [f"{n}: FAILED tests/test_tide.py::test_low{n} - ValueError: 'ebb'" for n in range(9)]
+    groups = group_jobs([job(1, "unit", "\n".join(lines)), job(2, "lint", LINT)], nothing)
+    unit = next(group for group in groups if group.job_names == "unit")
+    names = [f"tests/test_tide.py::test_low{n}" for n in range(1, 9)]
+    assert unit.others == tuple(names)
+    text = tell_survey(Survey(groups))
+    assert f"\nfailed too: {'; '.join(names[:4])}; and 4 more\n" in text
+    assert text.count("failed too") == 1
+    assert jobs.load_survey(jobs.dump_survey(Survey(groups))) == Survey(groups)
+    older = jobs.dump_survey(Survey(groups))
+    for group in older["groups"]:
+        del group["others"]
+    assert jobs.load_survey(older).groups[0].others == ()
+
+
 def test_an_unread_variant_stands_with_its_family_if_that_has_one_cause() -> None:
     unread = variant(9, read=False, excerpt="")
     (group,) = group_jobs([variant(2), variant(3), unread], nothing)

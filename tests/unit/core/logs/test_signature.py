@@ -2,11 +2,11 @@
 
 import pytest
 
+from worker.core.logs.normal_form import normalise_line
 from worker.core.logs.signature import (
     find_exact_errors,
     find_last_words,
     make_signature,
-    normalise_line,
 )
 
 PYTEST = """\
@@ -145,6 +145,74 @@ def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
 )
 def test_the_text_is_the_error_that_explains(lines: list[str], text: str) -> None:
     assert make_signature(lines).text == text
+
+
+def test_a_failed_test_is_not_explained_by_the_next_one() -> None:
+    bare, other = "9: FAILED tests/test_b.py::test_load", "10: FAILED tests/test_b.py::test_sum"
+    assert make_signature([bare, other]).text == "FAILED tests/test_b.py::test_load"
+    assert make_signature([bare, "…", "it is late"]).text == "FAILED tests/test_b.py::test_load"
+    said = make_signature([bare, f"{other} - it is late"])
+    assert said.text == "FAILED tests/test_b.py::test_sum - it is late"
+    assert said.others == ("tests/test_b.py::test_load",)
+    parts = ["9: --- FAIL: TestA (0.00s)", "10:     --- FAIL: TestA/b (0.00s)"]
+    assert make_signature(parts).text.endswith("TestA/b (0.00s)")
+
+
+TWO_TESTS = [
+    '21: Argument "23h20" isn\'t numeric in addition (+) at lib/Duration.pm line 10.',
+    "22: not ok 280 - 23h15",
+    '23: Argument "23h25" isn\'t numeric in addition (+) at lib/Duration.pm line 10.',
+    "24: #   Failed test '23h20'",
+    "25: #   at t/10-duration.t line 22.",
+    "26: #          got: '1380'",
+    "27: not ok 281 - 23h20",
+    "…",
+    "40: curl: (22) The requested URL returned error: 503",
+]
+
+
+def test_a_failed_test_is_not_explained_by_its_neighbours_messages() -> None:
+    lines = [
+        *("1: #   Failed test '23h15'", "2: #          got: '1380'", "3: #     expected: '1395'"),
+        *TWO_TESTS,
+    ]
+    assert make_signature(lines).text == "not ok 280 - 23h15: got: '1380', expected: '1395'"
+    made = make_signature(TWO_TESTS[2:])
+    assert made.text == (
+        'not ok 281 - 23h20: Argument "23h25" isn\'t numeric in addition (+) at lib/Duration.pm'
+        " line 10."
+    )
+    silent = make_signature(["1: not ok 279 - 23h10", "…", *TWO_TESTS[2:]])
+    assert silent.text == made.text
+    assert silent.others[1] == "not ok 279 - 23h10"
+
+
+@pytest.mark.parametrize(
+    ("lines", "others"),
+    [
+        (
+            [
+                "9: FAILED tests/test_a.py::test_hostile - assert 'a - b' == 'c'",
+                "10: FAILED tests/test_b.py::test_links[ x] - AssertionError: assert 1 == 2",
+                "11: FAILED tests/test_b.py::test_other",
+            ],
+            ("tests/test_b.py::test_links[ x]", "tests/test_b.py::test_other"),
+        ),
+        (TWO_TESTS, ("curl: (22) The requested URL returned error: 503", "not ok 280 - 23h15")),
+        (
+            ["5:     ✕ adds two (3 ms)", "6:     ✕ takes two (2 ms)", "9:   ● sums › adds two"],
+            ("✕ takes two",),
+        ),
+        (["7: --- FAIL: TestLoad (0.00s)", "8:     --- FAIL: TestLoad/isles (0.00s)"],
+         ("TestLoad/isles",)),
+        (["1: not ok 1 - five minutes", "2: not ok 2 - six minutes"], ("not ok 2 - six minutes",)),
+        (["7: curl: (22) The requested URL returned error: 503"], ()),
+        (["7: E   AssertionError: assert 1 == 2"], ()),
+    ],
+    ids=["pytest", "TAP", "jest", "go", "bare TAP", "no test", "one error"],
+)  # fmt: skip
+def test_every_failed_test_is_named_once(lines: list[str], others: tuple[str, ...]) -> None:
+    assert make_signature(lines).others == others
 
 
 def test_a_hostile_line_costs_no_more_than_its_first_part() -> None:

@@ -1,0 +1,93 @@
+"""The normal form of a log's line: without what differs from run to run. Pure."""
+
+import re
+from collections.abc import Sequence
+
+LONGEST = 400
+"""Characters of a line that are looked at."""
+
+
+def normalise_line(line: str) -> str:
+    """`line` with what differs from run to run replaced by placeholders, blanks collapsed."""
+    return _replace_all(line, _NUMBERS)
+
+
+def normalise_places(line: str) -> str:
+    """`line` with what differs between two runs of one and the same failure replaced: places, times
+    and counts, but no values."""
+    return _replace_all(line, _PLACES)
+
+
+def _replace_all(line: str, more: "Sequence[tuple[re.Pattern[str], str]]") -> str:
+    text = line[:LONGEST]
+    for pattern, placeholder in (*_VARIABLE, *more):
+        text = pattern.sub(placeholder, text)
+    return " ".join(text.split())
+
+
+_UNITS = r"(?:ns|us|µs|ms|s|sec|secs|m|min|h|[KMGT]i?B|[kKMGTB]|%|x)?"
+
+_VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (r"\x1b?\[[0-9;]{1,12}[mK]|\x1b\[[mK]|\x1b", ""),
+        (r"\bhttps?://[^/\s]{1,80}@", "https://"),
+        (
+            r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?"
+            r"(?: ?Z\b| ?[+-]\d\d:?\d\d\b)?",
+            "<time>",
+        ),
+        (r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} [A-Z][a-z]{2})\b",
+         "<time>"),
+        (r"(?<![\d:.])\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?![\d:])", "<time>"),
+        (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
+        (r"\b0x[0-9a-fA-F]+\b", "<id>"),
+        (r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b", "<id>"),
+        (r"\b[0-9a-fA-F]{32,128}\b", "<id>"),
+        (r"\brunner-[\w-]{1,60}?-project-\d+-concurrent-\d+\b", "<runner>"),
+        (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
+        (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),
+        (r"(?<=[a-z0-9\]>]):\d{4,5}(?=[/\s'\",;)]|$)", ":<n>"),
+        # Of a temporary folder's content the file's own name says something, its folders don't.
+        (
+            r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*"
+            r"(?:(?<=/)(?:tmp[^\s/:'\"(),;]{0,100}|[^\s/:'\"(),;.]{1,100}))?(?=[\s/:'\"(),;]|$)",
+            "<tmp>",
+        ),
+        (r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*",
+         "<tmp>/"),
+        # Where a project is checked out, and under whose home, is the runner's affair.
+        (r"(?<![\w.~-])/(?:[^\s/:'\"(),;<>]{1,100}/){2,24}"
+         r"(?=[^\s/:'\"(),;<>]{1,100}/[^\s/:'\"(),;<>])", "<dir>/"),
+        (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
+        (r"\btmp[-_.]?(?=\w{0,40}[\dA-Z_])\w{4,40}\b", "<tmp>"),
+        (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
+    )
+)  # fmt: skip
+"""Bounded and without nested repeats, for lines are hostile."""
+
+_NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (r"\b(?P<said>(?:HTTP(?:/\d(?:\.\d)?)?|status(?: code)?:?|code:?|error:?) )(?=[45]\d\d\b)"
+         r"4(?=\d\d\b)", r"\g<said>&4"),
+        (rf"(?<![\w&])[-+]?\d[\d.,_]*(?:[eE][-+]?\d{{1,4}})?{_UNITS}(?![A-Za-z\d])", "<n>"),
+        (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
+    )
+)  # fmt: skip
+"""Any number: two failures with the same text but for these have one signature."""
+
+_PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), placeholder)
+    for pattern, placeholder in (
+        (r"(?<=[\w)\]>]):\d{1,7}(?::\d{1,7})?(?=\D|$)|^\d{1,7}:\d{1,7}(?=\s)|\(\d{1,7},\d{1,7}\)"
+         r"|\b(?:[Ll]ines?|[Cc]ol(?:umn)?|pid|port|L) ?\d{1,9}", "<place>"),
+        (r"(?<![\w.])\d[\d.,]{0,20} ?(?:ns|us|µs|ms|s|secs?|seconds|mins?|minutes|[KMGT]i?B|%)"
+         r"(?![A-Za-z\d])", "<n>"),
+        (r"\b\d{1,9}(?= (?:passed|failed|failures?|errors?|warnings?|tests?|total|skipped|todo"
+         r"|examples|snapshots|problems?|deselected|xfailed|xpassed|ignored|measured|filtered)\b)"
+         r"|(?<=: )\d{1,9}(?=, [A-Z]|$)|(?<=\[)\d{1,9}(?:/\d{1,9})?(?=\])(?<!\w)"
+         r"|(?<=\[gw)\d+(?=\])", "<n>"),
+    )
+)  # fmt: skip
+"""Places, times and counts of tests: what one failure has otherwise in another run."""

@@ -64,3 +64,34 @@ def test_what_is_no_key_or_too_large_is_refused(place: Place) -> None:
     place.put(NAME, bytes(70 * 1024))
     with pytest.raises(StoreError):
         place.store.known_failures.read(7, ERROR)
+
+
+def test_a_projects_memory_is_made_changed_and_removed_and_is_no_entry(place: Place) -> None:
+    known = place.store.known_failures
+    assert known.read_memory(7) is None
+    known.change_memory(7, lambda old: b"- one\n" if old is None else b"?")
+    known.change_memory(7, lambda old: (old or b"") + b"- two\n")
+    assert known.read_memory(7) == b"- one\n- two\n"
+    assert known.read_memory(77) is None
+    assert place.names() == ["known/7/knowledge.md"]
+    assert known.keys(7) == ()
+    known.change_memory(7, lambda old: None)
+    assert place.names() == []
+    for project in (0, -1):
+        with pytest.raises(StoreError):
+            known.read_memory(project)
+
+
+def test_of_memories_changed_at_once_none_is_lost(place: Place) -> None:
+    def often(number: int) -> None:
+        done = False
+        while not done:
+            with suppress(StoreError):  # too many at once: it is tried again
+                place.store.known_failures.change_memory(
+                    7, lambda old: (old or b"") + f"- {number}\n".encode()
+                )
+                done = True
+
+    many(often)
+    stored = place.store.known_failures.read_memory(7) or b""
+    assert sorted(stored.splitlines()) == sorted(f"- {n}".encode() for n in range(WORKERS))

@@ -9,7 +9,8 @@ import pytest
 from tests.contract.places import PLACES, Place, place_of
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
-from worker.core.failure import known
+from worker.core.failure import known, project_memory
+from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey
 from worker.core.triggers import Replied
@@ -77,6 +78,10 @@ class Kept:
         found = known.make_past_finding(Verdict.FLAKY, "SECRET cause", "wait", "", self.iid, now)
         entry = known.dump_known_failure(known.add_sighting(None, KEY, seen, found))
         self.store.known_failures.change(self.project, KEY, lambda stored: entry)
+        source = project_memory.Source(self.iid, self.key.session_id)
+        fact = project_memory.make_fact("SECRET fact", "flaky", Survey(), now, source)
+        facts = project_memory.dump_facts([fact])
+        self.store.known_failures.change_memory(self.project, lambda stored: facts)
         with self.leases.register_work() as (owner, _):
             parked = Replied(self.project, self.iid, "thread", 99)
             begun = self.journal.take_trigger(parked, owner)
@@ -121,7 +126,7 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
     assert before >= {"sessions", "index", "known", "recent", "spend", "journal"}
-    assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
+    assert kept.leaves() >= {"context.json", "after.json", "feedback.json", "knowledge.md"}
     assert kept.expire() == []
     kept.at.clock.time += 89 * DAY
     assert kept.expire() == []

@@ -1,4 +1,4 @@
-"""`sandpiper sessions`: lists and shows stored sessions."""
+"""`sandpiper sessions`: lists and shows stored sessions, and what is remembered of a project."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -13,6 +13,7 @@ from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.failure import aftermath
+from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError, StoreError
@@ -29,7 +30,7 @@ Row = dict[str, Any]
 
 @click.group()
 def command() -> None:
-    """List stored sessions, or show one."""
+    """List stored sessions, show one, or list what is remembered of a project."""
 
 
 @command.command("list")
@@ -68,6 +69,43 @@ def show(config: str | None, session: str, as_json: bool) -> None:
     click.echo()
     for message in context.messages:
         click.echo(_format_message(message))
+
+
+@command.command()
+@click.argument("project")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.pass_obj
+def memory(config: str | None, project: str, as_json: bool) -> None:
+    """What is remembered of PROJECT (its id or path): confirmed facts, the newest first."""
+    store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
+    facts = load_facts(store.known_failures.read_memory(_find_project(store.recent_turns, project)))
+    for fact in facts:
+        _print_fact(fact, as_json)
+    if not facts:
+        click.echo(f"sandpiper: nothing is remembered of {project}", err=True)
+
+
+def _find_project(turns: RecentTurns, project: str) -> int:
+    """The id of a project, looked up by its path in the list of turns."""
+    if number := turn_row.parse_project_id(project):
+        return number
+    for _, data in turns.newest(_SEARCHED):
+        with suppress(turn_row.RowError):
+            row = turn_row.load_row(data)
+            if row.project == project:
+                return row.project_id
+    raise SandpiperError(f"no stored turn is of a project {project!r}; give its id")
+
+
+def _print_fact(fact: Fact, as_json: bool) -> None:
+    newest = fact.sources[0]
+    if as_json:
+        sources = [f"!{each.mr_iid}/{each.session_id}" for each in fact.sources]
+        row = {"date": fact.day, "fact": fact.text, "count": fact.count, "sources": sources}
+        click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    times = f"  {fact.count} times" if fact.count > 1 else ""
+    click.echo(f"{fact.day}  {fact.text}  !{newest.mr_iid}  {newest.session_id}{times}")
 
 
 def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:

@@ -3,6 +3,7 @@
 recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn}.json   time counts back from END (ms)
 spend/{project_id}/{YYYY-MM-DD}.json
 known/{project_id}/{key}.json
+known/{project_id}/knowledge.md
 index/{session_id}
 """
 
@@ -18,6 +19,8 @@ END = 10**13
 _ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
 _SPEND = re.compile(r"spend/\d{1,19}/(\d{4}-\d\d-\d\d)\.json")
 _KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
+
+_MEMORY = re.compile(r"known/([1-9]\d{0,18})/knowledge\.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,9 @@ def parse_known(name: str) -> tuple[int, str] | None:
     """Project and key of a known failure, None for another object."""
     found = _KNOWN.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
+
+
+def parse_memory(name: str) -> int | None:
+    """The project of a project's memory, None for another object."""
+    found = _MEMORY.fullmatch(name)
+    return int(found[1]) if found else None

@@ -14,7 +14,7 @@ from worker.core.ports.gitlab import ThreadNote
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
 from worker.maintenance import retention
-from worker.turns import contexts, memory, salvage, session
+from worker.turns import contexts, memory, project_memory, salvage, session
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Ended, Skipped
 
@@ -147,6 +147,7 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     done = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     done += memory.forget_merge_request(project, iid, deps)
+    done += project_memory.forget_merge_request(project, iid, deps)
     done += retention.forget_merge_request(project, iid, deps, comment.trigger)
     if not done:
         return "Nothing is stored of this merge request."

@@ -15,6 +15,7 @@ from worker.core.triggers import Reacted
 from worker.jobs.results import VotesCounted
 from worker.log import bind_log_fields
 from worker.turns.parts import Deps
+from worker.turns.project_memory import update_memory
 from worker.turns.results import Skipped
 
 log = logging.getLogger("sandpiper.feedback")
@@ -50,6 +51,7 @@ def _store_votes(
     if after.votes != before.votes:
         watch(VotesChanged(_less(after, before), _less(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
+    update_memory(key, deps)
     return VotesCounted(key, turn, after)
 
 

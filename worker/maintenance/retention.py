@@ -18,6 +18,7 @@ from worker.errors import StoreError
 from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
+from worker.turns import project_memory
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.retention")
@@ -68,6 +69,7 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
             yield _Old(what, partial(_remove_session, key, deps, gone))
     yield from _find_strays(deps, {key.session_id for key in keys} - gone)
     yield from _find_old_known(deps, before)
+    yield from _find_old_facts(deps, before)
     yield from _find_old_by_name(deps, before)
 
 
@@ -188,6 +190,18 @@ def _is_stale(data: bytes, key: str, before: float) -> bool:
 
 def _keep_fresh(key: str, before: float, data: bytes | None) -> bytes | None:
     return None if data is None or _is_stale(data, key, before) else data
+
+
+def _find_old_facts(deps: Deps, before: float) -> Iterator[_Old]:
+    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
+        project = object_names.parse_memory(name)
+        if project is not None and (old := project_memory.count_old(project, before, deps)):
+            what = f"{old} facts in the memory of project {project}"
+            yield _Old(what, partial(_remove_facts, project, before, deps))
+
+
+def _remove_facts(project: int, before: float, deps: Deps) -> bool:
+    return project_memory.remove_old(project, before, deps) > 0
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:

@@ -1,6 +1,7 @@
 """Stores known failures beside the sessions (see `core.ports.KnownFailures`).
 
 known/{project_id}/{key}.json      one error of one project, by its signature
+known/{project_id}/knowledge.md    the project's memory
 """
 
 import re
@@ -37,7 +38,18 @@ class KnownStore:
         self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See KnownFailures."""
-        name = _make_name(project_id, key)
+        self._change(_make_name(project_id, key), made)
+
+    def read_memory(self, project_id: int) -> bytes | None:
+        """See KnownFailures."""
+        stored = self._objects.read(_make_memory_name(project_id), MAX_ENTRY)
+        return stored.content if stored else None
+
+    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
+        """See KnownFailures."""
+        self._change(_make_memory_name(project_id), made)
+
+    def _change(self, name: str, made: Callable[[bytes | None], bytes | None]) -> None:
         for _ in range(_ROUNDS):
             stored = self._objects.read(name, MAX_ENTRY)
             content = made(stored.content if stored else None)
@@ -73,6 +85,10 @@ def _make_name(project_id: int, key: str) -> str:
     if not _KEY.fullmatch(key):
         raise StoreError(f"not the key of a known failure: {key[:80]!r}")
     return f"known/{_check_project(project_id)}/{key}.json"
+
+
+def _make_memory_name(project_id: int) -> str:
+    return f"known/{_check_project(project_id)}/knowledge.md"
 
 
 def _check_project(project_id: int) -> int:

@@ -127,6 +127,7 @@ def make_next_context(
         note_text="",
         verdict="",
         seconds=0.0,
+        fact="",
     )
     return context.add(User(said))
 

@@ -21,7 +21,7 @@ from worker.errors import ForgeError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
-from worker.turns import memory
+from worker.turns import memory, project_memory
 from worker.turns.parts import Deps
 from worker.turns.results import NotesMarked
 
@@ -144,6 +144,7 @@ def _edit_older_note(
     after |= {"at": deps.runtime.clock.now()}
     deps.storage.sessions.record_after(standing.key, 0, json.dumps(after).encode())
     memory.record_end(standing.context, became, by.pipeline_id, deps)
+    project_memory.update_memory(standing.key, deps)
     # The note comes last: once it is folded, nobody comes back for the rest.
     for note in own:
         if _may_resolve(note, standing.key.session_id, deps):

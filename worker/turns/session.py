@@ -15,7 +15,7 @@ from worker.errors import LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
-from worker.turns import contexts, memory, older_notes, salvage
+from worker.turns import contexts, memory, older_notes, project_memory, salvage
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -260,5 +260,6 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     )
     if taken.finding and not turn.is_private:
         memory.remember_finding(context, taken.finding, deps)
+        project_memory.update_memory(turn.key, deps, context)
     note = context.note or NoteRef(0)
     return Finished(turn.key, number, outcome, taken.body, note, location)

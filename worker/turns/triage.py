@@ -23,6 +23,7 @@ from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
+from worker.turns.project_memory import tell_memory
 
 log = logging.getLogger("sandpiper.survey")
 
@@ -33,7 +34,12 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
         return context
     made = _add_hits(_remove_hosts(toolset.survey(), deps), context, deps)
     first = context.messages[0]
-    told = "\n\n".join(filter(None, (tell_time(deps.runtime.clock.now()), tell_survey(made))))
+    parts = (
+        tell_time(deps.runtime.clock.now()),
+        tell_survey(made),
+        tell_memory(context, deps),
+    )
+    told = "\n\n".join(filter(None, parts))
     if isinstance(first, User):
         context = replace(context, messages=(User(f"{first.text}\n\n{deps.runtime.redact(told)}"),))
     return replace(context, survey=made)

@@ -18,6 +18,7 @@ from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.progress_note import keep_note_up_to_date
+from worker.turns.project_memory import write_fact
 from worker.turns.sandbox import open_toolset, remove_sandbox
 from worker.turns.trials import Trials
 
@@ -79,7 +80,9 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
         first_note.revise_first_note(turn.key, context, found, of_finding, deps)
     _record_cost(context, deps)
     verdict = found.verdict if found else ""
-    return TurnResult(replace(context, verdict=verdict, seconds=seconds), body, found)
+    fact = write_fact(context, found, deps) if found and not turn.is_private else ""
+    context = replace(context, verdict=verdict, seconds=seconds, fact=fact)
+    return TurnResult(context, body, found)
 
 
 def explain_unaffordable(turn: Turn, deps: Deps) -> str:

@@ -15,6 +15,8 @@ from worker.cli.sessions import find_sessions, read_rows
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import TurnUsage
+from worker.core.failure.jobs import Survey
+from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 from worker.core.ports import SessionKey
 from worker.sessions.folder import Folder, FolderStore
 from worker.sessions.objects import Stored
@@ -176,3 +178,42 @@ def test_a_damaged_session_is_refused_in_one_line_and_its_bytes_can_be_had(
     assert b"cannot be read" in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
     assert run(tmp_path, "show", key.session_id, "--json").stdout.rstrip(b"\n") == data
+
+
+def remember(store: Store, project: int) -> None:
+    """Two facts of a project, on two days."""
+    facts: tuple[Fact, ...] = ()
+    for number, day in ((1, 1_795_219_200.0), (2, 1_795_305_600.0)):
+        source, text = Source(number, f"{number:020x}"), f"e2e: flaky: cause \x1b[31m{number}."
+        facts = add_fact(facts, make_fact(text, "flaky", Survey(), day, source))
+    store.known_failures.change_memory(project, lambda data: dump_facts(facts))
+
+
+def test_what_is_remembered_of_a_project_is_listed_by_its_id_or_path(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    keep(store, made(1))
+    remember(store, 7)
+    by_id, by_path = (run(tmp_path, "memory", each) for each in ("7", "aviary/tern"))
+    assert by_id.stdout == by_path.stdout, by_path.stderr
+    assert by_id.stdout.decode().split("\n") == [
+        f"2026-11-22  e2e: flaky: cause (31m2.  !2  {2:020x}",
+        f"2026-11-21  e2e: flaky: cause (31m1.  !1  {1:020x}",
+        "",
+    ]
+    rows = run(tmp_path, "memory", "7", "--json").stdout.splitlines()
+    assert json.loads(rows[0]) == {
+        "date": "2026-11-22",
+        "fact": "e2e: flaky: cause (31m2.",
+        "count": 1,
+        "sources": [f"!2/{2:020x}"],
+    }
+
+
+def test_of_a_project_that_nothing_is_remembered_of_that_is_said(tmp_path: Path) -> None:
+    keep(FolderStore(tmp_path), made(1))
+    told = run(tmp_path, "memory", "aviary/tern")
+    assert (told.returncode, told.stdout) == (0, b"")
+    assert b"nothing is remembered of aviary/tern" in told.stderr
+    told = run(tmp_path, "memory", "aviary/gull")
+    assert told.returncode == 1
+    assert b"give its id" in told.stderr

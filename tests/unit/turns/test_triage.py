@@ -345,6 +345,12 @@ class NeverKept:
     def keys(self, project_id: int) -> tuple[str, ...]:
         return ()
 
+    def read_memory(self, project_id: int) -> bytes | None:
+        return None
+
+    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
+        raise self.error
+
 
 def stands(at: At, pipeline: Pipeline) -> bool:
     """The analysis is committed, with its note; whoever comes again has nothing to do."""

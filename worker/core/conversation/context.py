@@ -119,7 +119,8 @@ class Context:
     had begun. `redactions` counts the secrets that were removed from what this turn has read.
     `note_text` is the note as this turn posted it, `verdict` its verdict ("" if it is no finding),
     and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
-    oldest fold first; no message is changed by them.
+    oldest fold first; no message is changed by them. `fact` is the line that the project may
+    remember of it once it is confirmed, "" if none.
     """
 
     session_id: str
@@ -149,6 +150,7 @@ class Context:
     verdict: str = ""
     seconds: float = 0.0
     folds: tuple[Fold, ...] = ()
+    fact: str = ""
 
     def add(self, *messages: Message) -> "Context":
         """Return the same session with `messages` added at the end."""

@@ -124,6 +124,7 @@ _CONSTANT = {
     "said": "note_text",
     "verdict": "verdict",
     "seconds": "seconds",
+    "fact": "fact",
 }
 """The keys of what stays the same while a turn is taken, with their attributes of `Context`."""
 
@@ -219,6 +220,7 @@ def _load_context_fields(fields: Mapping[str, Any]) -> Context:
         verdict=str(fields.get("verdict", "")),
         seconds=float(fields.get("seconds", 0.0)),
         folds=tuple(_load_fold(fold) for fold in fields.get("folds", ())),
+        fact=str(fields.get("fact", "")),
     )
 
 

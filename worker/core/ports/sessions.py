@@ -204,6 +204,14 @@ class KnownFailures(Protocol):
         """The keys of all entries of a project, at most some thousands."""
         ...
 
+    def read_memory(self, project_id: int) -> bytes | None:
+        """Read the project's memory (`core.failure.project_memory`), or None."""
+        ...
+
+    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
+        """Replace the project's memory by what `made` makes of it, as `change` does."""
+        ...
+
 
 class RecentTurns(Protocol):
     """Turns by the time they began, for the operators. All raise StoreError."""

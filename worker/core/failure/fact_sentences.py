@@ -263,7 +263,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
 def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
     """The runs that failed with some of the errors, by how many."""
     for count in sorted({each.shared_errors for each in runs if each.shared_errors}, reverse=True):
-        words = f"failed with {count} of these {facts.errors} errors"
+        words = f"failed with {count} of the {facts.errors} errors of this failure"
         yield words, [each for each in runs if each.shared_errors == count]
 
 

@@ -84,15 +84,20 @@ def _head(number: int, group: Group, facts: int, sharing: int) -> str:
         shared = f" (group {sharing} has it too; not all errors are the same)" if sharing else ""
         lines.append(f"error: {one_line(group.text, _TEXT)}{shared}")
     if group.others:
-        more = len(group.others) - _MOST_OTHERS
-        named = [one_line(each, _NAME) for each in group.others[:_MOST_OTHERS]]
-        lines.append(f"failed too: {'; '.join([*named, *[f'and {more} more'] * (more > 0)])}")
+        lines.append(_others(group.others))
     if group.rule_match:
         lines.append(_ruled(group.rule_match, group))
     if group.hit:
         lines.append(_hit(group.hit, group))
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[:facts]]
     return "\n".join(lines)
+
+
+def _others(others: Sequence[str]) -> str:
+    """What failed besides the error. How much more there is nobody knows: not all of the log was
+    looked at."""
+    more = "; and more" if len(others) > _MOST_OTHERS else ""
+    return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:_MOST_OTHERS])}{more}"
 
 
 def _jobs(jobs: Sequence[FailingJob]) -> list[str]:

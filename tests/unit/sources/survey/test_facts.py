@@ -421,7 +421,8 @@ def test_a_run_that_failed_with_some_of_the_errors_is_told_as_such(
     old.trace = "\n".join([*tests[:2], "ERROR: Job failed: exit code 1", ""]).encode()
     (group,) = read_survey(_reader(sim, scene)).groups
     assert any(
-        f"1 failed with 2 of these 3 errors (job {old.id}); not there: {tests[2]}" in each
+        f"1 failed with 2 of the 3 errors of this failure (job {old.id}); not there: {tests[2]}"
+        in each
         for each in group.facts
     )
     assert sum(f"job {old.id}" in each for each in group.facts) == 1

@@ -155,6 +155,10 @@ def test_a_reply_is_told_what_of_the_first_answer_was_posted(
         asks(told, serve, "Sure?", 2)
     opening = script.asked[0]
     assert "> **Caused by this change**" in opening
-    assert f"> {UNPROVEN}" in opening.partition("stands nowhere")[2]
+    told_lines = opening.replace("\\n", "\n").partition("stands nowhere in the note:\n")[2]
+    missing, _, added = told_lines.partition("\nFolded below it the host has added:\n")
+    assert missing == f"> {UNPROVEN}"
+    assert "> **What GitLab and the logs show**" in added
+    assert "Details" not in added
     assert "[Apply it on the diff]" in opening
     assert TOKEN not in opening

@@ -251,7 +251,8 @@ class _Failed:
 
 def shorten_jobs(text: str, level: int) -> str:
     """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first test or
-    step, 2 the jobs alone, 3 the first three jobs, 4 nothing.
+    step, 2 the jobs and how much failed in them if it is more than one thing, 3 the first three
+    jobs, 4 nothing.
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
     """
@@ -264,6 +265,8 @@ def shorten_jobs(text: str, level: int) -> str:
     failed = [each for each in every if not _ALLOWED.search(each.detail)] or every
     if level == 1:
         return "; ".join(map(_write_first_failure, failed))
+    if level == 2:
+        return ", ".join(map(_write_count, failed))
     names = [name for each in failed for name in each.names]
     more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
     return ", ".join(names[:3] if more else names) + more
@@ -296,11 +299,25 @@ def _add_clause(piece: str, found: list[_Failed]) -> None:
 def _write_first_failure(failed: _Failed) -> str:
     """Returns the jobs and the first thing that failed in them."""
     names = _ASIDE.sub(r"\1)", ", ".join(failed.names))
-    clause = _AND_MORE.split(split_clauses(failed.detail, ",;")[0])[0]
-    first = split_clauses(clause, ":")[0]
-    rest = failed.detail[len(clause) :].lstrip(" ,;")
-    more = f" and {_count_listed(first, rest)}" if first == clause and _LISTED.match(rest) else ""
+    first, rest = _split_first(failed.detail)
+    more = f" and {_count_listed(first, rest)[1]}" if rest else ""
     return f"{names}: {first.rstrip(' ,;:.')}{more}" if first else names
+
+
+def _write_count(failed: _Failed) -> str:
+    """Returns the jobs, and how many things failed in them if that is known to be several."""
+    first, rest = _split_first(failed.detail)
+    count, more = _count_listed(first, rest) if rest else (0, "")
+    kind = "tests" if " test" in more else "failures"
+    return f"{', '.join(failed.names)}{f': {count + 1} {kind}' if count else ''}"
+
+
+def _split_first(detail: str) -> tuple[str, str]:
+    """Returns the first thing that failed, and the list of the others if there is one."""
+    clause = _AND_MORE.split(split_clauses(detail, ",;")[0])[0]
+    first = split_clauses(clause, ":")[0]
+    rest = detail[len(clause) :].lstrip(" ,;")
+    return first, rest if first == clause and _LISTED.match(rest) else ""
 
 
 _NAMED = re.compile(
@@ -310,16 +327,16 @@ _NAMED = re.compile(
 _TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
 
 
-def _count_listed(first: str, rest: str) -> str:
-    """Returns how many things `rest` lists besides the `first`: "1 more test", or "more" where that
-    is not certain."""
+def _count_listed(first: str, rest: str) -> tuple[int, str]:
+    """Returns how many things `rest` lists besides the `first`, also in words: "1 more test"; 0 and
+    "more" where that is not certain."""
     pieces = [
         name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
     ]
     named = [_NAMED.fullmatch(piece) for piece in pieces]
     if not all(named):
-        return "more"
+        return 0, "more"
     every = [*re.findall(r"`[^`]{1,500}`", first)[:1], *(each[1] for each in named if each)]
     tests = len(every) > len(named) and all(map(_TEST.search, every))
     kind = f" test{'s' if len(named) > 1 else ''}" if tests else ""
-    return f"{len(named)} more{kind}"
+    return len(named), f"{len(named)} more{kind}"

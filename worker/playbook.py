@@ -12,7 +12,11 @@ from worker.core import comment_commands
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings
 
+SMALL_WINDOW = 16_000
+"""Below so many tokens of room a workflow takes its compact form."""
+
 _FENCE = "---\n"
+_SMALL = re.compile(r"^<!-- small -->[ \t]*$", re.MULTILINE)
 _COMMAND = "command:"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
@@ -21,7 +25,9 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 class Workflow(BaseModel):
     """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
 
-    `context` replaces the fields of the settings that it names.
+    `context` replaces the fields of the settings that it names. A `compact` workflow has short
+    descriptions of the tools, short previews, and announces `small_tools` only, if it names any;
+    the others may still be called and fetched. `small_text` takes the place of `text` then.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,7 +38,10 @@ class Workflow(BaseModel):
     max_iterations: int | None = Field(default=None, ge=1, le=1000)
     tools: tuple[str, ...] = ("*",)
     context: ContextSettings = ContextSettings()
+    compact: bool = False
+    small_tools: tuple[str, ...] = ()
     text: str = Field(min_length=1)
+    small_text: str = ""
 
     @field_validator("triggers")
     @classmethod
@@ -49,12 +58,27 @@ class Workflow(BaseModel):
         """Whether the workflow wants the tool of this name."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
+    def announces(self, tool: str) -> bool:
+        """Whether the model is told of the tool of this name."""
+        patterns = self.small_tools if self.compact and self.small_tools else self.tools
+        return self.allows(tool) and any(fnmatchcase(tool, pattern) for pattern in patterns)
+
+    def fit(self, room: int) -> "Workflow":
+        """Return the workflow for models with so many tokens for a request."""
+        if room >= SMALL_WINDOW and not self.compact:
+            return self
+        return self.model_copy(update={"compact": True, "text": self.small_text or self.text})
+
 
 class Playbook:
     """All workflows of one folder, read once."""
 
     def __init__(self, workflows: Iterable[Workflow]) -> None:
         self._by_name: Mapping[str, Workflow] = {one.name: one for one in workflows}
+
+    def fit(self, room: int) -> "Playbook":
+        """Return the workflows for models with so many tokens for a request."""
+        return Playbook(workflow.fit(room) for workflow in self.workflows())
 
     def workflows(self) -> Iterable[Workflow]:
         """All of them, in the order of their files' names."""
@@ -96,12 +120,19 @@ def parse(text: str, where: str) -> Workflow:
         raise ConfigError(f"{where}: the front matter is not YAML: {error}") from error
     if not isinstance(fields, dict):
         raise ConfigError(f"{where}: the front matter must be a mapping")
+    text, small = (f"{part.strip()}\n" if part.strip() else "" for part in _split_small(body))
     try:
-        return Workflow.model_validate(fields | {"text": body.strip() and body.strip() + "\n"})
+        return Workflow.model_validate(fields | {"text": text, "small_text": small})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise ConfigError(f"{where}: {field}: {first['msg']}") from error
+
+
+def _split_small(body: str) -> tuple[str, str]:
+    """The text, and the one for small windows, which stands below a line `<!-- small -->`."""
+    text, *small = _SMALL.split(body, maxsplit=1)
+    return text, "".join(small)
 
 
 def load(folder: str) -> Playbook:

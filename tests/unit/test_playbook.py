@@ -81,3 +81,39 @@ def test_a_wrong_strategy_is_refused_with_its_name() -> None:
     own = GOOD.replace("max_iterations: 5", "context: {strategy: forget}")
     with pytest.raises(ConfigError, match=r"x.md: context.strategy: .*summary"):
         playbook.parse(own, "x.md")
+
+
+SMALL = GOOD.replace("---\n# Do it", "small_tools: [sandbox_exec]\n---\n# Do it") + (
+    "\n<!-- small -->\n# Do it soon\n"
+)
+
+
+def test_a_small_window_has_the_text_and_the_tools_of_its_own() -> None:
+    whole = playbook.parse(SMALL, "x.md")
+    small = whole.fit(playbook.SMALL_WINDOW - 1)
+
+    assert whole.fit(playbook.SMALL_WINDOW) is whole
+    assert (whole.text, small.text) == ("# Do it\nwell\n", "# Do it soon\n")
+    assert (whole.compact, small.compact) == (False, True)
+    assert whole.announces("gitlab_get_file")
+    assert not small.announces("gitlab_get_file")
+    assert small.allows("gitlab_get_file")
+    assert small.announces("sandbox_exec")
+    assert not whole.announces("fetch_to_sandbox")
+
+
+def test_a_workflow_without_a_small_form_keeps_its_text_and_tools() -> None:
+    small = playbook.parse(GOOD, "x.md").fit(1000)
+    assert small.text == "# Do it\nwell\n"
+    assert small.announces("gitlab_get_file")
+    assert small.compact
+
+
+def test_the_bundled_workflow_has_a_small_form_with_the_same_sections() -> None:
+    whole = playbook.load("").for_trigger("pipeline_failed")
+    small = whole.fit(8_000)
+    sections = [line for line in small.text.splitlines() if line.startswith("## ")]
+    assert len(small.text) < 2_000
+    assert set(sections) <= set(whole.text.splitlines())
+    assert {"## Verdict", "## Cause", "## Evidence"} <= set(sections)
+    assert "<!-- small -->" not in whole.text

@@ -25,7 +25,7 @@ class ToolContext:
 
     `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
     results; documents are redacted before they are written into the sandbox. `preview_bytes` is how
-    much of one result the model is shown.
+    much of one result the model is shown, `whole_bytes` how long one may be that is shown whole.
     """
 
     sandbox: Sandbox
@@ -33,6 +33,7 @@ class ToolContext:
     exec_timeout: float
     redact: Callable[[str], str]
     preview_bytes: int = LIMIT
+    whole_bytes: int = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

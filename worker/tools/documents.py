@@ -27,9 +27,10 @@ PARTS = (64 << 20, 16 << 20, 2 << 20)
 def show_document(document: Document, context: ToolContext, number: int) -> ToolOutput:
     """Return a small document itself; save a large one in the sandbox and return a preview."""
     size = len(document.data)
-    most = max(most_shown(context.preview_bytes), document.shown_whole)
+    whole = min(document.shown_whole, context.whole_bytes)
+    most = max(most_shown(context.preview_bytes), whole)
     if document.chunks is None and size <= most:
-        shown = make_preview(document, size) if document.shown_whole else _parse_value(document)
+        shown = make_preview(document, size) if whole else _parse_value(document)
         return ToolOutput({"result": shown} | _describe_omission(document), size)
     return _save(
         document, context, f"{OUT}/{number}.txt", make_preview(document, context.preview_bytes)
@@ -43,7 +44,7 @@ def save_document(
 
     `alike` documents of its source share the room for documents that are shown whole.
     """
-    whole = document.shown_whole // alike
+    whole = min(document.shown_whole, context.whole_bytes) // alike
     room = whole if len(document.data) <= whole else limit
     told = document.brief(room) if document.brief else make_preview(document, room)
     return _save(document, context, path, told)

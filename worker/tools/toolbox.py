@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from worker.arguments import parse
 from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
@@ -20,11 +21,36 @@ from worker.tools.table import TOOLS
 
 
 def list_specs(
-    sources: Mapping[str, Source], allows: Callable[[str], bool]
+    sources: Mapping[str, Source], allows: Callable[[str], bool], *, compact: bool = False
 ) -> tuple[ToolSpec, ...]:
-    """List the descriptions of the allowed tools and sources; needs no sandbox."""
+    """List the descriptions of the allowed tools and sources; needs no sandbox.
+
+    `compact` ones have the first sentence of the description, and names and types of arguments.
+    """
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
-    return tuple(spec for spec in specs if allows(spec.name))
+    listed = (spec for spec in specs if allows(spec.name))
+    return tuple(shorten_spec(spec) if compact else spec for spec in listed)
+
+
+def shorten_spec(spec: ToolSpec) -> ToolSpec:
+    """Return the description of a tool for a small window."""
+    first = spec.description.partition(". ")[0].rstrip(".")
+    return ToolSpec(spec.name, f"{first}.", _shorten_schema(spec.parameters))
+
+
+def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The types, and which arguments are needed; values are checked by the tool itself."""
+    shorter: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name == "properties":
+            shorter[name] = {each: _shorten_schema(found) for each, found in value.items()}
+        elif name in {"type", "required", "enum"}:
+            shorter[name] = value
+        elif name == "items":
+            shorter[name] = _shorten_schema(value)
+        elif name == "anyOf":
+            shorter |= next(_shorten_schema(each) for each in value if each.get("type") != "null")
+    return shorter
 
 
 class WorkflowToolbox:

@@ -36,12 +36,13 @@ FORGOTTEN = "deleted on request"
 def make_first_context(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
     """The context of a session's first turn, at its very beginning."""
     toolset = deps.runtime.toolset(subject, workflow)
+    base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
     return Context(
         session_id=name,
         subject=subject,
         workflow=workflow.name,
         model="",
-        system="\n".join([prompts.BASE, toolset.notes, workflow.text]),
+        system="\n".join([base, toolset.notes, workflow.text]),
         tools=toolset.specs,
         messages=(_write_first_message(name, subject, deps),),
         turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),

@@ -53,6 +53,8 @@ def add_tools(context: Context, deps: Deps) -> Context:
     first = context.messages[0]
     if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
         return context
+    if deps.runtime.playbook.get(context.workflow).compact:
+        return context
     if not (tools := deps.runtime.describe_tools()):
         return context
     return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))

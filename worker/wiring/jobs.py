@@ -57,6 +57,7 @@ def build_deps(
     kept = open_session_store(settings)
     kept = Store(watched.wrap_objects(kept.records)) if watched else kept
     held = make_leases(settings, kept)
+    room = min(settings.limits.context_tokens, FallbackModel(models).context_tokens)
     driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
     made = Deps(
         GitLab(
@@ -70,7 +71,7 @@ def build_deps(
             model=lambda: FallbackModel(models),
             sandboxes=driver,
             toolset=toolsets,
-            playbook=playbook.load(settings.workflows),
+            playbook=playbook.load(settings.workflows).fit(room),
             limits=Limits(
                 **settings.limits.get_run_limits(),
                 fold_settings=FoldSettings(**settings.context.get_fold_settings()),

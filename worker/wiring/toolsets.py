@@ -1,7 +1,7 @@
 """Builds the tools and sources of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sandbox.base import Sandbox
@@ -25,6 +25,9 @@ from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Toolset
 
+_COMPACT_PREVIEW = 1500
+"""Bytes of a result that a compact workflow shows at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class _WorkflowToolset:
@@ -41,12 +44,14 @@ class _WorkflowToolset:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told."""
-        return list_specs(self.sources, self.workflow.allows)
+        return list_specs(self.sources, self.workflow.announces, compact=self.workflow.compact)
 
     @property
     def notes(self) -> str:
         """The sources' part of the system prompt."""
-        return write_notes((name for name in self.sources if self.workflow.allows(name)), self.rows)
+        return write_notes(
+            (name for name in self.sources if self.workflow.announces(name)), self.rows
+        )
 
     @property
     def captures(self) -> Captures:
@@ -73,6 +78,9 @@ class _WorkflowToolset:
         bench = ToolContext(
             sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes
         )
+        if self.workflow.compact:
+            shown = min(self.preview_bytes, _COMPACT_PREVIEW)
+            bench = replace(bench, preview_bytes=shown, whole_bytes=2 * shown)
         return WorkflowToolbox(bench, self.workflow.allows)
 
 

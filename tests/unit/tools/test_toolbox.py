@@ -14,7 +14,7 @@ from worker.core.text.redacted_values import Redacted
 from worker.errors import SandboxLost, SourceError
 from worker.sources.job_logs.redactor import Redactions
 from worker.tools.base import ToolContext
-from worker.tools.toolbox import WorkflowToolbox
+from worker.tools.toolbox import WorkflowToolbox, list_specs
 
 SPEC = ToolSpec("gitlab_get_thing", "A thing.", {"type": "object", "properties": {}})
 CLEAN = Redactions(bytes)
@@ -26,7 +26,11 @@ class Room:
     """A toolbox over a sandbox in memory and one source."""
 
     def __init__(
-        self, answer: Document | Exception = SMALL, pattern: str = "", shown: int = 4096
+        self,
+        answer: Document | Exception = SMALL,
+        pattern: str = "",
+        shown: int = 4096,
+        whole: int = 1 << 20,
     ) -> None:
         self.sandbox = MemorySandbox()
         self.source = FixedSource(SPEC, answer)
@@ -36,6 +40,7 @@ class Room:
             exec_timeout=120.0,
             redact=lambda text: text.replace("hunter22", "[redacted]"),
             preview_bytes=shown,
+            whole_bytes=whole,
         )
         self.toolbox = WorkflowToolbox(bench, lambda name: pattern in name)
 
@@ -57,6 +62,25 @@ def test_schemas_are_plain_json_schema_without_references_or_titles() -> None:
         text = json.dumps(spec.parameters)
         assert "$ref" not in text
         assert '"title"' not in text
+
+
+def test_a_compact_schema_has_the_names_the_types_and_what_is_needed() -> None:
+    short = {spec.name: spec for spec in list_specs({}, lambda name: True, compact=True)}
+    whole = {spec.name: spec for spec in list_specs({}, lambda name: True)}
+
+    command = short["sandbox_exec"].parameters
+    assert command["properties"]["timeout_seconds"] == {"type": "number"}
+    assert command["required"] == ["command"]
+    batch = short["fetch_batch_to_sandbox"].parameters["properties"]["requests"]
+    assert batch["items"]["required"] == ["source", "path"]
+    assert len(repr(short)) < 0.5 * len(repr(whole))
+
+
+def test_what_is_shown_whole_ends_where_the_window_is_small() -> None:
+    request = {"source": SPEC.name, "path": "/tmp/data/1"}
+    for size, shown in ((3000, 8192), (5000, 1500)):
+        room = Room(spoken(size), shown=1500, whole=3000)
+        assert room.run("fetch_to_sandbox", request)[0]["preview"] == f"of {min(shown, 3000)}"
 
 
 def test_a_command_returns_its_status_and_streams() -> None:

@@ -56,7 +56,9 @@ def test_the_same_failure_on_the_target_branch_is_linked_and_the_facts_are_folde
 
     body, _ = _note(tmp_path, prepare)
     (pipeline,) = red
-    assert "**Already failing on the target branch**" in body
+    (job,) = pipeline.jobs
+    assert "**Already failing on the target branch**\n\nThe model said" in body
+    assert f"[job {job.id}]({job.web_url})" in body.partition("<details>")[0]
     folded = body.partition("<details>")[2]
     assert f"same failure on `main`: [pipeline {pipeline.id}]({pipeline.web_url})" in folded
     assert "without this change" in folded

@@ -59,8 +59,9 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:
-    """Returns where the same failure is on the target branch, if that is the verdict; or ""."""
-    if finding.verdict is not Verdict.TARGET:
+    """Returns where the same failure is on the target branch, if that is the verdict and the doubt
+    does not say it already; or ""."""
+    if finding.verdict is not Verdict.TARGET or write_doubt(finding, hosts):
         return ""
     origins = (each.origin for each in finding.rulings if each.origin)
     return render_remark(next(origins, ()), hosts)

@@ -129,6 +129,13 @@ def test_the_target_branchs_failure_is_linked_beside_the_verdict(
     assert f"\n\n**Already failing on the target branch**{below}\n\n" in body
 
 
+def test_a_link_that_the_doubt_has_already_is_not_told_again() -> None:
+    overruled = _judged(CHANGE, facts(target=target((NEW, "same"), (BASE, "same"))))
+    assert overruled.verdict is TARGET
+    assert f"[job 400]({PAGES}/jobs/400)" in record.write_doubt(overruled, HOSTS)
+    assert record.write_origin(overruled, HOSTS) == ""
+
+
 def test_hostile_names_and_stored_words_do_nothing() -> None:
     sentence = remark(
         "see ![x](https://evil.example/a) <img src=x> @all ",

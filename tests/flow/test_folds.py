@@ -1,6 +1,7 @@
 """Long sessions in narrow windows, through the whole product, over every wire."""
 
 import itertools
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,6 +16,7 @@ from tests.simulators.openai import ChatSim, ResponsesSim
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.folds.fold import Strategy
+from worker.core.conversation.folds.summary import TASK
 from worker.core.conversation.messages import find_results
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.script import Answer, Asked, Call, Say, Script
@@ -73,7 +75,7 @@ def look_long(steps: int = STEPS) -> Script:
     return answer
 
 
-def lead_to(told: Product, wire: str, window: int, context: str) -> None:
+def lead_to(told: Product, wire: str, window: int, context: str, helper: str = "") -> None:
     """Point the product to the wire's simulator, a model of this window."""
     _, model, others = WIRES[wire]
     told.env["SANDPIPER_MODEL"] = model
@@ -83,7 +85,7 @@ def lead_to(told: Product, wire: str, window: int, context: str) -> None:
         for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
             del told.env[variable]
     (told.folder / "sandpiper.yaml").write_text(
-        f"models: {{catalogue: {{{model}: {{window: {window}, max_output: 2000}}}}}}\n"
+        f"models: {{{helper}catalogue: {{{model}: {{window: {window}, max_output: 2000}}}}}}\n"
         f"context: {{{context}}}\n"
     )
 
@@ -119,6 +121,39 @@ def test_a_session_twice_as_long_as_its_window_ends_in_a_proven_note(
     with told_by(wire, tmp_path, 20_000) as told:
         lead_to(told, wire, 20_000, f"strategy: {strategy}")
         check_end(told, analyse(told))
+
+
+SUMMARY = """\
+## Task
+- why unit-tests failed
+## Facts
+- job 500003: the helper read that two cases fail
+## Ruled out
+- nothing
+## Open
+- the cause
+## Next
+- quote the log
+"""
+
+
+def test_the_configured_helper_writes_the_summary_and_its_cost_is_counted(tmp_path: Path) -> None:
+    analysing = look_long()
+
+    def answer(asked: Asked) -> Answer:
+        return Say(SUMMARY) if TASK[:60] in json.dumps(asked.body) else analysing(asked)
+
+    simulator = partial(AnthropicSim, window=20_000)
+    with product(tmp_path, answer, "memory://", simulator) as told:
+        helper = "helper: anthropic/claude-haiku-4-5, "
+        lead_to(told, "anthropic", 20_000, "strategy: summary", helper)
+        ended = analyse(told)
+        check_end(told, ended)
+
+    asked = [call for call in ended.calls if call.task == "summary"]
+    assert {call.model for call in asked} == {"anthropic/claude-haiku-4-5"}
+    assert all(call.cost_usd for call in asked)
+    assert any("the helper read that two cases fail" in fold.text for fold in ended.folds)
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -163,15 +163,17 @@ def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accou
 
 
 def _list_candidates(settings: Settings) -> list[Candidate]:
-    known = wiring.build_catalogue(settings)
+    known, helper = wiring.build_catalogue(settings), wiring.build_helper_model(settings)
+    made = [(model, True) for model in wiring.build_models(settings)]
     return [
         Candidate(
             name=model.name,
             is_listed=known.is_known(model.name),
             has_price=bool(known.get_info(model.name).rates),
             open=partial(closing, model),
+            calls_tools=calls_tools,
         )
-        for model in wiring.build_models(settings)
+        for model, calls_tools in [*made, *([(helper, False)] if helper else [])]
     ]
 
 

@@ -102,12 +102,16 @@ class ProbedStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configured model. `listed` and `priced` are what the catalogue knows of it."""
+    """A configured model. `is_listed` and `has_price` are what the catalogue knows of it.
+
+    `calls_tools` says that the model has to.
+    """
 
     name: str
     is_listed: bool
     has_price: bool
     open: Callable[[], AbstractContextManager[Model]]
+    calls_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)

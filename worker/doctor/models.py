@@ -30,10 +30,11 @@ TOOL = ToolSpec(
 )
 SYSTEM = "You are being tried out. Do exactly what is asked."
 QUESTION = "Call the tool report_number with the number 17. Do not answer in words."
+GREETING = "Say hello."
 
 
 def check_models(installation: Installation) -> Iterator[Line]:
-    """Check the configured model and its fallbacks in parallel."""
+    """Check the configured model, its fallbacks and the helper in parallel."""
     candidates = installation.models()
     with ThreadPoolExecutor(len(candidates) or 1) as pool:
         for lines in pool.map(lambda each: list(_check_model(installation, each)), candidates):
@@ -43,7 +44,8 @@ def check_models(installation: Installation) -> Iterator[Line]:
 def _check_model(installation: Installation, candidate: Candidate) -> Iterator[Line]:
     name = candidate.name
     deadline = installation.monotonic() + PATIENCE
-    asked = Request(SYSTEM, (TOOL,), (User(QUESTION),), deadline=deadline, session="doctor")
+    question, tools = (QUESTION, (TOOL,)) if candidate.calls_tools else (GREETING, ())
+    asked = Request(SYSTEM, tools, (User(question),), deadline=deadline, session="doctor")
     try:
         with candidate.open() as model:
             reply = model.reply(asked)
@@ -51,7 +53,9 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
         yield report_failed("model", f"{name}: {error}")
         return
     cost = "its cost is unknown" if reply.cost_usd is None else f"this cost ${reply.cost_usd:.5f}"
-    if _has_called(reply):
+    if not candidate.calls_tools:
+        yield report_good("model", f"{name} (helper) answers; {cost}")
+    elif _has_called(reply):
         yield report_good("model", f"{name} answers and calls tools; {cost}")
     else:
         advice = "choose a model that calls tools, or switch tool calling on in its server"

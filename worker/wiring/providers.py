@@ -19,6 +19,12 @@ def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[H
     return [_build_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
 
 
+def build_helper_model(settings: Settings, told: OnFailure = ignore_failure) -> HttpModel | None:
+    """Build the helper's model; None if none is set. Raises ConfigError."""
+    name = settings.models.helper
+    return _build_model(name, settings, told) if name else None
+
+
 def _build_model(name: str, settings: Settings, told: OnFailure) -> HttpModel:
     provider = settings.models.get_provider(name.partition("/")[0])
     return build_model(
@@ -48,10 +54,9 @@ def build_guarded_models(
 
 def build_helper(settings: Settings, watched: Telemetry | None) -> Helper | None:
     """Build the helper, behind a breaker of its own; None if none is set. Raises ConfigError."""
-    if not settings.models.helper:
+    made = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
+    if made is None:
         return None
-    told = watched.count_attempt if watched else ignore_failure
-    made = _build_model(settings.models.helper, settings, told)
     (guarded,) = breaker.guard_models([made], SystemClock())
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)

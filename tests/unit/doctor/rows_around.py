@@ -214,4 +214,13 @@ ROWS = [
         "set GEMINI_API_KEY",
         "",
     ),
+    Row(
+        "a helper without a key",
+        file(models={"helper": "gemini/gemini-3.8-flash"}),
+        "model",
+        "model",
+        F,
+        "set GEMINI_API_KEY",
+        "",
+    ),
 ]

@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.doctor import rows_around, rows_gitlab
 from tests.unit.doctor.bed import Bed
-from tests.unit.doctor.breaks import Row
+from tests.unit.doctor.breaks import Row, file, set_to
+from worker.demo.script import Say
 from worker.doctor.base import Status
 
 GITLAB = ("gitlab", "clock", "read-token", "write-token", "projects", "role", "notes", "webhook")
@@ -31,6 +32,13 @@ class _Ignored(list[str]):
 def test_a_well_patient_is_told_so(patient: Bed) -> None:
     names = ("settings", "workflows", "versions", *GITLAB, "broker", "store", "disk", "model")
     assert {line.status for line in patient.lines(*names)} == {Status.GOOD}
+
+
+def test_a_helper_need_not_call_tools(patient: Bed) -> None:
+    set_to(answer=Say("Hello."))(patient)
+    file(models={"helper": "anthropic/claude-haiku-4-5"})(patient)
+    findings = [line.finding for line in patient.lines("model") if line.status is Status.GOOD]
+    assert any("claude-haiku-4-5 (helper) answers" in each for each in findings)
 
 
 def test_without_a_list_the_bots_memberships_are_said_to_be_served(patient: Bed) -> None:

@@ -16,6 +16,7 @@ from worker.queue.consumer import Consumer
 from worker.queue.journal import Journal
 from worker.queue.process import ConsumerStep, Sandpiper
 from worker.queue.publisher import QUEUED_AT, Publisher
+from worker.queue.readiness import ReadinessStep, ReadyFile
 from worker.settings import Settings
 from worker.turns.parts import Deps
 
@@ -66,7 +67,9 @@ def build_app(
     app.consumer = Consumer(
         *(deps, Publisher(app, TASK), watch), journal=journal, alone=alone, patience=patience
     )
+    app.ready_file = ReadyFile()
     app.steps["worker"].add(ConsumerStep)
+    app.steps["consumer"].add(ReadinessStep)
     _add_task(app)
     return app
 

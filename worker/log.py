@@ -62,7 +62,7 @@ class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = f"{_second(int(record.created))},{record.msecs:03.0f}"
         about = " ".join(f"{name}={value}" for name, value in _about.get().items())
-        message = _one_line(self._redact(record.getMessage()))
+        message = _one_line(self._redact(record.getMessage().rstrip()))
         line = f"{time} {record.levelname} {record.name}: {message}"
         line += f" [{_one_line(self._redact(about))}]" if about else ""
         if not (told := self._redact(_trace(self, record))):

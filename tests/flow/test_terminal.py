@@ -40,6 +40,8 @@ def test_analyze_posts_the_note_and_says_where_the_session_lies(told: Product) -
 def test_a_dry_run_posts_nothing_and_can_be_asked_further(told: Product) -> None:
     done = told.run("analyze", told.scene.mr.web_url, "--dry-run", "--json")
     assert done.returncode == 0, done.stderr
+    assert "note not posted: this run posts nothing" in done.stderr
+    assert "posted: " not in done.stderr.replace("not posted: ", "")
     result = json.loads(done.stdout)
     assert result["status"] == "done"
     assert "Caused by this change" in result["note"]

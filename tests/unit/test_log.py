@@ -118,6 +118,13 @@ def test_what_a_stranger_writes_stays_on_its_line(
         assert lines.objects()[0]["msg"] == HOSTILE
 
 
+def test_a_message_that_ends_in_a_line_break_shows_none(lines: Lines, settings: Settings) -> None:
+    lines.use("text", settings)
+    told("tried again\n")
+    (line,) = lines.text()
+    assert line.endswith(": tried again")
+
+
 def test_no_line_of_a_traceback_looks_like_a_record(lines: Lines, settings: Settings) -> None:
     lines.use("text", settings)
     try:

@@ -45,7 +45,7 @@ def command(
     subject = deps.gitlab.pipelines.find(project, iid, pipeline)
     if isinstance(subject, str):
         raise SandpiperError(subject)
-    watch = live.make_watcher(Console(stderr=True))
+    watch = live.make_watcher(Console(stderr=True), posts=not dry_run)
     ended = analyse_failure(subject, deps.runtime.playbook.get(workflow), deps, Run(watch))
     print_ended(ended, as_json=as_json)
 

@@ -11,6 +11,7 @@ from worker.core.events import (
     Answered,
     Asking,
     Event,
+    Milestone,
     RunEvent,
     Stage,
     ToolRan,
@@ -19,12 +20,18 @@ from worker.core.events import (
 )
 
 _WIDTH = 76
+_NOT_POSTED = {
+    Milestone.PLACEHOLDER: Stage("placeholder not posted: this run posts nothing"),
+    Milestone.NOTE: Stage("note not posted: this run posts nothing"),
+}
 
 
-def make_watcher(console: Console) -> Watcher:
-    """Make a watcher that prints to `console`."""
+def make_watcher(console: Console, *, posts: bool = True) -> Watcher:
+    """Make a watcher that prints to `console`. `posts`: whether it posts notes."""
 
     def watch(event: Event) -> None:
+        if isinstance(event, Stage) and not posts:
+            event = _NOT_POSTED.get(event.milestone, event)
         if isinstance(event, RunEvent):
             console.print(format_event(event), highlight=False, soft_wrap=True)
 

@@ -28,5 +28,5 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     key = deps.storage.sessions.find(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    run = Run(live.make_watcher(Console(stderr=True)))
+    run = Run(live.make_watcher(Console(stderr=True), posts=False))
     print_ended(answer_reply(key, text, deps, run), as_json=as_json)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -20,14 +21,23 @@ from worker.turns.parts import Deps
     type=click.IntRange(0, 65535),
     help="Where Prometheus reads /metrics, 0 for nowhere.  [default: metrics.port]",
 )
+@click.option(
+    "--ready-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file that exists, and is renewed every few seconds, while messages are taken from the "
+    "broker; for a readiness probe.",
+)
 @click.pass_obj
-def command(config: str | None, concurrency: int, metrics_port: int | None) -> None:
+def command(
+    config: str | None, concurrency: int, metrics_port: int | None, ready_file: Path | None
+) -> None:
     """Run jobs from the broker, until SIGTERM."""
     settings = wiring.load_settings(config)
     watched = wiring.build_telemetry(settings)
     port = settings.metrics.port if metrics_port is None else metrics_port
     parts = partial(wiring.build_deps, settings, watched=watched)
-    run_worker(settings, parts, concurrency, watched, port if settings.metrics.enabled else 0)
+    port = port if settings.metrics.enabled else 0
+    run_worker(settings, parts, concurrency, watched, port, ready_file)
 
 
 def run_worker(
@@ -36,10 +46,11 @@ def run_worker(
     concurrency: int,
     watched: Telemetry | None = None,
     metrics_port: int = 0,
+    ready: Path | None = None,
 ) -> None:
     """Work until SIGTERM. Raises ConfigError; `parts` as for `app.build_app`.
 
-    `metrics_port` answers to /metrics, 0 is none.
+    `metrics_port` answers to /metrics, 0 is none. The file `ready` exists while messages are taken.
     """
     if settings.broker.startswith("memory://"):
         raise ConfigError(
@@ -51,6 +62,6 @@ def run_worker(
     made = app.build_app(settings, parts, watched.watch)
     stop = watched.metrics.serve(metrics_port) if metrics_port else lambda: None
     try:
-        process.run_worker(made, concurrency, settings.worker.grace)
+        process.run_worker(made, concurrency, settings.worker.grace, ready)
     finally:
         stop()

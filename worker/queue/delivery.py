@@ -51,6 +51,7 @@ def deliver_trigger(
     ):
         if entry is None:
             return
+        log.info("trigger %s begins", trigger_id(trigger))
         ended: dispatch.Result | None = None
         own = Run(watch, None, _reason_to_give_up(entry), entry.tries < PATIENT_TRIES)
         with _handle_errors(entry, deps, later, run):

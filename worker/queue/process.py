@@ -6,9 +6,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.apps.worker import install_worker_term_handler
 from celery.bootsteps import StartStopStep
 from celery.signals import worker_shutting_down
 from celery.worker import state
@@ -16,14 +18,16 @@ from kombu.exceptions import OperationalError
 
 from worker.errors import QueueError
 from worker.queue.consumer import Consumer
+from worker.queue.readiness import ReadyFile
 
 log = logging.getLogger("sandpiper.queue")
 
 
 class Sandpiper(Celery):  # type: ignore[misc]
-    """Celery with the consumer of its worker."""
+    """Celery with the consumer of its worker, and the file that says whether it takes messages."""
 
     consumer: Consumer
+    ready_file: ReadyFile
 
 
 class ConsumerStep(StartStopStep):  # type: ignore[misc]
@@ -41,16 +45,35 @@ class ConsumerStep(StartStopStep):  # type: ignore[misc]
     terminate = stop
 
 
-def run_worker(app: Sandpiper, concurrency: int, grace: float) -> None:
+class SignalStep(StartStopStep):  # type: ignore[misc]
+    """Makes Celery's worker end by SIGTERM without a line of its own on stdout."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, parent: Any) -> None:
+        install_worker_term_handler(parent, verbose=False)
+
+    def stop(self, parent: Any) -> None:
+        """Leave the handler: there is nothing to end."""
+
+    terminate = stop
+
+
+def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | None = None) -> None:
     """Run Celery's worker in this process until SIGTERM, with threads: runs mostly wait for a
     model.
 
     SIGTERM ends every run after its current step, so that another worker continues it. After
-    `grace` seconds, or at a second SIGTERM, the process exits at once.
+    `grace` seconds, or at a second SIGTERM, the process exits at once. The file `ready` exists
+    while messages are taken from the broker.
     """
+    app.ready_file = ReadyFile(ready)
+    app.ready_file.remove()
+    app.steps["worker"].add(SignalStep)
 
     def closing(**_: object) -> None:
         app.consumer.stop_runs()
+        log.info("shutdown: the runs of this worker end after their current step")
         signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
         ending = threading.Timer(grace, exit_now, [app])
         ending.daemon = True
@@ -60,6 +83,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float) -> None:
     try:
         app.worker_main(
             [
+                "--quiet",
                 "worker",
                 "--pool=threads",
                 f"--concurrency={concurrency}",

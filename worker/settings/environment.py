@@ -60,9 +60,11 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     for place, variable in DEFAULTS.items():
         if env.get(variable) and _get(tree, place) is None:
             _set(tree, place, env[variable])
-    for place, variables in SECRETS.items():
-        if value := _read_secret(env, variables):
-            _set(tree, place, value)
+    secrets, problems = _read_secrets(env)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    for place, value in secrets.items():
+        _set(tree, place, value)
 
 
 def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
@@ -91,6 +93,19 @@ def _set(tree: dict[str, Any], place: Place, value: str) -> None:
     tree[place[-1]] = value
 
 
+def _read_secrets(env: Mapping[str, str]) -> tuple[dict[Place, str], list[str]]:
+    """Return the secrets that are set, and a line for each file that cannot be read."""
+    found: dict[Place, str] = {}
+    problems: dict[str, None] = {}
+    for place, variables in SECRETS.items():
+        try:
+            if value := _read_secret(env, variables):
+                found[place] = value
+        except ConfigError as error:
+            problems[str(error)] = None
+    return found, list(problems)
+
+
 def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
     for variable in variables:
         if value := env.get(variable, "").strip():
@@ -99,5 +114,8 @@ def _read_secret(env: Mapping[str, str], variables: tuple[str, ...]) -> str:
             try:
                 return Path(named).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"${variable}_FILE: {named} cannot be read: {error}") from error
+                raise ConfigError(
+                    f"${variable}_FILE: {named} cannot be read ({type(error).__name__}): put "
+                    "the secret there (on Kubernetes: as a key of the Secret) or unset the variable"
+                ) from error
     return ""

@@ -1,8 +1,13 @@
+import io
+
+import pytest
+from rich.console import Console
+
 from tests.contexts import call
-from worker.cli.live import format_event
+from worker.cli.live import format_event, make_watcher
 from worker.core.conversation.context import Outcome, Status
 from worker.core.conversation.messages import Usage
-from worker.core.events import Answered, Asking, Stage, ToolRan, TurnEnded
+from worker.core.events import Answered, Asking, Milestone, Stage, ToolRan, TurnEnded
 
 
 def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:
@@ -36,3 +41,14 @@ def test_a_notice_and_the_end_of_a_turn_are_told() -> None:
     assert format_event(Stage("[red]x")).plain == "• [red]x"
     ended = TurnEnded(1, Outcome(Status.PARTIAL, "", "time"), "", "/tmp/x")
     assert format_event(ended).plain == "• turn 1 partial (time), stored: /tmp/x"
+
+
+@pytest.mark.parametrize(("posts", "note"), [(True, "note posted: 1"), (False, "note not posted")])
+def test_a_run_that_posts_nothing_does_not_say_it_has(posts: bool, note: str) -> None:
+    written = io.StringIO()
+    watch = make_watcher(Console(file=written), posts=posts)
+    watch(Stage("note posted: 1", Milestone.NOTE))
+    watch(Stage("sandbox started"))
+    assert note in written.getvalue()
+    assert ("note posted" in written.getvalue()) is posts
+    assert "sandbox started" in written.getvalue()

@@ -10,7 +10,7 @@ from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status, Subject
 from worker.core.events import ignore_event
-from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError
 from worker.queue import delivery
@@ -64,9 +64,15 @@ def another(at: Job) -> tuple[Leases, Journal]:
     return leases, Journal(at.store.records, leases, at.clock)
 
 
-def test_a_trigger_that_ended_leaves_no_record(at: Job, queue: Queue) -> None:
+def test_a_trigger_that_ended_leaves_no_record(
+    at: Job, queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
     at.answers(FINDING)
+    caplog.set_level("INFO", "sandpiper.queue")
     perform(at, at.trigger(), queue)
+    assert [line for line in caplog.messages if line.endswith(" begins")] == [
+        f"trigger {trigger_id(at.trigger())} begins"
+    ]
     assert len(at.own()) == 1
     assert list(at.deps().queue.journal.list_names()) == []
     assert queue.later == []

@@ -130,6 +130,17 @@ def test_a_secret_may_be_a_file(tmp_path: Path) -> None:
         load(write(tmp_path, ""), {"ANTHROPIC_API_KEY_FILE": str(tmp_path / "none")})
 
 
+def test_every_secret_file_that_is_missing_is_named_once(tmp_path: Path) -> None:
+    names = ("GITLAB_READ_TOKEN", "OPENAI_API_KEY")
+    env = {f"{name}_FILE": str(tmp_path / name) for name in names}
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, ""), env)
+    first, second = str(refused.value).splitlines()
+    assert first.startswith(f"$GITLAB_READ_TOKEN_FILE: {tmp_path}/GITLAB_READ_TOKEN cannot be read")
+    assert "as a key of the Secret" in first
+    assert second.startswith("$OPENAI_API_KEY_FILE: ")
+
+
 def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, "broker: redis://:hush%2Fhush@redis:6379/0"), {})
     assert loaded.list_secrets() == ("hush%2Fhush", "hush/hush")

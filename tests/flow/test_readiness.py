@@ -1,0 +1,44 @@
+"""A worker is ready while it takes messages from its broker, and only then."""
+
+import signal
+from pathlib import Path
+
+from tests.brokers import RedisServer, running_redis
+from tests.flow import crew
+from tests.flow.product import Process, free_port
+
+BUBBLEWRAP = "sandbox: {driver: bubblewrap, shared_limits: true}\n"
+
+
+def test_a_worker_is_ready_only_with_a_broker_and_lives_on_without(tmp_path: Path) -> None:
+    place, ready = tmp_path / "redis", tmp_path / "ready"
+    place.mkdir()
+    ready.touch()
+    broker = RedisServer(place, free_port())
+    with (
+        crew.hasty(tmp_path, crew.script(), broker.url, BUBBLEWRAP) as made,
+        made.process("worker", "--metrics-port", "0", "--ready-file", str(ready)) as worker,
+    ):
+        worker.until(lambda: "Cannot connect" in worker.log.read_text(), "it misses no broker")
+        assert not ready.exists(), "what another process has left says nothing"
+        with running_redis(place, broker.port) as running:
+            worker.until(ready.exists, "not ready")
+            first = ready.stat().st_mtime_ns
+            worker.until(lambda: ready.stat().st_mtime_ns > first, "not renewed")
+            running.stop(signal.SIGKILL)
+            worker.until(lambda: not ready.exists(), "ready without a broker")
+            assert "is back" not in worker.log.read_text()
+            running.start()
+            worker.until(ready.exists, "not ready again")
+            worker.until(lambda: "the broker is back" in worker.log.read_text(), "not said")
+            end(worker)
+    assert not ready.exists()
+    lines = worker.log.read_text().splitlines()
+    assert [line for line in lines if not line.strip()] == []
+    assert lines[-1].endswith("shutdown: the runs of this worker end after their current step")
+
+
+def end(worker: Process) -> None:
+    """Let the worker end while it has its broker."""
+    worker.popen.terminate()
+    assert worker.popen.wait(30) == 0

@@ -14,6 +14,8 @@ FILE = CHART / "values.schema.json"
 OWN = ("broker", "store", "workflows")
 """Values of the chart itself, which says so where they stand in `config`."""
 
+DECIMAL = r"^[0-9]+\.[0-9]+$"
+
 _KEPT = {
     *("type", "properties", "items", "additionalProperties", "enum", "anyOf", "required"),
     *("minimum", "maximum", "exclusiveMinimum", "pattern", "minLength"),
@@ -49,6 +51,9 @@ def _plain(node: Any, known: dict[str, Any]) -> Any:
             made[name] = _plain(value, known)
         elif name in _KEPT:
             made[name] = value
+    if made.get("type") == "number":
+        # `helm --set` knows whole numbers only, and gives 0.5 as text.
+        made |= {"type": ["number", "string"], "pattern": DECIMAL}
     return made
 
 

@@ -41,6 +41,10 @@ EXTERNAL: Values = {
     "mode": "external",
     "external": {"host": "tcp://engine.example.com:2376", "tlsSecret": "engine-tls"},
 }
+NOT_CHOSEN: Values = {"runAsUser": None, "runAsGroup": None, "fsGroup": None}
+"""Left to the cluster."""
+VOLUMES = [{"name": "more", "configMap": {"name": "more"}}]
+MOUNTS = [{"name": "more", "mountPath": "/etc/more", "readOnly": True}]
 PAGES: Values = {"SANDPIPER_PAGE_SECRET": "page"}
 CONFIG: Values = {
     "gitlab": {"url": "https://gitlab.example.com", "projects": ["group/*"]},
@@ -56,6 +60,18 @@ CONFIG: Values = {
     "metrics": {"enabled": True},
     "retention": {"days": 90},
 }
+
+LIMITED: Values = {"resources": {"limits": {"cpu": 0.5}}}
+QUOTA: Values = {
+    "receiver": LIMITED,
+    "worker": LIMITED,
+    "sweep": LIMITED,
+    "redis": {"enabled": True, **LIMITED},
+    "job": {**JOB, **LIMITED},
+    "webhooks": {"fix": True},
+    "config": {"gitlab": CONFIG["gitlab"], "pages": {"url": "https://sandpiper.example.com"}},
+}
+"""A CPU limit wherever none is by default, as a namespace's quota wants it."""
 
 MATRIX: dict[str, Values] = {
     "least": BASE,
@@ -130,6 +146,37 @@ MATRIX: dict[str, Values] = {
     "monitors": {**BASE, "metrics": MONITORS},
     "no metrics": {**BASE, "metrics": {**MONITORS, "port": 0}},
     "no network policies": {**RABBIT, "networkPolicy": {"enabled": False}},
+    "a quota": {
+        **BASE,
+        **QUOTA,
+        "secrets": {"existingSecret": "sandpiper", "receiver": PAGES, "worker": PAGES},
+    },
+    "openshift": {
+        **BASE,
+        "engine": EXTERNAL,
+        "podSecurityContext": NOT_CHOSEN,
+        "redis": {"enabled": True, "podSecurityContext": NOT_CHOSEN},
+        "networkPolicy": {
+            **PLACES,
+            "dns": [
+                {
+                    "namespaceSelector": {
+                        "matchLabels": {"kubernetes.io/metadata.name": "openshift-dns"}
+                    }
+                }
+            ],
+            "dnsPorts": [5353],
+        },
+    },
+    "another provider": {
+        **BASE,
+        "config": {"gitlab": CONFIG["gitlab"], "models": {"default": "gemini/gemini-3-flash"}},
+    },
+    "volumes of one's own": {
+        **BASE,
+        "worker": {"extraVolumes": VOLUMES, "extraVolumeMounts": MOUNTS},
+        "receiver": {"extraVolumes": VOLUMES, "extraVolumeMounts": MOUNTS},
+    },
     "closed": {
         **BASE,
         "networkPolicy": {

@@ -23,9 +23,21 @@ The socket's group is 1000, one of the worker's supplemental groups.
     - --bridge=none
     - --iptables=false
     - --ip6tables=false
+    {{- range $sidecar.extraArgs }}
+    - {{ . | quote }}
+    {{- end }}
   env:
     - {name: DOCKER_TLS_CERTDIR, value: ""}
     - {name: DOCKER_HOST, value: "unix:///engine/docker.sock"}
+    # The engine pulls images. What is set here is not passed on to sandboxes.
+    {{- range $variable, $value := .Values.env }}
+    {{- if has $variable (list "HTTP_PROXY" "HTTPS_PROXY" "NO_PROXY") }}
+    - {name: {{ $variable }}, value: {{ include "sandpiper.text" $value | quote }}}
+    {{- end }}
+    {{- end }}
+    {{- if .Values.caBundle.existingConfigMap }}
+    - {name: SSL_CERT_FILE, value: /etc/sandpiper/ca/bundle.crt}
+    {{- end }}
   securityContext:
     {{- if $sidecar.securityContext }}
     {{- toYaml $sidecar.securityContext | nindent 4 }}
@@ -40,6 +52,7 @@ The socket's group is 1000, one of the worker's supplemental groups.
     privileged: true
     runAsNonRoot: false
     runAsUser: 0
+    runAsGroup: 0
     {{- end }}
   startupProbe:
     exec: {command: [docker, version]}
@@ -55,6 +68,9 @@ The socket's group is 1000, one of the worker's supplemental groups.
   volumeMounts:
     - {name: engine, mountPath: /engine}
     - {name: engine-data, mountPath: /engine-data}
+    {{- if .Values.caBundle.existingConfigMap }}
+    - {name: ca, mountPath: /etc/sandpiper/ca, readOnly: true}
+    {{- end }}
 - name: sandbox-image
   image: {{ include "sandpiper.engineImage" . }}
   command:
@@ -70,9 +86,7 @@ The socket's group is 1000, one of the worker's supplemental groups.
     - {name: DOCKER_CONFIG, value: /tmp}
     {{- end }}
   securityContext: {{ include "sandpiper.security" . | nindent 4 }}
-  resources:
-    requests: {cpu: 10m, memory: 32Mi}
-    limits: {memory: 128Mi}
+  resources: {{ toYaml $sidecar.pull.resources | nindent 4 }}
   volumeMounts:
     - {name: engine, mountPath: /engine}
     - {name: engine-tmp, mountPath: /tmp}

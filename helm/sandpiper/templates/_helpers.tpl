@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{ $image.repository }}:{{ include "sandpiper.text" ($image.tag | default .Chart.AppVersion) }}
 {{- end -}}
 {{- end }}
 
@@ -45,6 +45,29 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- else -}}
 {{ .Values.serviceAccount.name | default "default" }}
 {{- end -}}
+{{- end }}
+
+{{/* The account of the bundled Redis: one that nothing is granted to. */}}
+{{- define "sandpiper.redisAccount" -}}
+{{- if .Values.redis.serviceAccountName -}}
+{{ .Values.redis.serviceAccountName }}
+{{- else if .Values.serviceAccount.create -}}
+{{ include "sandpiper.fullname" . }}-redis
+{{- else -}}
+default
+{{- end -}}
+{{- end }}
+
+{{/* A value as text: a number as it was written, so that --set may give one. */}}
+{{- define "sandpiper.text" -}}
+{{- if kindIs "float64" . }}{{ toJson . }}{{ else }}{{ . }}{{ end -}}
+{{- end }}
+
+{{/* A map of which every value is text, as labels and annotations are. */}}
+{{- define "sandpiper.texts" -}}
+{{- range $name, $value := . }}
+{{ $name }}: {{ include "sandpiper.text" $value | quote }}
+{{- end }}
 {{- end }}
 
 {{/* "true" where each worker pod has an engine of its own. */}}
@@ -92,6 +115,38 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- $own := .Values.receiver.ingress -}}
 {{- if and .Values.receiver.enabled $own.enabled -}}
 http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
+{{- end -}}
+{{- end }}
+
+{{/* (list $ secret keys): what of it is not there, a line each. Only an installation can look. */}}
+{{- define "sandpiper.missingKeys" -}}
+{{- $name := index . 1 -}}
+{{- $found := lookup "v1" "Secret" (index . 0).Release.Namespace $name -}}
+{{- if not $found }}
+- the Secret {{ $name }} (a dry run without the cluster cannot look)
+{{- else }}
+{{- range index . 2 | uniq | sortAlpha }}
+{{- if not (hasKey ($found.data | default dict) .) }}
+- the key {{ . }} of the Secret {{ $name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What is not there of all Secrets that the pods mount, a line each. */}}
+{{- define "sandpiper.missing" -}}
+{{- $v := .Values -}}
+{{- $keys := list -}}
+{{- if $v.receiver.enabled }}{{ $keys = concat $keys (values (include "sandpiper.secrets" (list . $v.secrets.receiver) | fromYaml)) }}{{ end -}}
+{{- if or $v.worker.enabled $v.sweep.enabled $v.job.enabled }}{{ $keys = concat $keys (values (include "sandpiper.secrets" (list . $v.secrets.worker) | fromYaml)) }}{{ end -}}
+{{- if and $v.webhooks.fix $v.webhooks.setupTokenKey }}{{ $keys = append $keys $v.webhooks.setupTokenKey }}{{ end -}}
+{{- include "sandpiper.missingKeys" (list . $v.secrets.existingSecret $keys) -}}
+{{- with $v.store.existingSecret }}{{ include "sandpiper.missingKeys" (list $ . (list $v.store.key)) }}{{ end -}}
+{{- with $v.broker.existingSecret }}{{ include "sandpiper.missingKeys" (list $ . (list $v.broker.key)) }}{{ end -}}
+{{- if include "sandpiper.sidecar" . -}}
+{{- with $v.engine.sidecar.registrySecret }}{{ include "sandpiper.missingKeys" (list $ . (list "config.json")) }}{{ end -}}
+{{- else -}}
+{{- with $v.engine.external.tlsSecret }}{{ include "sandpiper.missingKeys" (list $ . (list "ca.pem" "cert.pem" "key.pem")) }}{{ end -}}
 {{- end -}}
 {{- end }}
 

@@ -5,23 +5,30 @@
 {{- $top := index . 0 -}}{{- $name := index . 1 -}}{{- $own := index . 2 -}}
 labels:
   {{- include "sandpiper.labels" (list $top $name) | nindent 2 }}
-  {{- with $own.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "sandpiper.texts" $own.podLabels | nindent 2 }}
 annotations:
   checksum/config: {{ printf "%s%s" (include "sandpiper.config" $top) (toYaml $top.Values.workflows) | sha256sum }}
-  {{- with $own.podAnnotations }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "sandpiper.texts" $own.podAnnotations | nindent 2 }}
 {{- end }}
 
-{{/* (list $ values): where a pod may run. */}}
+{{/* (list $ values component): where a pod may run. */}}
 {{- define "sandpiper.placement" -}}
 {{- $own := index . 1 -}}
-{{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
+{{- $selector := dict "matchLabels" (include "sandpiper.selector" (list (index . 0) (index . 2)) | fromYaml) }}
+{{- with $own.nodeSelector }}
+nodeSelector: {{ include "sandpiper.texts" . | nindent 2 }}
+{{- end }}
+{{- range $key := list "tolerations" "affinity" "priorityClassName" }}
 {{- with get $own $key }}
 {{ $key }}: {{ toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+{{- with $own.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  {{- /* Without a selector a constraint counts no pods, and so spreads none. */}}
+  - {{ toYaml (ternary . (merge (dict "labelSelector" $selector) .) (hasKey . "labelSelector")) | nindent 4 | trim }}
+  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -37,15 +44,12 @@ imagePullSecrets: {{ toYaml . | nindent 2 }}
 
 {{/* (list $ engine?): the pod's context. Group 1000 is that of the sidecar's socket. */}}
 {{- define "sandpiper.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 10001
-runAsGroup: 10001
-fsGroup: 10001
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
-{{- if and (index . 1) (include "sandpiper.sidecar" (index . 0)) }}
-supplementalGroups: [1000]
-{{- end }}
+{{- $context := deepCopy (index . 0).Values.podSecurityContext -}}
+{{- if and (index . 1) (include "sandpiper.sidecar" (index . 0)) -}}
+{{- $groups := get $context "supplementalGroups" | default list -}}
+{{- $context = set $context "supplementalGroups" (append $groups 1000) -}}
+{{- end -}}
+{{ toJson $context }}
 {{- end }}
 
 {{/* The container's context: the restricted profile, and a root that cannot be written. */}}
@@ -53,7 +57,6 @@ supplementalGroups: [1000]
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 runAsNonRoot: true
-runAsUser: 10001
 capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
@@ -86,11 +89,11 @@ seccompProfile: {type: RuntimeDefault}
 - {name: {{ . }}, value: /etc/sandpiper/ca/bundle.crt}
 {{- end }}
 {{- end }}
-{{- range $variable, $key := index . 1 }}
+{{- range $variable, $key := include "sandpiper.secrets" . | fromYaml }}
 - {name: {{ $variable }}_FILE, value: /etc/sandpiper/secrets/{{ $variable }}}
 {{- end }}
 {{- range $variable, $value := $v.env }}
-- {name: {{ $variable }}, value: {{ $value | quote }}}
+- {name: {{ $variable }}, value: {{ include "sandpiper.text" $value | quote }}}
 {{- end }}
 {{- end }}
 
@@ -107,7 +110,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- end }}
 
-{{/* (list $ engine?): mounts of a container. */}}
+{{/* (list $ engine? values): mounts of a container. */}}
 {{- define "sandpiper.mounts" -}}
 {{- $v := (index . 0).Values -}}
 - {name: config, mountPath: /etc/sandpiper/sandpiper.yaml, subPath: sandpiper.yaml, readOnly: true}
@@ -130,9 +133,15 @@ seccompProfile: {type: RuntimeDefault}
 - {name: engine, mountPath: /etc/sandpiper/engine, readOnly: true}
 {{- end }}
 {{- end }}
+{{- with (index . 2).extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
-{{/* (list $ secrets engine?): volumes of a pod. */}}
+{{/*
+(list $ secrets engine? values optional?): volumes of a pod. With `optional` the pod starts although a
+key is missing, so that the doctor can say so.
+*/}}
 {{- define "sandpiper.volumes" -}}
 {{- $top := index . 0 -}}{{- $v := $top.Values -}}{{- $name := include "sandpiper.fullname" $top -}}
 - name: config
@@ -141,8 +150,11 @@ seccompProfile: {type: RuntimeDefault}
   secret:
     secretName: {{ $v.secrets.existingSecret }}
     defaultMode: 0440
+    {{- if index . 4 }}
+    optional: true
+    {{- end }}
     items:
-      {{- range $variable, $key := index . 1 }}
+      {{- range $variable, $key := include "sandpiper.secrets" . | fromYaml }}
       - {key: {{ $key | quote }}, path: {{ $variable }}}
       {{- end }}
 - name: tmp
@@ -162,6 +174,9 @@ seccompProfile: {type: RuntimeDefault}
   secret:
     secretName: {{ $v.store.existingSecret }}
     defaultMode: 0440
+    {{- if index . 4 }}
+    optional: true
+    {{- end }}
     items: [{key: {{ $v.store.key | quote }}, path: credentials}]
 {{- end }}
 {{- if $v.caBundle.existingConfigMap }}
@@ -187,4 +202,19 @@ seccompProfile: {type: RuntimeDefault}
   secret: {secretName: {{ $v.engine.external.tlsSecret }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
+{{- with (index . 3).extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* (list $ secrets …): variables and their keys, without the default key of a provider that no model is of. */}}
+{{- define "sandpiper.secrets" -}}
+{{- $v := (index . 0).Values -}}
+{{- $secrets := deepCopy (index . 1) -}}
+{{- $models := get $v.config "models" | default dict -}}
+{{- $named := printf "%s %s %s" (toJson $models) (toJson $v.workflows) (toJson $v.env) -}}
+{{- if and (get $models "default") (not (contains "anthropic/" $named)) (eq (get $secrets "ANTHROPIC_API_KEY") "ANTHROPIC_API_KEY") -}}
+{{- $secrets = unset $secrets "ANTHROPIC_API_KEY" -}}
+{{- end -}}
+{{ toYaml $secrets }}
 {{- end }}

@@ -36,7 +36,7 @@ The socket's group is 1000, one of the worker's supplemental groups.
     {{- end }}
     {{- end }}
     {{- if .Values.caBundle.existingConfigMap }}
-    - {name: SSL_CERT_FILE, value: /etc/sandpiper/ca/bundle.crt}
+    - {name: SSL_CERT_FILE, value: /engine-ca/bundle.crt}
     {{- end }}
   securityContext:
     {{- if $sidecar.securityContext }}
@@ -69,7 +69,8 @@ The socket's group is 1000, one of the worker's supplemental groups.
     - {name: engine, mountPath: /engine}
     - {name: engine-data, mountPath: /engine-data}
     {{- if .Values.caBundle.existingConfigMap }}
-    - {name: ca, mountPath: /etc/sandpiper/ca, readOnly: true}
+    # Not below /etc, which a rootless engine replaces by a copy of its own.
+    - {name: ca, mountPath: /engine-ca, readOnly: true}
     {{- end }}
 - name: sandbox-image
   image: {{ include "sandpiper.engineImage" . }}

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
@@ -77,18 +77,35 @@ class BackgroundSandbox:
     """A sandbox that is starting in a thread. The contract is sandbox.base.Sandbox.
 
     Every method waits for the start, and raises SandboxGone with the reason if the start failed.
-    `wait` raises the original error.
+    `wait` raises the original error. With `at_first_use` the start waits for `begin`, or for the
+    first of them; `close` before it starts nothing.
     """
 
-    def __init__(self, start: Callable[[], tuple[Sandbox, StartState]]) -> None:
-        thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
-        self._future = thread.submit(start)
-        thread.shutdown(wait=False)
+    def __init__(
+        self, start: Callable[[], tuple[Sandbox, StartState]], *, at_first_use: bool = False
+    ) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._begun: Future[tuple[Sandbox, StartState]] | None = None
+        if not at_first_use:
+            self.begin()
+
+    def begin(self) -> None:
+        """Start now, if it has not been started."""
+        self._begin()
+
+    def _begin(self) -> "Future[tuple[Sandbox, StartState]]":
+        with self._lock:
+            if self._begun is None:
+                thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-start")
+                self._begun = thread.submit(self._start)
+                thread.shutdown(wait=False)
+            return self._begun
 
     def wait(self) -> None:
         """Wait for the start. Raises what starting or reading an archive raised."""
         try:
-            self._future.result(_START_SECONDS)
+            self._begin().result(_START_SECONDS)
         except FutureTimeout as error:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s") from error
 
@@ -100,16 +117,17 @@ class BackgroundSandbox:
         if wait:
             with suppress(SandboxError):
                 self._get_sandbox()
-        if not self._future.done() or self._future.exception():
+        if self._begun is None or not self._begun.done() or self._begun.exception():
             return None
-        return self._future.result()[1]
+        return self._begun.result()[1]
 
     def _get_sandbox(self) -> Sandbox:
-        if wait([self._future], _START_SECONDS).not_done:
+        begun = self._begin()
+        if wait([begun], _START_SECONDS).not_done:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s")
-        if error := self._future.exception():
+        if error := begun.exception():
             raise SandboxGone(f"the sandbox could not be started: {error}") from error
-        return self._future.result()[0]
+        return begun.result()[0]
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
         return self._get_sandbox().exec(command, timeout=timeout, number=number, cwd=cwd)
@@ -124,17 +142,24 @@ class BackgroundSandbox:
         return self._get_sandbox().export()
 
     def close(self) -> None:
-        with suppress(SandboxError):
-            self._get_sandbox().close()
+        if self._begun is not None:
+            with suppress(SandboxError):
+                self._get_sandbox().close()
 
 
 def start_in_background(
-    driver: Starter, session: str, archives: Sequence[Archive] = (), *, adopt: bool = False
+    driver: Starter,
+    session: str,
+    archives: Sequence[Archive] = (),
+    *,
+    adopt: bool = False,
+    at_first_use: bool = False,
 ) -> BackgroundSandbox:
     """Start a sandbox in the background, with the files of the first usable archive.
 
     `archives` are opened and closed in the background too. With `adopt`, a container that another
-    process left running is preferred. Raises nothing: see BackgroundSandbox.
+    process left running is preferred; `at_first_use` waits for the first command or file. Raises
+    nothing: see BackgroundSandbox.
     """
 
     def start() -> tuple[Sandbox, StartState]:
@@ -146,7 +171,7 @@ def start_in_background(
             _open_session(sandbox)
         return sandbox, began
 
-    return BackgroundSandbox(start)
+    return BackgroundSandbox(start, at_first_use=at_first_use)
 
 
 def _open_session(sandbox: FramedSandbox) -> None:

@@ -88,6 +88,16 @@ def test_a_start_is_not_waited_for_before_the_first_use(counting: Counting) -> N
         said(sandbox, "true")
 
 
+def test_a_sandbox_for_its_first_use_is_started_by_that_alone(counting: Counting) -> None:
+    unused = start_in_background(counting, "soon", at_first_use=True)
+    assert unused.get_start_state() is None
+    unused.close()
+    with closing(start_in_background(counting, "soon", at_first_use=True)) as sandbox:
+        assert counting.started == []
+        assert said(sandbox, "echo here") == "here\n"
+        assert len(counting.started) == 1
+
+
 def test_the_archive_is_open_while_it_is_restored_and_closed_after(counting: Counting) -> None:
     with counting.start("first") as first:
         first.put(f"{DATA}/kept", [b"kept"])

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from worker.core import comment_commands
+from worker.core.acknowledgements import is_acknowledgement
 from worker.core.comment_commands import Command
 from worker.core.conversation.context import Subject
 from worker.core.ports.gitlab import ThreadNote
@@ -35,6 +36,9 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     comment = _read_comment(trigger, thread, deps)
     if isinstance(comment, str):
         return Skipped(comment)
+    if not isinstance(comment.request, Command) and is_acknowledgement(comment.note.body):
+        _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+        return Skipped("it is thanks, and asks for nothing")
     used = _count_answers(thread, comment.note, deps.gitlab.bot.me())
     if used > deps.options.turns_per_day:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")

@@ -24,7 +24,7 @@ from worker.errors import (
 )
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import triage
-from worker.turns.folding import FoldedResults, FoldParts
+from worker.turns.folding import FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.sandbox import Workspace
@@ -90,16 +90,20 @@ def end_context(context: Context, reason: str) -> Context:
 
 
 def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
-    """A sandbox that starts while the model is asked for the first time."""
-    context = turn.context
+    """A sandbox that starts while the model is asked for the first time.
+
+    Many replies ask about what was said, which needs none: there it waits for the first call.
+    """
+    context, begun = turn.context, turn.is_continued or turn.lease.is_takeover
     return Workspace(
         turn.key,
         context.turn,
         turn.files_of,
         deps,
         run.watch,
-        begun=turn.is_continued or turn.lease.is_takeover,
+        begun=begun,
         worked=count_results(context.messages[context.turn_start :]) > 0,
+        at_first_use=not begun and not context.investigates,
     )
 
 
@@ -117,7 +121,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         watch=run.watch,
         news=work.tell_news,
         patient=run.patient,
-        prepare_tools=FoldedResults(work.sandbox).write_missing,
+        prepare_tools=work.prepare_tools,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         object_to=lambda answer: quote_repair.find_objections(
             *(answer, kit.captures, deps.runtime.redact),

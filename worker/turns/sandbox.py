@@ -15,6 +15,7 @@ from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey
 from worker.core.text.untrusted import one_line
 from worker.errors import StoreError, TurnTaken
+from worker.turns.folding import FoldedResults
 from worker.turns.parts import Deps, Toolset
 
 log = logging.getLogger("sandpiper.turn")
@@ -45,7 +46,8 @@ class Workspace:
     """The sandbox of turn `turn`, which starts in the background.
 
     It gets the files of the first of the turns `files_of` whose archive is whole. `begun` says that
-    this turn was begun by another worker, and `worked` that it had run tools there.
+    this turn was begun by another worker, and `worked` that it had run tools there. `at_first_use`
+    starts it only for the first call of a tool.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Workspace:
         *,
         begun: bool,
         worked: bool,
+        at_first_use: bool = False,
     ) -> None:
         self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
         self._begun, self._worked = begun, worked
@@ -67,10 +70,24 @@ class Workspace:
         opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
         self._stored = [number for number, archive in opened.items() if archive]
         archives = [_open_archives(archive) for archive in opened.values() if archive]
-        watch(Stage("sandbox starting" + (", its files are restored" if archives else "")))
+        self._starting = "sandbox starting" + (", its files are restored" if archives else "")
         self.sandbox = start_in_background(
-            deps.runtime.sandboxes, key.session_id, archives, adopt=begun
+            *(deps.runtime.sandboxes, key.session_id, archives), adopt=begun, at_first_use=True
         )
+        self._folded = FoldedResults(self.sandbox)
+        if not at_first_use:
+            self._start()
+
+    def _start(self) -> None:
+        if self._starting:
+            self._watch(Stage(self._starting))
+            self._starting = ""
+            self.sandbox.begin()
+
+    def prepare_tools(self, context: Context) -> None:
+        """Have the sandbox started, with what was folded. Raises SandboxLost."""
+        self._start()
+        self._folded.write_missing(context)
 
     def tell_news(self) -> str:
         """What the model does not know of the sandbox yet, as soon as it is known; once."""

@@ -125,6 +125,16 @@ def test_chatter_costs_one_look(told: Job, sim: GitLabSim) -> None:
     assert len(sim.requests) - before == 1
 
 
+def test_thanks_get_an_emoji_and_neither_a_model_nor_a_note(told: Job) -> None:
+    (root,) = told.own()
+    note = told.comment("Perfect, thanks! 🎉", root.discussion_id)
+    before = len(told.model.requests)
+    assert "it is thanks" in reason(told.heard(note))
+    assert len(told.model.requests) == before
+    assert len(told.own()) == 1
+    assert list(note.awards.values()) == [(told.scene.bot.id, "eyes")]
+
+
 # ------------------------------------------------------------------------------------- the sign
 
 

@@ -103,7 +103,7 @@ def test_after_a_turn_that_failed_the_files_of_the_last_good_one_are_restored(at
     assert failed.outcome.status is Status.FAILED
     ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
     assert isinstance(ended, Finished)
-    assert engine.restored == [None, b"files 1", b"files 1"]
+    assert engine.restored == [None, b"files 1"]
     assert "/tmp/_out have been restored." in asked(at)
 
 
@@ -117,7 +117,7 @@ def test_where_the_newest_files_are_damaged_older_ones_are_restored_and_both_are
     at.heard(at.comment("Why?", thread), sandboxes=engine)
     engine.damaged = {b"files 2"}
     engine.started.clear()
-    at.on_asking = lambda iteration: engine.wait()
+    at.on_asking = lambda iteration: engine.wait() if iteration > 1 else None
     ended = at.heard(at.comment("And now?", thread), sandboxes=engine)
     assert isinstance(ended, Finished)
     assert engine.restored == [None, b"files 1", b"files 1"]
@@ -205,3 +205,14 @@ def test_how_long_ago_the_last_turn_was_is_counted_from_its_end(at: Job) -> None
     at.clock.sleep(50)
     at.says("Why?", at.own()[0].discussion_id)
     assert "The last turn was 50 seconds ago." in asked(at)
+
+
+def test_a_reply_that_calls_no_tool_starts_no_sandbox(at: Job) -> None:
+    engine = Engine()
+    at.answers(LOOKED, FINDING, says("Because."), LOOKED, says("So."))
+    at.failed(sandboxes=engine)
+    thread = at.own()[0].discussion_id
+    at.heard(at.comment("What do you mean?", thread), sandboxes=engine)
+    assert engine.restored == [None]
+    at.heard(at.comment("Look once more.", thread), sandboxes=engine)
+    assert engine.restored == [None, b"files 1"]

@@ -22,7 +22,7 @@ from worker.core.conversation.token_estimate import estimate_tokens, weigh_reque
 LEAST_SAVED = 0.05
 """The share of the window that a fold has to save, or it is not worth a new prefix."""
 
-_ENOUGH = {Strategy.PRUNE: 0.1}
+_ENOUGH = {Strategy.PRUNE: 0.15}
 _ENOUGH_OTHERWISE = 0.25
 """The share at which no other fold, which loses more, is looked at."""
 

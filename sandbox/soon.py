@@ -28,6 +28,9 @@ POOL_LIFETIME = 1800.0
 """The longest time that a sandbox waits in a pool, in seconds."""
 
 _START_SECONDS = 600
+_ENGINE_SECONDS, _ENGINE_PAUSE = 60.0, 0.5
+"""How long an engine that is away is waited for, in seconds."""
+
 _REFILL_PAUSE = 30.0
 
 
@@ -48,7 +51,7 @@ class Warmable(Protocol):
 
 
 class Starter(Protocol):
-    """What `start_soon` needs of a driver."""
+    """What a start in the background needs of a driver."""
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> Sandbox:
         """See sandbox.base.Driver.start."""
@@ -89,6 +92,13 @@ class BackgroundSandbox:
         self._begun: Future[tuple[Sandbox, StartState]] | None = None
         if not at_first_use:
             self.begin()
+
+    def replace(self, start: Callable[[], tuple[Sandbox, StartState]]) -> None:
+        """Go on in another sandbox, which starts now; what is left of this one is ended."""
+        self.close()
+        with self._lock:
+            self._start, self._begun = start, None
+        self.begin()
 
     def begin(self) -> None:
         """Start now, if it has not been started."""
@@ -166,12 +176,45 @@ def start_in_background(
         left = driver.adopt(session) if adopt else None
         if left is not None:
             return left, StartState(is_adopted=True)
-        sandbox, began = _start_restored(driver, session, archives)
-        if isinstance(sandbox, FramedSandbox):
-            _open_session(sandbox)
-        return sandbox, began
+        return _start_with_session(driver, session, archives)
 
     return BackgroundSandbox(start, at_first_use=at_first_use)
+
+
+def replace_in_background(
+    sandbox: BackgroundSandbox,
+    driver: Starter,
+    session: str,
+    open_archives: Callable[[], Sequence[Archive]],
+) -> None:
+    """Replace a sandbox that died by a new one with the files of the first usable archive.
+
+    `open_archives` is asked at each attempt: an engine that is away is waited for. Raises nothing:
+    see BackgroundSandbox.
+    """
+
+    def start() -> tuple[Sandbox, StartState]:
+        give_up = time.monotonic() + _ENGINE_SECONDS
+        while True:
+            try:
+                if left := driver.adopt(session):
+                    left.close()
+                return _start_with_session(driver, session, open_archives())
+            except SandboxError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(_ENGINE_PAUSE)
+
+    sandbox.replace(start)
+
+
+def _start_with_session(
+    driver: Starter, session: str, archives: Sequence[Archive]
+) -> tuple[Sandbox, StartState]:
+    sandbox, began = _start_restored(driver, session, archives)
+    if isinstance(sandbox, FramedSandbox):
+        _open_session(sandbox)
+    return sandbox, began
 
 
 def _open_session(sandbox: FramedSandbox) -> None:

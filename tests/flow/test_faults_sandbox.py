@@ -1,7 +1,8 @@
 """Sandboxes and their engine that die under a run: what was lost is said, and nothing stays."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from sandbox.engine import get_engine_address
 from tests.contract.test_sandbox_forgery import attack
 from tests.engines import Engine, running_engine
 from tests.flow import crew
-from tests.flow.product import containers
+from tests.flow.product import Product, containers
 from tests.flow.proxy import Proxy
 from worker.demo.script import Asked, Call, Say, Scripted
 
@@ -50,10 +51,11 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
 
 
 @pytest.mark.attack("sandbox")
-def test_what_lives_on_after_its_runner_costs_the_sandbox_and_the_note_says_so(
+def test_what_lives_on_after_its_runner_costs_three_sandboxes_and_the_note_says_so(
     tmp_path: Path, redis_url: str, sandbox_image: str
 ) -> None:
-    chosen = Scripted([Call([("sandbox_exec", {"command": attack("kill")})])])
+    commands = [f"{attack('kill')}\n# {number}" for number in range(3)]
+    chosen = Scripted([Call([("sandbox_exec", {"command": each})]) for each in commands])
     image = f"sandbox: {{image: {sandbox_image}}}\n"
     with crew.hasty(tmp_path, chosen, redis_url, image) as made:
         crew.fails(made)
@@ -79,6 +81,29 @@ def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redi
     assert "'data/core.4711' has 314,572,800 bytes" in note.body.replace("\\", "")
 
 
+LOG = "/tmp/data/unit-tests.log"
+
+
+def looks_again_after(restarts: Callable[[Asked], Call]) -> Scripted:
+    """The engine restarts under a command; then the log that was fetched before is counted."""
+    request = {"source": "gitlab_get_job_log", "arguments": {"job_id": 500003}, "path": LOG}
+    fetch = Call([("fetch_to_sandbox", request)])
+    return Scripted([fetch, restarts, Call([("sandbox_exec", {"command": COUNT})]), crew.conclude])
+
+
+COUNT = f"wc -l < {LOG}"
+
+
+def check_gone_on(made: Product) -> None:
+    """The run went on in another sandbox, which had the document again."""
+    (note,) = made.notes()
+    (counted,) = re.findall(r"The command ran (\d+) times", note.body)
+    assert int(counted) > 1000
+    assert "A new one has started, and it is empty." in str(made.model.requests[-1])
+    assert "the sandbox died while this ran" in str(made.model.requests[-1])
+    crew.assert_nothing_left(made, crew.folder_store(made))
+
+
 @pytest.fixture
 def engine() -> Iterator[Proxy]:
     """What stands between the worker and the engine; the test itself talks to the engine."""
@@ -87,7 +112,7 @@ def engine() -> Iterator[Proxy]:
         yield proxy
 
 
-def test_an_engine_that_restarts_under_a_run_costs_its_sandbox_and_the_note_says_so(
+def test_a_run_goes_on_in_another_sandbox_when_its_engine_restarts(
     tmp_path: Path, redis_url: str, engine: Proxy
 ) -> None:
     """A restart as its clients see it: the containers die, and for a while nobody answers."""
@@ -100,14 +125,12 @@ def test_an_engine_that_restarts_under_a_run_costs_its_sandbox_and_the_note_says
         engine.away(AWAY)
         return Call([("sandbox_exec", {"command": crew.LINES})])
 
-    with crew.hasty(tmp_path, crew.script(restarts), redis_url) as made:
+    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url) as made:
         made.env["DOCKER_HOST"] = f"tcp://127.0.0.1:{engine.port}"
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
-    (note,) = made.notes()
-    assert "sandbox" in note.body
-    crew.assert_nothing_left(made, crew.folder_store(made))
+    check_gone_on(made)
 
 
 @pytest.fixture
@@ -118,7 +141,7 @@ def own_engine(sandbox_image: str) -> Iterator[Engine]:
         yield engine
 
 
-def test_an_engine_that_really_restarts_in_the_middle_of_a_run_costs_no_more(
+def test_an_engine_that_really_restarts_in_the_middle_of_a_run_costs_a_sandbox_only(
     tmp_path: Path, redis_url: str, own_engine: Engine, sandbox_image: str
 ) -> None:
     def restarts(asked: Asked) -> Call:
@@ -126,13 +149,11 @@ def test_an_engine_that_really_restarts_in_the_middle_of_a_run_costs_no_more(
         return Call([("sandbox_exec", {"command": crew.LINES})])
 
     image = f"sandbox: {{image: {sandbox_image}}}\n"
-    with crew.hasty(tmp_path, crew.script(restarts), redis_url, image) as made:
+    with crew.hasty(tmp_path, looks_again_after(restarts), redis_url, image) as made:
         made.env["DOCKER_HOST"] = own_engine.url
         crew.fails(made)
         with crew.at_work(made) as worker:
             worker.until(lambda: crew.ended(crew.folder_store(made)), "it did not end")
-    (note,) = made.notes()
-    assert "sandbox" in note.body
-    crew.assert_nothing_left(made, crew.folder_store(made))
+    check_gone_on(made)
     with closing(own_engine.client()) as client:
         assert client.containers.list() == []

@@ -30,7 +30,7 @@ from worker.core.conversation.messages import (
     find_open_calls,
 )
 from worker.core.conversation.quote_repair import Objections
-from worker.core.conversation.repair import close_calls
+from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.core.conversation.repeated_calls import HINT
 from worker.core.events import Answered, Asking, ToolRan, Watcher
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
@@ -47,7 +47,8 @@ class Parts:
 
     `patient` runs end in Postponed while no provider is asked, others in the reason.
     `news` gives what the model has to know besides, once; it stays in the history.
-    `prepare_tools` is called before calls are run, `fold_parts` is what folds are made with.
+    `prepare_tools` is called before calls are run, `replace_sandbox` when the sandbox was lost: is
+    there another one? `fold_parts` is what folds are made with.
     """
 
     model: Model
@@ -59,6 +60,7 @@ class Parts:
     news: Callable[[], str] = lambda: ""
     patient: bool = False
     prepare_tools: Callable[[Context], None] = lambda context: None
+    replace_sandbox: Callable[[str], bool] = lambda error: False
     fold_parts: FoldParts = field(default_factory=FoldParts)
 
 
@@ -156,8 +158,24 @@ def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Co
             if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
     except SandboxLost as error:
-        return halt_turn(context, f"the sandbox was lost: {error}")
+        return _go_on_in_another(context, str(error), parts)
     return context
+
+
+def _go_on_in_another(context: Context, error: str, parts: Parts) -> Context:
+    """The context in another sandbox with the documents of this turn, halted if there is none.
+
+    Calls that only read are made again; what else was open may have run, and is not.
+    """
+    try:
+        if parts.replace_sandbox(error):
+            for call, number in list_saving_calls(context, parts.toolbox.repeatable):
+                for _ in parts.toolbox.run([call], number):
+                    pass
+            return close_lost_calls(context, parts.toolbox.repeatable, in_sandbox=True)
+    except SandboxLost as again:
+        error = str(again)
+    return halt_turn(context, f"the sandbox was lost: {error}")
 
 
 def _reckon_deadline(context: Context, limits: Limits, clock: Clock) -> float:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from sandbox.base import SandboxError, SandboxLimit
-from sandbox.soon import StartState, start_in_background
+from sandbox.soon import StartState, replace_in_background, start_in_background
 from worker.core.conversation.context import Context, find_last_use
 from worker.core.events import Stage, Watcher
 from worker.core.ports import SessionKey
@@ -36,6 +36,14 @@ _OLDER = (
     "(The newest of the sandbox's saved files could not be restored, whatever was said above: "
     "/tmp/data and /tmp/_out are as turn {} has left them. Fetch again what is missing there.)"
 )
+_REPLACED = (
+    "(The sandbox died: {error}. A new one has started{files}. The documents that were fetched in "
+    "this turn lie in their files again. What commands wrote in it is gone; don't repeat the "
+    "command that it died of.)"
+)
+_MOST_REPLACED = 2
+"""Sandboxes of a turn that may be replaced."""
+
 _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
 _MAX_REASON = 300
 _NOTED = "the sandbox's files of earlier turns could not be restored"
@@ -64,7 +72,7 @@ class Workspace:
     ) -> None:
         self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
         self._begun, self._worked = begun, worked
-        self._told = False
+        self._told, self._replaced, self._news = False, 0, ""
         self.losses: tuple[str, ...] = ()
         turns = [*([turn] if begun else []), *files_of]
         opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
@@ -89,8 +97,37 @@ class Workspace:
         self._start()
         self._folded.write_missing(context)
 
+    def replace_sandbox(self, error: str) -> bool:
+        """Start another sandbox in the place of one that died; False if enough were replaced.
+
+        It has the files of earlier turns. What else was in it is told to the model.
+        """
+        if self._replaced >= _MOST_REPLACED:
+            return False
+        self._replaced += 1
+        self._watch(Stage("sandbox lost, another one is starting"))
+        log.warning("session %s: the sandbox was lost: %s", self._key.session_id, error)
+        driver = self._deps.runtime.sandboxes
+        replace_in_background(self.sandbox, driver, self._key.session_id, self._open_stored)
+        self._folded = FoldedResults(self.sandbox)
+        began = self.sandbox.get_start_state(wait=True)
+        restored = bool(began and began.archive_number)
+        files = " with the files of earlier turns" if restored else ", and it is empty"
+        said = one_line(self._deps.runtime.redact(error), _MAX_REASON)
+        self._news = _REPLACED.format(error=said, files=files)
+        return began is not None
+
+    def _open_stored(self) -> Sequence[AbstractContextManager[Iterable[bytes]]]:
+        sessions = self._deps.storage.sessions
+        opened = (sessions.open_files(self._key, number) for number in self._stored)
+        return [_open_archives(archive) for archive in opened if archive]
+
     def tell_news(self) -> str:
         """What the model does not know of the sandbox yet, as soon as it is known; once."""
+        news, self._news = self._news, ""
+        return news or self._tell_start()
+
+    def _tell_start(self) -> str:
         began = None if self._told else self.sandbox.get_start_state(wait=self._begun)
         if began is None:
             return ""

@@ -1,4 +1,6 @@
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tests.contexts import call, context
 from tests.fakes import Answer, EchoToolbox, HandClock, ScriptedModel, says
@@ -6,9 +8,9 @@ from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import Context, Status
 from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension, Limits, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, Usage, User
 from worker.core.events import Answered, Asking, Event, ToolRan
-from worker.core.ports import StopReason
+from worker.core.ports import Ran, StopReason
 from worker.errors import ModelError, SandboxLost
 from worker.turns.loop import Parts, run_loop
 
@@ -25,10 +27,12 @@ class Run:
         self.clock = HandClock(CLOCK_START)
         self.checkpoints: list[Context] = []
         self.events: list[Event] = []
+        self.replace_sandbox: Callable[[str], bool] = lambda error: False
 
     def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
         parts = Parts(
-            self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append
+            *(self.model, self.toolbox, self.clock, self.checkpoints.append, self.events.append),
+            replace_sandbox=self.replace_sandbox,
         )
         begun = start or context(turn_usage=TurnUsage(started_at=CLOCK_START))
         return run_loop(begun, limits, parts)
@@ -165,6 +169,51 @@ def test_a_lost_sandbox_ends_the_run_and_is_no_tool_result() -> None:
     ended = Run(says("", call("a"), call("b")), toolbox=lost)()
     assert outcome(ended)[2] == "the sandbox was lost: killed"
     assert [m.call_id for m in ended.messages if isinstance(m, ToolResult)] == ["a"]
+
+
+@dataclass
+class Mortal(EchoToolbox):
+    """Its sandbox dies once at each call named in `deadly`; `run` is a command."""
+
+    deadly: set[str] = field(default_factory=set)
+
+    def repeatable(self, call: ToolCall) -> bool:
+        return call.name != "run"
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
+        for ran in super().run(calls, first):
+            if ran.result.call_id in self.deadly:
+                self.deadly.discard(ran.result.call_id)
+                raise SandboxLost("killed")
+            saved = json.dumps({"saved_to": f"/tmp/data/{ran.result.call_id}"})
+            yield replace(ran, result=replace(ran.result, content=saved))
+
+
+def test_a_lost_sandbox_is_replaced_and_what_only_reads_is_made_again() -> None:
+    tools = Mortal(deadly={"b"})
+    run = Run(says("", call("a"), call("b"), call("c")), says("because"), toolbox=tools)
+    run.replace_sandbox = lambda error: error == "killed"
+    ended = run()
+    assert outcome(ended)[0] is Status.DONE
+    assert [made.id for made, _ in tools.ran] == ["a", "b", "a", "b", "c"]
+    assert [number for _, number in tools.ran] == [0, 1, 0, 1, 2]
+    assert [m.call_id for m in ended.messages if isinstance(m, ToolResult)] == ["a", "b", "c"]
+
+
+def test_a_command_that_the_sandbox_died_of_is_not_run_again() -> None:
+    tools = Mortal(deadly={"b"})
+    run = Run(says("", call("a"), call("b", "run")), says("because"), toolbox=tools)
+    run.replace_sandbox = lambda error: True
+    ended = run()
+    assert [made.id for made, _ in tools.ran] == ["a", "b", "a"]
+    (_, lost) = [m for m in ended.messages if isinstance(m, ToolResult)]
+    assert "the sandbox died while this ran" in lost.content
+    assert lost.is_error
+
+
+def test_a_sandbox_that_cannot_be_replaced_ends_the_run() -> None:
+    run = Run(says("", call("a")), toolbox=Mortal(deadly={"a"}))
+    assert outcome(run())[2] == "the sandbox was lost: killed"
 
 
 def test_the_model_gets_what_is_left_of_the_time_and_a_grace_for_its_last_words() -> None:

@@ -6,11 +6,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from worker.core.conversation.context import Context
-from worker.core.conversation.messages import ToolCall, ToolResult, find_open_calls, find_results
+from worker.core.conversation.messages import (
+    Assistant,
+    ToolCall,
+    ToolResult,
+    find_open_calls,
+    find_results,
+)
+from worker.core.conversation.saved_files import find_saved_files
 
 _LOST = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "
     "all, and what it wrote is lost; look at what is there, and call it again if you need to"
+)
+
+
+_DIED = (
+    "the sandbox died while this ran: it may have run wholly, in part or not at all, and what it "
+    "wrote is gone"
 )
 
 
@@ -22,11 +35,32 @@ def close_calls(context: Context, reason: str) -> Context:
     return context.add(*(ToolResult(call.id, call.name, content, True) for call in orphans))
 
 
-def close_lost_calls(context: Context, repeatable: Callable[[ToolCall], bool]) -> Context:
-    """Answer the open calls of a run that died, but for those that may be run again."""
-    content = json.dumps({"error": _LOST})
+def close_lost_calls(
+    context: Context, repeatable: Callable[[ToolCall], bool], *, in_sandbox: bool = False
+) -> Context:
+    """Answer the open calls of a run that died, but for those that may be run again.
+
+    `in_sandbox` says that the sandbox died, not the worker.
+    """
+    content = json.dumps({"error": _DIED if in_sandbox else _LOST})
     lost = (call for call in find_open_calls(context.messages) if not repeatable(call))
     return context.add(*(ToolResult(call.id, call.name, content, True) for call in lost))
+
+
+def list_saving_calls(
+    context: Context, repeatable: Callable[[ToolCall], bool]
+) -> Iterator[tuple[ToolCall, int]]:
+    """The calls of this turn that may be made again and have saved files, with their numbers."""
+    calls = {
+        call.id: call
+        for message in context.messages[context.turn_start :]
+        if isinstance(message, Assistant)
+        for call in message.calls
+    }
+    for number, result in enumerate(find_results(context.messages)):
+        call = calls.get(result.call_id)
+        if call and repeatable(call) and find_saved_files([result]):
+            yield call, number
 
 
 def find_unavailable(context: Context) -> tuple[str, ...]:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,10 @@ def test_the_bundled_workflow_has_a_small_form_with_the_same_sections() -> None:
     assert set(sections) <= set(whole.text.splitlines())
     assert {"## Verdict", "## Cause", "## Evidence"} <= set(sections)
     assert "<!-- small -->" not in whole.text
+
+
+def test_every_field_of_the_front_matter_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    section = text.partition("## Adding a workflow")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert named == set(playbook.Workflow.model_fields) - {"text", "small_text"}

@@ -123,6 +123,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         patient=run.patient,
         prepare_tools=work.prepare_tools,
         replace_sandbox=work.replace_sandbox,
+        after_tools=work.save_now_and_then,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         object_to=lambda answer: quote_repair.find_objections(
             *(answer, kit.captures, deps.runtime.redact),

@@ -47,8 +47,9 @@ class Parts:
 
     `patient` runs end in Postponed while no provider is asked, others in the reason.
     `news` gives what the model has to know besides, once; it stays in the history.
-    `prepare_tools` is called before calls are run, `replace_sandbox` when the sandbox was lost: is
-    there another one? `fold_parts` is what folds are made with.
+    `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
+    called when the sandbox was lost: it gives how many messages the files of another one know of,
+    None if there is none. `fold_parts` is what folds are made with.
     """
 
     model: Model
@@ -60,7 +61,8 @@ class Parts:
     news: Callable[[], str] = lambda: ""
     patient: bool = False
     prepare_tools: Callable[[Context], None] = lambda context: None
-    replace_sandbox: Callable[[str], bool] = lambda error: False
+    after_tools: Callable[[Context], None] = lambda context: None
+    replace_sandbox: Callable[[str], int | None] = lambda error: None
     fold_parts: FoldParts = field(default_factory=FoldParts)
 
 
@@ -159,17 +161,19 @@ def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Co
                 parts.checkpoint(context)
     except SandboxLost as error:
         return _go_on_in_another(context, str(error), parts)
+    parts.after_tools(context)
     return context
 
 
 def _go_on_in_another(context: Context, error: str, parts: Parts) -> Context:
-    """The context in another sandbox with the documents of this turn, halted if there is none.
+    """The context in another sandbox with this turn's documents, halted if there is none.
 
     Calls that only read are made again; what else was open may have run, and is not.
     """
     try:
-        if parts.replace_sandbox(error):
-            for call, number in list_saving_calls(context, parts.toolbox.repeatable):
+        known = parts.replace_sandbox(error)
+        if known is not None:
+            for call, number in list_saving_calls(context, parts.toolbox.repeatable, known):
                 for _ in parts.toolbox.run([call], number):
                     pass
             return close_lost_calls(context, parts.toolbox.repeatable, in_sandbox=True)

@@ -22,7 +22,8 @@ log = logging.getLogger("sandpiper.turn")
 
 _TAKEN_OVER = "(The worker that ran this turn was replaced by another one, which goes on here. {})"
 _KEPT = (
-    "Your files in /tmp/data and /tmp/_out have been restored; whatever else was in /tmp is gone."
+    "Your files in /tmp/data and /tmp/_out have been restored as they were last saved; what was "
+    "written since, and whatever else was in /tmp, is gone."
 )
 _GONE = (
     "The sandbox is a new one: what was fetched and written {} is gone. Fetch again what you "
@@ -37,14 +38,20 @@ _OLDER = (
     "/tmp/data and /tmp/_out are as turn {} has left them. Fetch again what is missing there.)"
 )
 _REPLACED = (
-    "(The sandbox died: {error}. A new one has started{files}. The documents that were fetched in "
-    "this turn lie in their files again. What commands wrote in it is gone; don't repeat the "
-    "command that it died of.)"
+    "(The sandbox died: {error}. A new one has started{files}. Documents that were fetched since "
+    "lie in their files again. What else commands wrote is gone; don't repeat the command that it "
+    "died of.)"
 )
 _MOST_REPLACED = 2
 """Sandboxes of a turn that may be replaced."""
 
+_SAVE_SECONDS = 60.0
+"""A long turn saves its files so often, where there are new results."""
+
 _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
+_UNKEPT_NEWEST = (
+    "the newest of the sandbox's files could not be stored, a reply begins with older ones"
+)
 _MAX_REASON = 300
 _NOTED = "the sandbox's files of earlier turns could not be restored"
 _NOTED_OLDER = "the newest of the sandbox's files could not be restored, but older ones"
@@ -73,6 +80,7 @@ class Workspace:
         self._key, self._turn, self._deps, self._watch = key, turn, deps, watch
         self._begun, self._worked = begun, worked
         self._told, self._replaced, self._news = False, 0, ""
+        self._saved, self._saved_at = 0, deps.runtime.clock.monotonic()
         self.losses: tuple[str, ...] = ()
         turns = [*([turn] if begun else []), *files_of]
         opened = {number: deps.storage.sessions.open_files(key, number) for number in turns}
@@ -97,13 +105,28 @@ class Workspace:
         self._start()
         self._folded.write_missing(context)
 
-    def replace_sandbox(self, error: str) -> bool:
-        """Start another sandbox in the place of one that died; False if enough were replaced.
+    def save_now_and_then(self, context: Context) -> None:
+        """Store the files if that was a minute ago, for a sandbox that dies. Raises TurnTaken."""
+        now = self._deps.runtime.clock.monotonic()
+        if now - self._saved_at < _SAVE_SECONDS:
+            return
+        self._saved_at = now
+        try:
+            self._write()
+            self._saved = len(context.messages)
+        except TurnTaken:
+            raise
+        except (SandboxError, StoreError) as error:
+            log.warning("session %s: files not kept for now: %s", self._key.session_id, error)
 
-        It has the files of earlier turns. What else was in it is told to the model.
+    def replace_sandbox(self, error: str) -> int | None:
+        """Start another sandbox in the place of one that died; None if enough were replaced.
+
+        Return how many of the session's messages its files know of. It has those that were saved
+        last; what is missing is told to the model.
         """
         if self._replaced >= _MOST_REPLACED:
-            return False
+            return None
         self._replaced += 1
         self._watch(Stage("sandbox lost, another one is starting"))
         log.warning("session %s: the sandbox was lost: %s", self._key.session_id, error)
@@ -112,14 +135,17 @@ class Workspace:
         self._folded = FoldedResults(self.sandbox)
         began = self.sandbox.get_start_state(wait=True)
         restored = bool(began and began.archive_number)
-        files = " with the files of earlier turns" if restored else ", and it is empty"
+        files = " with the files that were saved last" if restored else ", and it is empty"
         said = one_line(self._deps.runtime.redact(error), _MAX_REASON)
         self._news = _REPLACED.format(error=said, files=files)
-        return began is not None
+        if began is None:
+            return None
+        return self._saved if began.archive_number == 1 else 0
 
     def _open_stored(self) -> Sequence[AbstractContextManager[Iterable[bytes]]]:
         sessions = self._deps.storage.sessions
-        opened = (sessions.open_files(self._key, number) for number in self._stored)
+        own = [self._turn] if self._saved and self._turn not in self._stored else []
+        opened = (sessions.open_files(self._key, number) for number in (*own, *self._stored))
         return [_open_archives(archive) for archive in opened if archive]
 
     def tell_news(self) -> str:
@@ -177,9 +203,10 @@ class Workspace:
 
     def _say_unkept(self, error: SandboxError | StoreError) -> str:
         """That the files were not kept; which one was too large, if one was."""
+        told = _UNKEPT_NEWEST if self._saved else _UNKEPT
         if not isinstance(error, SandboxLimit):
-            return _UNKEPT
-        return f"{_UNKEPT}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
+            return told
+        return f"{told}: {one_line(self._deps.runtime.redact(str(error)), _MAX_REASON)}"
 
     def _write(self) -> None:
         size = self._deps.storage.sessions.write_files(self._key, self._turn, self.sandbox.export())

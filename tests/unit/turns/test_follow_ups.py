@@ -8,13 +8,13 @@ import pytest
 
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
-from tests.fakes import MemorySandbox, says
+from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job
 from worker.core.conversation.context import Status
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import FailingJob, Group, RuleMatch, Survey
 from worker.demo.gitlab import GitLabSim
-from worker.errors import ModelError
+from worker.errors import ModelError, SandboxLost
 from worker.jobs.results import CommandAnswered
 from worker.turns.results import Finished
 
@@ -216,3 +216,23 @@ def test_a_reply_that_calls_no_tool_starts_no_sandbox(at: Job) -> None:
     assert engine.restored == [None]
     at.heard(at.comment("Look once more.", thread), sandboxes=engine)
     assert engine.restored == [None, b"files 1"]
+
+
+def test_a_long_run_saves_its_files_and_goes_on_with_them_when_its_sandbox_dies(at: Job) -> None:
+    engine = Engine()
+    deaths: list[Exception | None] = [None, SandboxLost("killed"), None]
+    toolset = EchoToolset(EchoToolbox(fails=lambda call: deaths.pop(0)))
+    at.on_asking = lambda iteration: at.clock.sleep(61)
+    at.answers(LOOKED, LOOKED, FINDING)
+    ended = at.failed(sandboxes=engine, toolset=lambda subject, workflow: toolset)
+    assert isinstance(ended, Finished)
+    assert ended.outcome.status is Status.DONE
+    assert engine.restored == [None, b"files 1"]
+    assert "with the files that were saved last" in str(at.model.requests[-1].messages)
+
+
+def test_a_short_run_saves_its_files_once(at: Job) -> None:
+    engine = Engine()
+    at.answers(LOOKED, LOOKED, FINDING)
+    at.failed(sandboxes=engine)
+    assert engine.made == 1

@@ -27,7 +27,7 @@ class Run:
         self.clock = HandClock(CLOCK_START)
         self.checkpoints: list[Context] = []
         self.events: list[Event] = []
-        self.replace_sandbox: Callable[[str], bool] = lambda error: False
+        self.replace_sandbox: Callable[[str], int | None] = lambda error: None
 
     def __call__(self, start: Context | None = None, limits: Limits = LIMITS) -> Context:
         parts = Parts(
@@ -192,7 +192,7 @@ class Mortal(EchoToolbox):
 def test_a_lost_sandbox_is_replaced_and_what_only_reads_is_made_again() -> None:
     tools = Mortal(deadly={"b"})
     run = Run(says("", call("a"), call("b"), call("c")), says("because"), toolbox=tools)
-    run.replace_sandbox = lambda error: error == "killed"
+    run.replace_sandbox = {"killed": 0}.get
     ended = run()
     assert outcome(ended)[0] is Status.DONE
     assert [made.id for made, _ in tools.ran] == ["a", "b", "a", "b", "c"]
@@ -203,12 +203,21 @@ def test_a_lost_sandbox_is_replaced_and_what_only_reads_is_made_again() -> None:
 def test_a_command_that_the_sandbox_died_of_is_not_run_again() -> None:
     tools = Mortal(deadly={"b"})
     run = Run(says("", call("a"), call("b", "run")), says("because"), toolbox=tools)
-    run.replace_sandbox = lambda error: True
+    run.replace_sandbox = lambda error: 0
     ended = run()
     assert [made.id for made, _ in tools.ran] == ["a", "b", "a"]
     (_, lost) = [m for m in ended.messages if isinstance(m, ToolResult)]
     assert "the sandbox died while this ran" in lost.content
     assert lost.is_error
+
+
+def test_documents_that_were_saved_are_not_fetched_again() -> None:
+    tools = Mortal(deadly={"c"})
+    looks = [says("", call(name, "look", f'{{"at": "{name}"}}')) for name in "abc"]
+    run = Run(*looks, says("because"), toolbox=tools)
+    run.replace_sandbox = lambda error: 3
+    run()
+    assert [made.id for made, _ in tools.ran] == ["a", "b", "c", "b", "c"]
 
 
 def test_a_sandbox_that_cannot_be_replaced_ends_the_run() -> None:

@@ -48,12 +48,13 @@ def close_lost_calls(
 
 
 def list_saving_calls(
-    context: Context, repeatable: Callable[[ToolCall], bool]
+    context: Context, repeatable: Callable[[ToolCall], bool], known: int = 0
 ) -> Iterator[tuple[ToolCall, int]]:
-    """The calls of this turn that may be made again and have saved files, with their numbers."""
+    """The calls of this turn that may be made again and have saved files, with their numbers; those
+    in the first `known` messages of the session left out."""
     calls = {
         call.id: call
-        for message in context.messages[context.turn_start :]
+        for message in context.messages[max(known, context.turn_start) :]
         if isinstance(message, Assistant)
         for call in message.calls
     }

@@ -13,7 +13,7 @@ import httpx
 
 from worker.core.conversation.messages import ToolCall, Usage
 from worker.core.ports import Request, StopReason
-from worker.models.catalogue.built_in import ModelInfo
+from worker.models.catalogue.model_info import ModelInfo
 
 MAX_TOKENS = 21_000
 """The longest answer that is requested, in tokens. Without streaming, an idle connection is cut

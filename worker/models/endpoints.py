@@ -36,12 +36,17 @@ def openai_responses(base_url: str, model: str) -> Endpoint:
 
 def openai_chat(base_url: str, model: str) -> Endpoint:
     """Chat Completions of any server; OpenAI's own has a newer field for the limit."""
-    own = base_url.startswith("https://api.openai.com/")
+    own = is_openai(base_url)
     return Endpoint(
         url=f"{base_url.rstrip('/')}/chat/completions",
         head={"model": model},
         dialect=Dialect(limit="max_completion_tokens") if own else Dialect(),
     )
+
+
+def is_openai(base_url: str) -> bool:
+    """Whether a base URL is that of OpenAI itself, not of a compatible server."""
+    return base_url.startswith("https://api.openai.com/")
 
 
 def gemini(base_url: str, model: str) -> Endpoint:

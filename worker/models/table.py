@@ -10,7 +10,8 @@ from worker.errors import ConfigError
 from worker.models import endpoints
 from worker.models.anthropic import messages_api
 from worker.models.base import Cause, Dialect, Provider
-from worker.models.catalogue.built_in import BUILT_IN, Catalogue
+from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.catalogue.model_info import Catalogue
 from worker.models.gemini import generate_content
 from worker.models.http import auth
 from worker.models.http.client import (
@@ -119,13 +120,15 @@ def build_model(
     jitter: Callable[[], float] = random.random,
     dialect: Dialect | None = None,
     catalogue: Catalogue = BUILT_IN,
+    level: str = "",
     on_failure: OnFailure = ignore_failure,
 ) -> HttpModel:
     """Builds the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
     `project` and `location` are Google Cloud's, for the rows of Vertex AI; "" is "global" there.
     `dialect` replaces what is assumed of a server of "openai-compatible"; `on_failure` is called at
-    each failed attempt. Raises ConfigError for a spec, URL or key that cannot work.
+    each failed attempt. `level` is the reasoning level that requests state; "" states none, or the
+    catalogue's `effort`. Raises ConfigError for a spec, URL, key or level that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
@@ -135,10 +138,12 @@ def build_model(
         known = ", ".join(sorted(PROVIDERS))
         raise ConfigError(f"models.default: {spec!r}: unknown provider {who!r}; known: {known}")
     provider = PROVIDERS[who]
+    base_url = _get_base_url(who, base_url, project, location)
+    _check_level(spec, base_url, catalogue, level)
     return HttpModel(
         spec,
         provider,
-        _get_base_url(who, base_url, project, location),
+        base_url,
         key,
         clock=clock,
         transport=transport,
@@ -147,8 +152,23 @@ def build_model(
         jitter=jitter,
         dialect=dialect,
         catalogue=catalogue,
+        level=level,
         on_failure=on_failure,
     )
+
+
+def _check_level(spec: str, base_url: str, catalogue: Catalogue, level: str) -> None:
+    """Raises ConfigError for a level that the model or its API refuses."""
+    catalogue.check_level(spec, level)
+    who, _, model = spec.partition("/")
+    if who != "openai-compatible" or not endpoints.is_openai(base_url):
+        return
+    only = catalogue.get_info(spec).chat_effort
+    if level and only and level != only:
+        raise ConfigError(
+            f"{spec}: with tools, OpenAI's Chat Completions takes no reasoning level but {only!r}; "
+            f"found {level!r}: name the model openai/{model}"
+        )
 
 
 def _get_base_url(who: str, base_url: str, project: str, location: str) -> str:

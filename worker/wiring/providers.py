@@ -2,7 +2,7 @@
 
 from worker.core.ports import Helper
 from worker.models.base import Dialect
-from worker.models.catalogue.built_in import Catalogue
+from worker.models.catalogue.model_info import Catalogue
 from worker.models.catalogue.operator_entries import extend_catalogue
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
@@ -25,7 +25,7 @@ def build_helper_model(settings: Settings, told: OnFailure = ignore_failure) -> 
     return _build_model(name, settings, told) if name else None
 
 
-def _build_model(name: str, settings: Settings, told: OnFailure) -> HttpModel:
+def _build_model(name: str, settings: Settings, told: OnFailure, level: str = "") -> HttpModel:
     provider = settings.models.get_provider(name.partition("/")[0])
     return build_model(
         name,
@@ -36,6 +36,7 @@ def _build_model(name: str, settings: Settings, told: OnFailure) -> HttpModel:
         location=provider.location,
         dialect=_make_dialect(provider),
         catalogue=build_catalogue(settings),
+        level=level,
         on_failure=told,
     )
 

@@ -145,7 +145,11 @@ def test_a_chosen_effort_is_asked_of_responses_too() -> None:
             "generationConfig",
             {"maxOutputTokens": 21_000, "thinkingConfig": {"thinkingLevel": "LOW"}},
         ),
-        ("gemini/gemini-2.5-pro", "generationConfig", {"maxOutputTokens": 21_000}),
+        (
+            "gemini/gemini-2.5-pro",
+            "generationConfig",
+            {"maxOutputTokens": 21_000, "thinkingConfig": {"thinkingBudget": 2048}},
+        ),
     ],
 )
 def test_a_chosen_effort_is_asked_of_every_wire_that_has_it(

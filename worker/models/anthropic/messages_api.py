@@ -20,11 +20,14 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
+from worker.models.catalogue.model_info import ModelInfo
 from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MAX_MARKS = 4
+_MIN_BUDGET = 1024
+"""The least number of thinking tokens that the API takes."""
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
@@ -70,8 +73,7 @@ class AnthropicMessages:
         system, tools = request.system, request.tools
         most = self._target.choose_max_tokens(request)
         fields: dict[str, Any] = {**self._target.head, "max_tokens": most}
-        if self._target.info.effort:
-            fields["output_config"] = {"effort": self._target.info.effort}
+        fields |= _state_level(self._target.info, most)
         if tools:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
         opening = dump_json(fields)[:-1]
@@ -129,6 +131,23 @@ class AnthropicMessages:
             )
         except ValueError:
             return None
+
+
+def _state_level(info: ModelInfo, max_tokens: int) -> dict[str, Any]:
+    """Returns the fields that state the reasoning level; models before adaptive thinking take a
+    number of tokens, which must be less than `max_tokens`."""
+    level = info.get_stated_level()
+    if level is None:
+        return {}
+    if level.name == "none":
+        return {"thinking": {"type": "disabled"}}
+    if level.budget is None:
+        asked = {"thinking": {"type": "adaptive"}} if info.thinks_if_asked else {}
+        return {**asked, "output_config": {"effort": level.name}}
+    budget = min(level.budget, max_tokens // 2)
+    if budget < _MIN_BUDGET:
+        return {}
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:

@@ -6,9 +6,9 @@ from datetime import date, datetime
 from typing import Any
 
 from worker.errors import ConfigError
-from worker.models.catalogue.built_in import BUILT_IN, Catalogue, ModelInfo, Rate
+from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.catalogue.model_info import EFFORTS, Catalogue, ModelInfo, Rate
 
-EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SIZES = ("window", "max_output", "min_cached")
 _EFFORTS = ("effort", "chat_effort")
 _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")

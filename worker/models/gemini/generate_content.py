@@ -78,12 +78,19 @@ class GenerateContent:
             fields["tools"] = [
                 {"functionDeclarations": [_declare_function(spec) for spec in tools]}
             ]
-        generation: dict[str, Any] = {"maxOutputTokens": self._target.choose_max_tokens(request)}
-        if self._signs and self._target.info.effort:
-            # Older models expect a number of tokens instead.
-            generation["thinkingConfig"] = {"thinkingLevel": self._target.info.effort.upper()}
-        fields["generationConfig"] = generation
+        most = self._target.choose_max_tokens(request)
+        fields["generationConfig"] = {"maxOutputTokens": most, **self._state_level(most)}
         return dump_json(fields)[:-1]
+
+    def _state_level(self, most: int) -> dict[str, Any]:
+        """Returns the fields that state the reasoning level; older models take a number of tokens,
+        which count as part of the answer."""
+        level = self._target.info.get_stated_level()
+        if level is not None and level.budget is not None:
+            return {"thinkingConfig": {"thinkingBudget": min(level.budget, most // 2)}}
+        if level is not None and self._signs:
+            return {"thinkingConfig": {"thinkingLevel": level.name.upper()}}
+        return {}
 
     def _encode_contents(self, request: Request, bare: bool) -> Iterable[bytes]:
         sides = group_messages(request.messages)

@@ -15,7 +15,8 @@ from worker.core.conversation.messages import Usage
 from worker.core.ports import Clock, Reply, Request, StopReason
 from worker.errors import ConfigError, ModelError
 from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Endpoint, Provider, Target
-from worker.models.catalogue.built_in import BUILT_IN, Catalogue
+from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
 from worker.models.http.refusals import BoundElsewhere, ErrorWriter
 
@@ -54,7 +55,8 @@ class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
     `timeout` is the longest silence of the provider in seconds; `jitter` gives values in [0, 1).
-    `dialect` replaces the endpoint's own; `catalogue` has the model's limits and prices.
+    `dialect` replaces the endpoint's own; `catalogue` has the model's limits and prices;
+    `level` is the reasoning level that its requests state.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class HttpModel:
         jitter: Callable[[], float] = random.random,
         dialect: Dialect | None = None,
         catalogue: Catalogue = BUILT_IN,
+        level: str = "",
         on_failure: OnFailure = ignore_failure,
     ) -> None:
         self._name = name
@@ -78,7 +81,7 @@ class HttpModel:
         who, _, model = name.partition("/")
         key = _check_key(who, key, provider)
         self._catalogue = catalogue
-        self._info = catalogue.get_info(name)
+        self._info = catalogue.get_info(name, level)
         self._keeps_cache_without_tools = provider.keeps_cache_without_tools
         self._max_tokens = min(MAX_TOKENS, self._info.max_output)
         self._endpoint = provider.endpoint(base_url, model)
@@ -103,6 +106,11 @@ class HttpModel:
     def name(self) -> str:
         """provider/model, as configured."""
         return self._name
+
+    @property
+    def level(self) -> str:
+        """The reasoning level that its requests state; "" if they state none."""
+        return self._info.effort
 
     @property
     def context_tokens(self) -> int:

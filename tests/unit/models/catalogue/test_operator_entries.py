@@ -9,7 +9,8 @@ import yaml
 
 from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
-from worker.models.catalogue.built_in import BUILT_IN, ModelInfo
+from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.catalogue.model_info import ModelInfo
 from worker.models.catalogue.operator_entries import extend_catalogue
 
 MILLION = 1_000_000

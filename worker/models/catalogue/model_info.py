@@ -1,0 +1,180 @@
+"""What the catalogue holds of a model: windows, reasoning levels, prices, abilities.
+
+Prices are dollars per million tokens. An unknown model has no price, which is not a price of 0.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+
+from worker.core.conversation.messages import Usage
+from worker.errors import ConfigError
+
+UNKNOWN_WINDOW = 128_000
+UNKNOWN_OUTPUT = 16_000
+"""Assumed for a model that is not listed: less than any listed one has. Too small a window ends a
+run early; too large a one loses its last request."""
+
+EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The names of reasoning levels that any provider has, from least to most; "" states none."""
+
+_DATED = re.compile(r"[-@]\d{8}$")
+_PARTS_OF_NAMES = "-@:_"
+"""After a listed name, one of these begins a variant of the model ("gpt-5.5-mini"); a digit or a
+point would begin another model's name ("gpt-5.55")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Prices from the day `valid_from` on of a request with more than `above_tokens` input tokens,
+    cached ones included.
+
+    `read` is None where no source states it: a request that read the cache then has no known cost.
+    """
+
+    input: float
+    output: float
+    write_5m: float
+    write_1h: float
+    read: float | None
+    above_tokens: int = 0
+    valid_from: date = date.min
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One reasoning level. `window` is the context window at this level, 0 where it is the model's.
+
+    `budget` is the number of thinking tokens that stands for the level with models that take no
+    name for it; None where the model takes the name.
+    """
+
+    name: str
+    window: int = 0
+    budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One model. `binds_thinking`: its thinking is signed together with all that precedes it.
+
+    `window` and `max_output` are in tokens; `min_cached` is the shortest prefix that is cached.
+    `levels` are its reasoning levels from least to most, empty if unknown; `default_level` is the
+    one of a request that states none, "" if unknown. `effort` is the level that every request
+    states, "" for none; `chat_effort` must be stated before Chat Completions accepts tools.
+    `thinks_if_asked`: without a request for adaptive thinking it does not think at any level.
+    `takes_temperature` is None if unknown.
+    """
+
+    rates: tuple[Rate, ...] = ()
+    window: int = UNKNOWN_WINDOW
+    max_output: int = UNKNOWN_OUTPUT
+    min_cached: int = 0
+    binds_thinking: bool = False
+    default_level: str = ""
+    effort: str = ""
+    chat_effort: str = ""
+    levels: tuple[Level, ...] = ()
+    thinks_if_asked: bool = False
+    takes_temperature: bool | None = None
+
+    def find_level(self, name: str) -> Level | None:
+        """Returns the listed level of this name, or None."""
+        return next((level for level in self.levels if level.name == name), None)
+
+    def get_stated_level(self) -> Level | None:
+        """Returns the level that requests state, or None if they state none."""
+        return (self.find_level(self.effort) or Level(self.effort)) if self.effort else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a model's name resolves to. `name` is the catalogue's; "" if the model is unknown.
+
+    `is_assumed`: only the beginning of the name is listed, so price, window and levels are those of
+    a model that is probably similar.
+    """
+
+    name: str
+    info: ModelInfo
+    is_assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Models by id."""
+
+    models: Mapping[str, ModelInfo]
+
+    def get_info(self, model: str, level: str = "") -> ModelInfo:
+        """Returns what is known of a model id, with or without its provider before it.
+
+        With a `level`, `window` is that of the level, and `effort` is the level.
+        """
+        info = self.resolve_name(model).info
+        if not level:
+            return info
+        listed = info.find_level(level)
+        window = (listed.window if listed else 0) or info.window
+        return replace(info, effort=level, window=window)
+
+    def get_levels(self, model: str) -> tuple[str, ...]:
+        """Returns the names of a model's reasoning levels, from least to most; () if unknown."""
+        return tuple(level.name for level in self.get_info(model).levels)
+
+    def check_level(self, model: str, level: str) -> None:
+        """Raises ConfigError, naming the levels there are, for a `level` that a listed model lacks.
+
+        A model that is not listed, or without its levels, may have any level that a provider has.
+        """
+        entry = self.resolve_name(model)
+        known = () if entry.is_assumed else self.get_levels(model)
+        names = known or EFFORTS[1:]
+        if level and level not in names:
+            raise ConfigError(
+                f"{model}: unknown reasoning level {level!r}; known: {', '.join(names)}"
+            )
+
+    def is_known(self, model: str) -> bool:
+        """Whether the model itself is listed."""
+        entry = self.resolve_name(model)
+        return bool(entry.name) and not entry.is_assumed
+
+    def resolve_name(self, model: str) -> Entry:
+        """Returns the entry of a model's name: as it is, without its provider, each also without
+        the date at its end; else that of the longest listed name it begins with; else an empty one.
+        """
+        bare = model.partition("/")[2]
+        names = (model, bare, _DATED.sub("", model), _DATED.sub("", bare))
+        for name in names:
+            if name in self.models:
+                return Entry(name, self.models[name])
+        found = max((self._find_prefix(name) for name in names[:2]), key=len)
+        return Entry(found, self.models[found], True) if found else Entry("", ModelInfo())
+
+    def _find_prefix(self, name: str) -> str:
+        """Returns the longest listed name of which `name` is a variant; "" if there is none."""
+        ends = [at for at, char in enumerate(name) if char in _PARTS_OF_NAMES]
+        return next((name[:end] for end in reversed(ends) if name[:end] in self.models), "")
+
+    def compute_price(self, model: str, usage: Usage, day: date) -> float | None:
+        """Returns the cost of one call in dollars, or None if a price it needs is unknown."""
+        rate = choose_rate(self.get_info(model).rates, usage.input, day)
+        if rate is None or (usage.cache_read and rate.read is None):
+            return None
+        total = (
+            usage.uncached_input * rate.input
+            + usage.cache_read * (rate.read or 0.0)
+            + usage.cache_write * rate.write_5m
+            + usage.output * rate.output
+        )
+        return total / 1_000_000
+
+
+def choose_rate(rates: tuple[Rate, ...], tokens: int, day: date) -> Rate | None:
+    """Returns the newest valid rate of the highest tier that the request reaches."""
+    fitting = [
+        rate for rate in rates if rate.valid_from <= day and rate.above_tokens < max(tokens, 1)
+    ]
+    return max(fitting, key=lambda rate: (rate.valid_from, rate.above_tokens), default=None)

@@ -54,6 +54,19 @@ class TierSettings(PriceSettings):
     since: date | None = Field(default=None, description="From this day on.")
 
 
+class LevelSettings(Part):
+    """One entry of a model's `levels:`."""
+
+    window: int | None = Field(
+        default=None, ge=1, description="The context window at this level, if not the model's."
+    )
+    thinking_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tokens of thinking that stand for the level, where the model takes no name.",
+    )
+
+
 class CatalogueSettings(PriceSettings):
     """One entry of `models.catalogue:`: a model that is not built in, or corrects one that is."""
 
@@ -68,6 +81,17 @@ class CatalogueSettings(PriceSettings):
     effort: Effort | None = Field(default=None, description="How much it is to think.")
     chat_effort: Effort | None = Field(
         default=None, description="The same, where it is asked by Chat Completions."
+    )
+    levels: dict[Effort, LevelSettings] | None = Field(
+        default=None,
+        description="All its reasoning levels, by their names; a level that is not here is "
+        "refused.",
+    )
+    default_level: Effort | None = Field(
+        default=None, description="The level of a request that states none."
+    )
+    temperature: bool | None = Field(
+        default=None, description="Whether it takes `temperature`, which is never sent."
     )
     tiers: tuple[TierSettings, ...] | None = Field(
         default=None, description="Prices for long prompts, or from a day on."

@@ -26,9 +26,9 @@ def _make_budgets(**budgets: int) -> tuple[Level, ...]:
 
 # ------------------------------------------------------------------------------------- Anthropic
 #
-# Windows, prices, default levels and kinds of thinking as platform.claude.com states them for each
-# model. It lists the levels of Opus 4.5 and 4.6; that Opus 4.7 added xhigh and that later models
-# have it is from the types of Anthropic's own client and from guides, not from each model's page.
+# Windows, prices, default levels and kinds of thinking are those of the models' own pages at
+# platform.claude.com; its page on effort names the models with xhigh and max up to the 5 line. For
+# the later ones the levels are read from guides, and the prices of Fable 5.2 from other tools.
 
 _UP_TO_MAX = _pick_levels("low", "max")
 _WITH_NONE = (_LEVELS["none"], *_UP_TO_MAX)
@@ -84,6 +84,7 @@ _HAIKU_5_5 = ModelInfo(
 )
 
 _ANTHROPIC = {
+    "claude-fable-5-2": _make_claude((8, 40, 0.20), _UP_TO_MAX, min_cached=512, binds=True),
     "claude-fable-5-1": _make_claude((10, 50, 0.25), _UP_TO_MAX, min_cached=512, binds=True),
     "claude-fable-5": _make_claude((10, 50, 1.00), _UP_TO_MAX, min_cached=512),
     "claude-opus-5-5": _make_claude(
@@ -104,6 +105,9 @@ _ANTHROPIC = {
 
 
 # ---------------------------------------------------------------------------------------- Google
+#
+# Windows, levels and default levels as Google's pages state them, up to 3.7; those of 3.8 Flash and
+# of Gemini 4, and the prices of Gemini 4, are as other tools list them.
 
 
 def _make_gemini_rate(
@@ -132,6 +136,7 @@ _FLASH = (
     _make_gemini_rate(1.50, 7.50, 0.15, since=date(2027, 1, 1)),
 )
 _FROM_LOW = _pick_levels("low", "high")
+_FROM_LOW_TO_XHIGH = _pick_levels("low", "xhigh")
 _FROM_MINIMAL = _pick_levels("minimal", "high")
 _PRO_BUDGETS = _make_budgets(low=2048, medium=6144, high=10_240)
 
@@ -142,10 +147,13 @@ _GEMINI = {
         levels=_FROM_LOW,
         default="medium",
     ),
+    # Where no cached price is stated, the documented discount of 90 % applies.
+    "gemini-4-hydrogen": _make_gemini(
+        _make_gemini_rate(1.5, 7.5, 0.15), levels=_FROM_LOW_TO_XHIGH, default="high"
+    ),
     "gemini-3.8-flash": _make_gemini(*_FLASH, levels=_FROM_LOW, default="medium"),
     "gemini-3.7-flash": _make_gemini(*_FLASH, levels=_FROM_LOW, default="medium"),
     "gemini-3.6-flash": _make_gemini(*_FLASH, levels=_FROM_MINIMAL, default="medium"),
-    # Where no cached price is stated, the documented discount of 90 % applies.
     "gemini-3.5-flash": _make_gemini(
         _make_gemini_rate(1.5, 9, 0.15), levels=_FROM_MINIMAL, default="medium"
     ),
@@ -174,7 +182,12 @@ _GEMINI = {
 
 
 # ---------------------------------------------------------------------------------------- OpenAI
+#
+# Prices, levels and windows as developers.openai.com states them for GPT-5.6, GPT-6 Sol and GPT-6.2
+# Sol; those of the others are as gateways repeat them. All have a window of 1,050,000 tokens, of
+# which an answer may take 128,000 and a question the rest.
 
+_QUESTION = 922_000
 _GPT_5 = _pick_levels("none", "xhigh")
 _GPT_6 = _pick_levels("none", "max")
 _ALWAYS = _pick_levels("low", "max")
@@ -183,27 +196,24 @@ _ALWAYS = _pick_levels("low", "max")
 def _make_gpt(
     per_input: float,
     output: float,
-    read: float | None = None,
+    read: float,
     *,
     levels: tuple[Level, ...],
     default: str = "",
     write: float = 1.25,
-    window: int = 200_000,
 ) -> ModelInfo:
     """Makes an entry. Above 272K input tokens the whole request costs 2x input and cache, 1.5x
     output.
 
-    A window that is not stated is assumed to end below that step. A model that can do without
-    reasoning takes tools over Chat Completions only so.
+    A model that can do without reasoning takes tools over Chat Completions only so.
     """
     tiers = []
     for above, factor, output_factor in ((0, 1.0, 1.0), (272_000, 2.0, 1.5)):
-        cost = per_input * factor
-        cached = None if read is None else read * factor
-        tiers.append(Rate(cost, output * output_factor, cost * write, cost * write, cached, above))
+        cost, written = per_input * factor, per_input * factor * write
+        tiers.append(Rate(cost, output * output_factor, written, written, read * factor, above))
     return ModelInfo(
         tuple(tiers),
-        window,
+        window=_QUESTION,
         max_output=128_000,
         min_cached=1024,
         default_level=default,
@@ -214,17 +224,19 @@ def _make_gpt(
 
 
 _OPENAI = {
-    "gpt-6.2-astra": _make_gpt(8, 40, 0.40, levels=_ALWAYS, window=1_050_000),
-    "gpt-6.2-sol": _make_gpt(2, 10, levels=_ALWAYS, window=1_050_000),
+    "gpt-6.2-astra": _make_gpt(8, 40, 0.40, levels=_ALWAYS),
+    "gpt-6.2-sol": _make_gpt(2, 10, 0.10, levels=_ALWAYS),
     "gpt-6.1-sol": _make_gpt(2, 10, 0.10, levels=_ALWAYS),
+    "gpt-6.1-terra": _make_gpt(1, 5, 0.05, levels=_GPT_6, default="medium"),
     "gpt-6-astra": _make_gpt(10, 50, 1.00, levels=_ALWAYS),
     "gpt-6-sol": _make_gpt(2, 10, 0.20, levels=_GPT_6, default="medium"),
-    "gpt-6-luna": _make_gpt(0.10, 0.50, 0.01, levels=_GPT_6),
-    "gpt-5.6-sol": _make_gpt(4, 20, levels=_GPT_5),
-    "gpt-5.6-terra": _make_gpt(2, 12, levels=_GPT_5),
-    "gpt-5.6-luna": _make_gpt(0.2, 1.2, levels=_GPT_5),
-    "gpt-5.5": _make_gpt(5, 30, write=1.0, levels=_GPT_5),
-    "gpt-5.4": _make_gpt(2.5, 15, write=1.0, levels=_GPT_5),
+    "gpt-6-luna": _make_gpt(0.10, 0.50, 0.01, levels=_GPT_6, default="medium"),
+    # The page calls these prices promotional, "at least until 21 November 2026".
+    "gpt-5.6-sol": _make_gpt(4, 20, 0.40, levels=_GPT_6, default="medium"),
+    "gpt-5.6-terra": _make_gpt(2, 12, 0.20, levels=_GPT_6, default="medium"),
+    "gpt-5.6-luna": _make_gpt(0.2, 1.2, 0.02, levels=_GPT_6, default="medium"),
+    "gpt-5.5": _make_gpt(5, 30, 0.50, write=1.0, levels=_GPT_5),
+    "gpt-5.4": _make_gpt(2.5, 15, 0.25, write=1.0, levels=_GPT_5),
 }
 
 MODELS: dict[str, ModelInfo] = {**_ANTHROPIC, **_GEMINI, **_OPENAI}

@@ -64,7 +64,7 @@ class ModelInfo:
     one of a request that states none, "" if unknown. `effort` is the level that every request
     states, "" for none; `chat_effort` must be stated before Chat Completions accepts tools.
     `thinks_if_asked`: without a request for adaptive thinking it does not think at any level.
-    `takes_temperature` is None if unknown.
+    `takes_temperature` is None if unknown. `has_assumed_price`: the rates are another model's.
     """
 
     rates: tuple[Rate, ...] = ()
@@ -78,6 +78,7 @@ class ModelInfo:
     levels: tuple[Level, ...] = ()
     thinks_if_asked: bool = False
     takes_temperature: bool | None = None
+    has_assumed_price: bool = False
 
     def find_level(self, name: str) -> Level | None:
         """Returns the listed level of this name, or None."""
@@ -151,7 +152,10 @@ class Catalogue:
             if name in self.models:
                 return Entry(name, self.models[name])
         found = max((self._find_prefix(name) for name in names[:2]), key=len)
-        return Entry(found, self.models[found], True) if found else Entry("", ModelInfo())
+        if not found:
+            return Entry("", ModelInfo())
+        info = self.models[found]
+        return Entry(found, replace(info, has_assumed_price=bool(info.rates)), is_assumed=True)
 
     def _find_prefix(self, name: str) -> str:
         """Returns the longest listed name of which `name` is a variant; "" if there is none."""

@@ -7,13 +7,15 @@ from typing import Any
 
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import EFFORTS, Catalogue, ModelInfo, Rate
+from worker.models.catalogue.model_info import EFFORTS, Catalogue, Level, ModelInfo, Rate
 
 _SIZES = ("window", "max_output", "min_cached")
-_EFFORTS = ("effort", "chat_effort")
+_EFFORTS = ("effort", "chat_effort", "default_level")
+_SWITCHES = {"binds_thinking": "binds_thinking", "temperature": "takes_temperature"}
+_LEVEL = ("window", "thinking_tokens")
 _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 _TIER = (*_PRICES, "above", "since")
-_KNOWN = (*_SIZES, *_EFFORTS, *_PRICES, "binds_thinking", "tiers")
+_KNOWN = (*_SIZES, *_EFFORTS, *_SWITCHES, *_PRICES, "levels", "tiers")
 
 
 def extend_catalogue(
@@ -23,10 +25,11 @@ def extend_catalogue(
     field.
 
     A field replaces that of a listed model with the same id; with a new `window` alone, an answer
-    gets at most a quarter of it. Prices are dollars per million tokens; an entry with any price
-    states `input` and `output`; a cached token costs as much as an uncached one unless its price is
-    stated. `tiers` are further prices above a number of input tokens (`above`), from a day on
-    (`since`), or both.
+    gets at most a quarter of it. `levels` are all its reasoning levels; each may have a `window`,
+    and `thinking_tokens` where the model takes a number in place of the name. Prices are dollars
+    per million tokens; an entry with any price states `input` and `output`; a cached token costs as
+    much as an uncached one unless its price is stated. `tiers` are further prices above a number of
+    input tokens (`above`), from a day on (`since`), or both.
     """
     added = {model: _read_info(model, fields, built_in) for model, fields in entries.items()}
     return Catalogue({**built_in.models, **added})
@@ -39,10 +42,11 @@ def _read_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> Mo
         name: _read_tokens(where, fields, name) for name in _pick_names(fields, _SIZES)
     }
     changes |= {name: _read_effort(where, fields, name) for name in _pick_names(fields, _EFFORTS)}
-    if "binds_thinking" in fields:
-        changes["binds_thinking"] = bool(fields["binds_thinking"])
+    changes |= {_SWITCHES[name]: bool(fields[name]) for name in _pick_names(fields, _SWITCHES)}
+    if "levels" in fields:
+        changes["levels"] = _read_levels(f"{where}.levels", fields["levels"])
     if rates := _read_rates(where, fields):
-        changes["rates"] = rates
+        changes |= {"rates": rates, "has_assumed_price": False}
     listed = built_in.get_info(model)
     if "window" in changes and "max_output" not in changes:
         changes["max_output"] = min(listed.max_output, changes["window"] // 4)
@@ -52,7 +56,43 @@ def _read_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> Mo
             f"{where}.max_output: expected 1 to less than the window of {found.window} tokens; "
             f"found {found.max_output}"
         )
+    _check_levels(where, found)
     return found
+
+
+def _read_levels(where: str, fields: Any) -> tuple[Level, ...]:
+    """Reads reasoning levels (name → fields, or nothing); they are kept from least to most."""
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"{where}: expected a mapping")
+    _refuse_unknown(where, fields, EFFORTS[1:])
+    return tuple(
+        _read_level(f"{where}.{name}", name, fields[name] or {})
+        for name in sorted(fields, key=EFFORTS.index)
+    )
+
+
+def _read_level(where: str, name: str, fields: Any) -> Level:
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"{where}: expected a mapping")
+    _refuse_unknown(where, fields, _LEVEL)
+    window = _read_tokens(where, fields, "window") if "window" in fields else 0
+    stated = "thinking_tokens" in fields
+    budget = _read_tokens(where, fields, "thinking_tokens") if stated else None
+    return Level(name, window, budget)
+
+
+def _check_levels(where: str, found: ModelInfo) -> None:
+    """Raises ConfigError for levels that contradict the model's other fields."""
+    for level in found.levels:
+        if level.window and not found.max_output < level.window:
+            raise ConfigError(
+                f"{where}.levels.{level.name}.window: expected more than max_output, "
+                f"{found.max_output} tokens; found {level.window}"
+            )
+    names = [level.name for level in found.levels]
+    for field, name in (("effort", found.effort), ("default_level", found.default_level)):
+        if name and names and name not in names:
+            raise ConfigError(f"{where}.{field}: unknown level {name!r}; known: {', '.join(names)}")
 
 
 def _read_rates(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:

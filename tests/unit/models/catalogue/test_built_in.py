@@ -1,11 +1,13 @@
-"""Prices as the reference states them (wire-models 5)."""
+"""Prices as the providers state them, and how names are resolved."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from worker.core.conversation.messages import Usage
-from worker.models.catalogue.built_in import MODELS, info, price
+from worker.models.catalogue.built_in import BUILT_IN, MODELS, info, price
+from worker.models.catalogue.model_info import Catalogue, ModelInfo, Rate
 
 MILLION = 1_000_000
 DAY = date(2026, 11, 21)
@@ -82,8 +84,10 @@ def test_an_unknown_model_has_no_price_rather_than_none_to_pay() -> None:
 
 
 def test_an_unstated_cache_price_makes_a_cached_call_s_cost_unknown() -> None:
-    assert each("cache_read", "gpt-5.6-sol") is None
-    assert price("gpt-5.6-sol", Usage(uncached_input=MILLION // 10), DAY) == pytest.approx(0.4)
+    known = Catalogue({"m": ModelInfo((Rate(4, 20, 5, 5, None),))})
+
+    assert known.compute_price("m", Usage(cache_read=1), DAY) is None
+    assert known.compute_price("m", Usage(uncached_input=MILLION), DAY) == pytest.approx(4)
 
 
 def test_every_model_states_its_sizes_and_prices() -> None:
@@ -91,3 +95,44 @@ def test_every_model_states_its_sizes_and_prices() -> None:
         assert found.rates, name
         assert 0 < found.max_output < found.window, name
         assert info(name) is found
+
+
+@pytest.mark.parametrize(
+    ("model", "entry", "assumed"),
+    [
+        ("anthropic/claude-opus-5-5", "claude-opus-5-5", False),
+        ("claude-opus-5-5-20260922", "claude-opus-5-5", False),
+        ("anthropic-vertex/claude-opus-4-5@20251101", "claude-opus-4-5", False),
+        ("openai/gpt-5.6-sol-preview", "gpt-5.6-sol", True),
+        ("openai-compatible/gpt-6.1-sol:free", "gpt-6.1-sol", True),
+        ("gemini/gemini-3.5-flash-lite-preview-09", "gemini-3.5-flash-lite", True),
+        ("claude-sonnet-5-5-fast-20270101", "claude-sonnet-5-5", True),
+        ("openai/gpt-5.45", "", False),
+        ("openai/gpt-5.4.1", "", False),
+        ("openai/gpt-6", "", False),
+        ("gpt-5.5/mini", "", False),
+        ("", "", False),
+        ("/", "", False),
+    ],
+)
+def test_a_name_resolves_exactly_then_without_its_provider_then_by_its_beginning(
+    model: str, entry: str, assumed: bool
+) -> None:
+    found = BUILT_IN.resolve_name(model)
+
+    assert (found.name, found.is_assumed) == (entry, assumed)
+    assert BUILT_IN.is_known(model) == (bool(entry) and not assumed)
+    listed = MODELS[entry] if entry else ModelInfo()
+    assert found.info == replace(listed, has_assumed_price=assumed)
+
+
+def test_the_longest_listed_beginning_counts() -> None:
+    known = Catalogue({"a": ModelInfo(window=1000), "a-b": ModelInfo(window=2000)})
+
+    assert known.get_info("x/a-b-c").window == 2000
+    assert known.get_info("x/a-c").window == 1000
+    assert known.get_info("a-b-c").window == 2000
+
+
+def test_an_assumed_price_counts_as_a_price() -> None:
+    assert each("output", "openai/gpt-5.6-luna-preview") == each("output", "gpt-5.6-luna")

@@ -10,7 +10,7 @@ import yaml
 from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import ModelInfo
+from worker.models.catalogue.model_info import Level, ModelInfo
 from worker.models.catalogue.operator_entries import extend_catalogue
 
 MILLION = 1_000_000
@@ -109,6 +109,41 @@ m:
     assert [price(1000, date(2027, 1, 1)), price(1001, date(2027, 1, 1))] == [3, 4]
 
 
+def test_levels_are_read_with_their_windows_and_kept_in_order() -> None:
+    known = extend_catalogue(
+        loaded("""
+qwen3:
+  window: 131072
+  levels: {high: {window: 65536}, low: {}, medium: {thinking_tokens: 4096}}
+  default_level: low
+  temperature: true
+""")
+    )
+    info = known.get_info("openai-compatible/qwen3")
+
+    assert info.levels == (Level("low"), Level("medium", 0, 4096), Level("high", 65_536))
+    assert (info.default_level, info.takes_temperature) == ("low", True)
+    assert known.get_info("openai-compatible/qwen3", "high").window == 65_536
+
+
+def test_an_entry_for_a_variant_has_the_assumed_price_until_it_states_one() -> None:
+    known = extend_catalogue(
+        {"gpt-5.5-mini": {"window": 400_000}, "gpt-5.5-nano": {"input": 1, "output": 2}}
+    )
+    mini, nano = known.get_info("openai/gpt-5.5-mini"), known.get_info("openai/gpt-5.5-nano")
+
+    assert known.is_known("openai/gpt-5.5-mini")
+    assert (mini.window, mini.has_assumed_price, bool(mini.rates)) == (400_000, True, True)
+    assert not nano.has_assumed_price
+
+
+def test_an_entry_serves_the_variants_of_its_model_too() -> None:
+    known = extend_catalogue({"qwen3": {"window": 40_000, "input": 1, "output": 2}})
+    info = known.get_info("openai-compatible/qwen3-32b")
+
+    assert (info.window, info.has_assumed_price) == (40_000, True)
+
+
 def test_a_model_may_be_listed_under_its_provider() -> None:
     known = extend_catalogue(
         {"openai-compatible/org/qwen3": {"window": 50_000}, "qwen3": {"window": 60_000}}
@@ -132,6 +167,15 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
         ({"window": 8000, "max_output": 8000}, "m.max_output: expected 1 to less than the window"),
         ({"window": 3}, "m.max_output: expected 1 to less than the window of 3 tokens; found 0"),
         ({"effort": "huge"}, "m.effort: expected one of none, minimal, low"),
+        ({"default_level": "huge"}, "m.default_level: expected one of none, minimal, low"),
+        ({"levels": ["low"]}, "m.levels: expected a mapping"),
+        ({"levels": {"huge": {}}}, "m.levels.huge: unknown field; known: none, minimal, low"),
+        ({"levels": {"low": 1}}, "m.levels.low: expected a mapping"),
+        ({"levels": {"low": {"budget": 1}}}, "m.levels.low.budget: unknown field; known: window"),
+        ({"levels": {"low": {"window": "x"}}}, "m.levels.low.window: expected a number of tokens"),
+        ({"levels": {"low": {"window": 9}}}, "m.levels.low.window: expected more than max_output"),
+        ({"levels": {"low": {}}, "effort": "high"}, "m.effort: unknown level 'high'; known: low"),
+        ({"levels": {"low": {}}, "default_level": "max"}, "m.default_level: unknown level 'max'"),
         ({"input": 1}, "m.output: missing: state input and output together"),
         ({"cache_read": 1}, "m.input: missing"),
         ({"input": -1, "output": 1}, "m.input: expected dollars per million tokens; found -1"),

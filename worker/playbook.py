@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from worker.core import comment_commands
+from worker.core.routing.tiers import TierName
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings
 
@@ -25,7 +26,8 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 class Workflow(BaseModel):
     """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
 
-    `context` replaces the fields of the settings that it names. A `compact` workflow has short
+    `model_tier` goes before what people prefer, but not before what they force. `context` replaces
+    the fields of the settings that it names. A `compact` workflow has short
     descriptions of the tools, short previews, and announces `small_tools` only, if it names any;
     the others may still be called and fetched. `small_text` takes the place of `text` then.
     """
@@ -37,6 +39,7 @@ class Workflow(BaseModel):
     triggers: tuple[str, ...] = ()
     max_iterations: int | None = Field(default=None, ge=1, le=1000)
     tools: tuple[str, ...] = ("*",)
+    model_tier: TierName | None = None
     context: ContextSettings = ContextSettings()
     compact: bool = False
     small_tools: tuple[str, ...] = ()

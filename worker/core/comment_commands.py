@@ -16,6 +16,8 @@ from types import MappingProxyType
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from worker.core.routing.tiers import TIERS
+
 PREFIX = "/sandpiper"
 MAX_TEXT = 20_000
 """Characters of a comment that are looked at."""
@@ -25,7 +27,8 @@ NAMES = {
     "help": "show this list",
     "status": "say what is running or was found",
     "stop": "end what is running, with what was found so far",
-    "model NAME": "look at the failure again with another model",
+    "model NAME": "look at the failure again with another model; `model list` names them",
+    "tier [NAME]": "show or choose how strong a model answers on this merge request",
     "forget": "delete what is stored of this merge request's conversations",
 }
 """How each command is written, and what it does."""
@@ -33,6 +36,7 @@ NAMES = {
 KNOWN = frozenset(name.partition(" ")[0] for name in NAMES)
 _SLASH = re.compile(r"[ ]{0,3}/sandpiper(?![^\s])[ \t]*(.*)", re.IGNORECASE)
 _MAX_ARGUMENT = 200
+_WITH_WORDS = ("model", "tier")
 
 # What GitLab reads besides CommonMark: front matter, ">>>" quotes, footnotes, formulas.
 _FRONT_MATTER = re.compile(
@@ -124,11 +128,36 @@ def _named(words: list[str], more: Collection[str], *, strict: bool = False) -> 
     if not words:
         return None if strict else Command("help")
     name, rest = words[0].lower(), words[1:]
-    if not (name in KNOWN or name in more) or len(rest) > (name == "model"):
+    if name in _WITH_WORDS:
+        said = " ".join(rest)[:_MAX_ARGUMENT]
+        return Command(name, said) if _takes_words(name, rest, strict=strict) else None
+    if not (name in KNOWN or name in more) or rest:
         return None
-    if name == "model":
-        return Command("model", rest[0][:_MAX_ARGUMENT]) if rest else None
     return Command(name)
+
+
+def _takes_words(name: str, words: Sequence[str], *, strict: bool) -> bool:
+    """Whether the words after `tier` or `model` have the form that it takes.
+
+    A `strict` one is told from a sentence: after a mention, "tier" and "model" may begin one.
+    """
+    given = [word.lower() for word in words]
+    if given[-1:] == ["project"]:
+        given = given[:-1]
+    if not given:
+        return not strict
+    return _fits_tier(given, strict=strict) if name == "tier" else _fits_model(given)
+
+
+def _fits_tier(words: Sequence[str], *, strict: bool) -> bool:
+    known = not strict or words[0] in (*TIERS, "reset")
+    return known and (len(words) == 1 or list(words[1:]) == ["force"])
+
+
+def _fits_model(words: Sequence[str]) -> bool:
+    if words[0] not in TIERS:
+        return len(words) == 1
+    return len(words) <= 2 or (len(words) == 3 and words[1] == "reasoning")
 
 
 def _spoken(text: str) -> Iterator[str]:

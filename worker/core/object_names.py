@@ -5,6 +5,7 @@ spend/{project_id}/{YYYY-MM-DD}.json
 known/{project_id}/{key}.json
 known/{project_id}/knowledge.md
 index/{session_id}
+preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
 """
 
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
+PREFERENCES = "preferences/"
 
 END = 10**13
 """Milliseconds, far in the future: see `sessions.recent`."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 from worker.core import comment_commands
@@ -11,12 +12,24 @@ from worker.core.conversation import context_json, prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
+from worker.core.routing.tiers import TIERS, TierModel
 from worker.core.session_id import make_session_id
 from worker.core.triggers import Replied, trigger_id
+from worker.jobs.model_commands import (
+    LIST,
+    NOT_ALLOWED,
+    Asker,
+    change_models,
+    change_tier,
+    describe_tier,
+    find_model,
+    may_use_model,
+)
 from worker.maintenance import retention
 from worker.turns import contexts, memory, project_memory, salvage, session
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Ended, Skipped
+from worker.turns.tiers import forget_preference
 
 STOPPED = "stopped on request"
 
@@ -47,7 +60,9 @@ def run_command(comment: Comment, deps: Deps, run: Run) -> Ended | str:
     """Do what a comment asks for. Raises SandpiperError."""
     match comment.request:
         case Command(name, argument):
-            return COMMANDS.get(name, _run_workflow)(comment, argument or name, deps, run)
+            if name in COMMANDS:
+                return COMMANDS[name](comment, argument, deps, run)
+            return _run_workflow(comment, name, deps, run)
         case _:
             return _answer_question(comment, deps, run)
 
@@ -96,11 +111,31 @@ def _look_again(
     return f"{_tell_looked_at(stored)} Reply there to ask more."
 
 
-def _answer_with_model(comment: Comment, name: str, deps: Deps, run: Run) -> Ended | str:
-    if name not in deps.runtime.choices:
-        known = ", ".join(f"`{each}`" for each in deps.runtime.choices) or "no other"
-        return f"That model is not on offer here. There is: {known}."
-    chosen = replace(run, model=deps.runtime.choices[name])
+def _change_tier(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    return change_tier(_make_asker(comment), argument, deps)
+
+
+def _change_model(comment: Comment, argument: str, deps: Deps, run: Run) -> Ended | str:
+    words = argument.split()
+    if len(words) != 1 or words[0].lower() in (LIST, *TIERS):
+        return change_models(_make_asker(comment), argument, deps)
+    return _answer_with_model(comment, words[0], deps, run)
+
+
+def _make_asker(comment: Comment) -> Asker:
+    trigger = comment.trigger
+    return Asker(trigger.project_id, trigger.mr_iid, comment.note.author_id)
+
+
+def _answer_with_model(comment: Comment, written: str, deps: Deps, run: Run) -> Ended | str:
+    name, wrong = find_model(written, deps)
+    if wrong:
+        return wrong
+    if not may_use_model(_make_asker(comment), name, deps):
+        return NOT_ALLOWED
+    offered = deps.runtime.choices
+    model = offered.get(name) or partial(deps.runtime.make_model, TierModel(name))
+    chosen = replace(run, model=model)
     key = _find_session(comment, deps)
     if isinstance(key, str):
         return _run_workflow(comment, "analyze", deps, chosen)
@@ -108,6 +143,11 @@ def _answer_with_model(comment: Comment, name: str, deps: Deps, run: Run) -> End
 
 
 def _write_status(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    tier = describe_tier(_make_asker(comment), deps)
+    return "\n\n".join(filter(None, (_tell_state(comment, deps), tier)))
+
+
+def _tell_state(comment: Comment, deps: Deps) -> str:
     key = _find_session(comment, deps)
     if isinstance(key, str):
         return f"Nothing is running. {key}"
@@ -148,6 +188,7 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
     done += memory.forget_merge_request(project, iid, deps)
     done += project_memory.forget_merge_request(project, iid, deps)
+    done += forget_preference(project, iid, deps)
     done += retention.forget_merge_request(project, iid, deps, comment.trigger)
     if not done:
         return "Nothing is stored of this merge request."
@@ -158,7 +199,8 @@ COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = Mappi
     {
         "status": _write_status,
         "stop": _stop_runs,
-        "model": _answer_with_model,
+        "model": _change_model,
+        "tier": _change_tier,
         "forget": _forget_merge_request,
         "help": _list_commands,
         "unknown": _explain_unknown,

@@ -205,7 +205,7 @@ def _remove_facts(project: int, before: float, deps: Deps) -> bool:
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
-    """Yield lists and sums that are too old by their names."""
+    """Yield lists, sums and preferences of merge requests that are too old."""
     records = deps.storage.sessions.records
     rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
     if rows:
@@ -213,6 +213,10 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     for name in list(records.names(object_names.SPEND)):
         ended = object_names.parse_spend_day(name)
         if ended is not None and ended < before:
+            yield _record_to_remove(name, deps)
+    for name in list(records.names(object_names.PREFERENCES)):
+        set_at = records.find_modification_time(name)
+        if set_at is not None and set_at < before and not name.endswith("/project.json"):
             yield _record_to_remove(name, deps)
 
 

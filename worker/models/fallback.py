@@ -31,8 +31,9 @@ class FallbackModel:
 
     @property
     def context_tokens(self) -> int:
-        """The smallest of all windows: any of them may have to take the session over."""
-        return min(model.context_tokens for model in self._models)
+        """As the model that answers now: a conversation that is too long for the next one is
+        folded when that refuses it."""
+        return self._models[self._at].context_tokens
 
     @property
     def binds_thinking(self) -> bool:

@@ -27,6 +27,11 @@ class GitLabSettings(Part):
         description="The role in the target project from which on an author's forks are looked at "
         "unasked, and an author's other merge requests teach known failures.",
     )
+    tier_min_access: Role = Field(
+        default="maintainer",
+        description="The role from which on a member may choose the tier `deep` and what costs "
+        "like it, force a tier, and choose for a whole project.",
+    )
     skip_labels: tuple[str, ...] = Field(
         default=(), description="Merge requests with one of these labels are left alone."
     )

@@ -3,8 +3,9 @@
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
+from worker.core.routing.tiers import TierName
 from worker.settings.base import Part, Secret
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -98,6 +99,23 @@ class CatalogueSettings(PriceSettings):
     )
 
 
+def _check_slash(name: str) -> str:
+    if name and not all(name.partition("/")):
+        raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
+    return name
+
+
+class ModelTierSettings(Part):
+    """One entry of `models.tiers:`."""
+
+    model: Annotated[str, AfterValidator(_check_slash)] = Field(
+        min_length=1, description="The tier's model, as `provider/model`."
+    )
+    reasoning: Effort | None = Field(
+        default=None, description="Its reasoning level; not set: the model's own."
+    )
+
+
 class ModelSettings(Part):
     """`models:`. `fallback` are tried in order when `default` does not answer."""
 
@@ -117,6 +135,22 @@ class ModelSettings(Part):
     helper_timeout: float = Field(
         default=20.0, gt=0, le=600, description="Seconds that the helper's answer may take."
     )
+    tiers: dict[TierName, ModelTierSettings] = Field(
+        default={},
+        description="Models by tier, from cheap to strong: `balanced`, `smart`, `coding`, `deep`. "
+        "A missing one is the default model. Empty: there are no tiers.",
+    )
+    tier: TierName = Field(default="balanced", description="The tier where nothing else says.")
+    upgrade: tuple[Literal["unproven", "unclear", "malformed", "code"], ...] = Field(
+        default=("unproven", "unclear", "malformed"),
+        description="What raises a session's tier: answers whose quotes stay unproven, unclear "
+        "verdicts, malformed answers, work on code.",
+    )
+    choosable: tuple[str, ...] = Field(
+        default=(),
+        description="Globs of the models, as `provider/model`, that a comment may choose besides "
+        "those that are configured.",
+    )
     providers: dict[str, ProviderSettings] = Field(
         default={}, description="What differs from a built-in provider, by its name."
     )
@@ -127,10 +161,9 @@ class ModelSettings(Part):
 
     @field_validator("default", "fallback", "helper")
     @classmethod
-    def _check_slash(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _check_names(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in [value] if isinstance(value, str) else value:
-            if name and not all(name.partition("/")):
-                raise ValueError("expected provider/model, like anthropic/claude-sonnet-5-5")
+            _check_slash(name)
         return value
 
     def get_provider(self, name: str) -> ProviderSettings:

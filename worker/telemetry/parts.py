@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from worker.core.events import Event
@@ -67,12 +68,13 @@ class Telemetry:
     def wrap_deps(self, deps: Deps) -> Deps:
         """Wrap the parts of a job, so that their calls are counted."""
         choices = {name: self._wrap_model(make) for name, make in deps.runtime.choices.items()}
-        toolset = deps.runtime.toolset
+        toolset, made = deps.runtime.toolset, deps.runtime.make_model
         runtime = replace(
             deps.runtime,
             sandboxes=CountedDriver(deps.runtime.sandboxes, self.metrics),
             model=self._wrap_model(deps.runtime.model),
             choices=choices,
+            make_model=lambda wanted: self._wrap_model(partial(made, wanted))(),
             toolset=lambda subject, workflow: CountedToolset(
                 toolset(subject, workflow), self.metrics
             ),

@@ -21,11 +21,13 @@ from worker.core.conversation.posted_note import compare_note
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
 from worker.core.ports import SessionKey
+from worker.core.routing.tiers import TierChoice
 from worker.core.text.redacted_values import redact_values
 from worker.core.triggers import Replied
 from worker.playbook import Workflow
 from worker.turns import salvage
 from worker.turns.parts import Deps
+from worker.turns.tiers import list_tier_tools
 
 log = logging.getLogger("sandpiper.job")
 
@@ -33,7 +35,9 @@ FORGOTTEN = "deleted on request"
 """The reason of a turn that stands for a deleted conversation."""
 
 
-def make_first_context(name: str, subject: Subject, workflow: Workflow, deps: Deps) -> Context:
+def make_first_context(
+    name: str, subject: Subject, workflow: Workflow, deps: Deps, tier: TierChoice | None = None
+) -> Context:
     """The context of a session's first turn, at its very beginning."""
     toolset = deps.runtime.toolset(subject, workflow)
     base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
@@ -43,9 +47,10 @@ def make_first_context(name: str, subject: Subject, workflow: Workflow, deps: De
         workflow=workflow.name,
         model="",
         system="\n".join([base, toolset.notes, workflow.text]),
-        tools=toolset.specs,
+        tools=(*toolset.specs, *list_tier_tools(workflow, deps)),
         messages=(_write_first_message(name, subject, deps),),
         turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
+        tier=tier,
     )
 
 
@@ -108,6 +113,7 @@ def make_next_context(
     first_look: bool,
     files_of: Sequence[int],
     asker: str = "",
+    tier: TierChoice | None = None,
 ) -> Context:
     """The turn after `stored`, in which `text` is asked, by the comment `reply` if by one.
 
@@ -129,6 +135,7 @@ def make_next_context(
         verdict="",
         seconds=0.0,
         fact="",
+        tier=tier,
     )
     return context.add(User(said))
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from worker.core.ports import Clock
-from worker.core.ports.records import RECORD, Records
+from worker.core.ports.records import RECORD, Records, update_record
 from worker.errors import StoreError
 
 log = logging.getLogger("sandpiper.budget")
@@ -110,17 +110,13 @@ class Budget:
         return decode_day(stored.content) if stored else Day()
 
     def _change(self, project_id: int, made: Callable[[Day], Day]) -> None:
-        name = self._name(project_id)
-        for _ in range(_ROUNDS):
-            stored = self._records.read(name, RECORD)
-            content = encode_day(made(decode_day(stored.content) if stored else Day()))
-            if stored is None:
-                if self._records.create(name, content):
-                    return
-            elif stored.content == content or self._records.replace(name, content, stored.version):
-                return
-            self._clock.sleep(random.uniform(0, _PAUSE))
-        raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
+        update_record(
+            self._records,
+            self._name(project_id),
+            lambda data: encode_day(made(decode_day(data) if data else Day())),
+            rounds=_ROUNDS,
+            wait=lambda: self._clock.sleep(random.uniform(0, _PAUSE)),
+        )
 
 
 def _add_turn(name: str, dollars: float, day: Day) -> Day:

@@ -27,7 +27,9 @@ from worker.turns import triage
 from worker.turns.folding import FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
+from worker.turns.report import read_verdict
 from worker.turns.sandbox import Workspace
+from worker.turns.tiers import change_model, find_signal, open_model
 from worker.turns.trials import Trials, find_trials
 
 log = logging.getLogger("sandpiper.turn")
@@ -108,9 +110,9 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
 
 
 def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, run: Run) -> Parts:
-    model = (run.model or deps.runtime.model)()
+    model = open_model(last.context, deps, run)
     toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
-    last.context = replace(last.context, model=model.name)
+    last.context = replace(last.context, model=model.name, gave_way="")
     if last.is_continued:
         last.resume(toolbox.repeatable)
     return Parts(
@@ -125,6 +127,8 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         replace_sandbox=work.replace_sandbox,
         after_tools=work.save_now_and_then,
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
+        change_model=partial(change_model, last.context.workflow, deps),
+        find_signal=partial(find_signal, read_verdict=partial(read_verdict, kit, deps)),
         object_to=lambda answer: quote_repair.find_objections(
             *(answer, kit.captures, deps.runtime.redact),
             partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
@@ -162,10 +166,8 @@ def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[C
     try:
         with _keep_outcome(last, deps):
             parts = _prepare_loop(last, kit, work, deps, run)
-            first, workflow = parts.model.name, last.context.workflow
-            ended = run_loop(last.context, deps.runtime.limits_for(workflow, parts.model), parts)
-            gave_way = first if parts.model.name != first else ""
-            last.context = replace(ended, model=parts.model.name, gave_way=gave_way)
+            limits = deps.runtime.limits_for(last.context.workflow, parts.model)
+            last.context = run_loop(last.context, limits, parts)
         context = last.context
         turn.lease.confirm_held()
         trials = find_trials(context, work.sandbox, kit.captures, deps)

@@ -17,7 +17,7 @@ from worker.core.conversation import prompts, quote_repair
 from worker.core.conversation.absorb import absorb_reply, halt_turn, record_overflow
 from worker.core.conversation.cache_marks import Plan, plan_marks
 from worker.core.conversation.context import Context, Outcome
-from worker.core.conversation.decide import Act, Ask, Stop, decide
+from worker.core.conversation.decide import Act, Ask, Raise, Stop, decide
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.folds.plan import choose_fold, estimate_size
 from worker.core.conversation.folds.view import build_view, list_fold_ends
@@ -29,11 +29,19 @@ from worker.core.conversation.messages import (
     count_results,
     find_open_calls,
 )
+from worker.core.conversation.model_switch import (
+    SET_TIER,
+    answer_set_tier,
+    note_model,
+    raise_for_answer,
+    switch_tier,
+)
 from worker.core.conversation.quote_repair import Objections
 from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.core.conversation.repeated_calls import HINT
-from worker.core.events import Answered, Asking, ToolRan, Watcher
+from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
+from worker.core.routing.tiers import Signal, TierChoice
 from worker.errors import CIRCUIT_OPEN, ContextOverflow, ModelError, Postponed, SandboxLost
 from worker.turns.folding import FoldParts, make_fold
 
@@ -49,7 +57,8 @@ class Parts:
     `news` gives what the model has to know besides, once; it stays in the history.
     `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
     called when the sandbox was lost: it gives how many messages the files of another one know of,
-    None if there is none. `fold_parts` is what folds are made with.
+    None if there is none. `fold_parts` is what folds are made with. `change_model` gives the model
+    of another tier, and its limits; `find_signal` says whether an answer calls for a stronger one.
     """
 
     model: Model
@@ -64,27 +73,52 @@ class Parts:
     after_tools: Callable[[Context], None] = lambda context: None
     replace_sandbox: Callable[[str], int | None] = lambda error: None
     fold_parts: FoldParts = field(default_factory=FoldParts)
+    change_model: Callable[[TierChoice], tuple[Model, Limits]] | None = None
+    find_signal: Callable[[Context, Outcome], Signal | None] = lambda context, outcome: None
 
 
 def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
     """Run `context` to its outcome. Raises only what `checkpoint` raises, and Postponed."""
+    served = context.tier
     while True:
+        if context.tier is not served and context.tier and parts.change_model:
+            parts, limits = _change_model(context.tier, parts.change_model, parts)
+            context, served = replace(context, model=parts.model.name), context.tier
         match decide(context, limits, parts.clock.now()):
             case Ask() as ask:
                 context = _ask_model(context, ask, limits, parts)
             case Act(calls, is_repetition=True):
                 context = close_calls(context, HINT)
             case Act(calls):
-                context = _call_tools(context, calls, parts)
+                context = _call_tools(context, calls, limits, parts)
+            case Raise(choice):
+                context = switch_tier(context, choice)
             case Fold() as fold:
                 bound = parts.model.binds_thinking
                 context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
                 wrong = _find_objections(context, outcome, limits, parts)
-                if not wrong:
+                raised = None if wrong else _raise_for_answer(context, outcome, limits, parts)
+                if not wrong and raised is None:
                     return replace(context, outcome=quote_repair.choose_outcome(context, outcome))
-                context = quote_repair.ask_for_repair(context, wrong)
+                context = raised or quote_repair.ask_for_repair(context, wrong)
         parts.checkpoint(context)
+
+
+def _change_model(
+    choice: TierChoice, change: Callable[[TierChoice], tuple[Model, Limits]], parts: Parts
+) -> tuple[Parts, Limits]:
+    model, limits = change(choice)
+    parts.watch(Stage(f"tier {choice.tier} ({choice.reason}): {model.name} goes on"))
+    return replace(parts, model=model), limits
+
+
+def _raise_for_answer(
+    context: Context, outcome: Outcome, limits: Limits, parts: Parts
+) -> Context | None:
+    """The context in which a stronger model goes on, None if the answer stands."""
+    signal = parts.find_signal(context, outcome) if context.tier else None
+    return raise_for_answer(context, limits, signal) if signal else None
 
 
 def _find_objections(
@@ -127,13 +161,13 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
     except ModelError as error:
         if parts.patient and error.kind == CIRCUIT_OPEN:
             raise Postponed(str(error)) from error
-        return halt_turn(context, str(error))
+        return halt_turn(note_model(context, parts.model.name), str(error))
     seconds = parts.clock.monotonic() - started
     parts.watch(_report_answer(reply, find_room(limits, context.turn_usage), seconds))
     kept = notice if reply.thought and parts.model.binds_thinking else ""
     name = parts.model.name
     after = absorb_reply(context, ask, reply, name, kept, at=sent_at, seconds=seconds)
-    return replace(after, cache=marked.cache)
+    return replace(note_model(after, name), cache=marked.cache)
 
 
 def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now: float) -> Context:
@@ -146,7 +180,15 @@ def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now
     return refused
 
 
-def _call_tools(context: Context, calls: Sequence[ToolCall], parts: Parts) -> Context:
+def _call_tools(
+    context: Context, calls: Sequence[ToolCall], limits: Limits, parts: Parts
+) -> Context:
+    for call in calls if context.tier else ():
+        if call.name == SET_TIER:
+            context = answer_set_tier(context, call, limits)
+    calls = [call for call in calls if not context.tier or call.name != SET_TIER]
+    if not calls:
+        return context
     first = count_results(context.messages)
     by_id = {call.id: call for call in calls}
     try:

@@ -30,11 +30,18 @@ from worker.core.ports.gitlab import (
     PipelineReader,
     Reactions,
 )
+from worker.core.routing.tiers import TierModel
 from worker.core.session_id import Marker
+from worker.errors import ConfigError
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
 from worker.turns.day_budget import Budget
+
+
+def refuse_model(wanted: TierModel) -> Model:
+    """Make no model. Raises ConfigError."""
+    raise ConfigError(f"{wanted.model} is not configured here")
 
 
 class Toolset(Protocol):
@@ -117,7 +124,9 @@ class GitLab:
 class Runtime:
     """What an investigation runs with.
 
-    `model` makes the configured model, `choices` those that a comment may ask for, by their names.
+    `model` makes the configured model, `choices` those that a comment may ask for, by their names;
+    `choosable` are globs of others that it may. `make_model` makes the model of a tier, or raises
+    ConfigError.
     `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
     secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
     `helper` answers small questions of the host's own; None where rules have to do.
@@ -133,6 +142,8 @@ class Runtime:
     choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
     describe_tools: Callable[[], str] = lambda: ""
     helper: Helper | None = None
+    choosable: tuple[str, ...] = ()
+    make_model: Callable[[TierModel], Model] = refuse_model
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""

@@ -6,6 +6,7 @@ from worker.core import finding
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import ASKED, KNOWN, Context, Outcome, Status
 from worker.core.conversation.repair import find_unavailable
+from worker.core.failure.verdict import Verdict
 from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
 from worker.forge.text import note
@@ -14,6 +15,7 @@ from worker.forge.text.revision import put_above
 from worker.turns import triage
 from worker.turns.parts import Deps, Toolset
 from worker.turns.suggestions import offer_changes
+from worker.turns.tiers import describe_models, describe_tier
 from worker.turns.trials import Trials
 
 
@@ -31,6 +33,12 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
     proven = quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact)
     told = missing_evidence.fill_missing_evidence(triage.require_proof(proven, context), context)
     return triage.settle_verdict(triage.list_all_jobs(told, context.survey), context.survey)
+
+
+def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
+    """The verdict that the note would have, None where the answer is no finding."""
+    found = read_finding(context, toolset, deps)
+    return found.verdict if found else None
 
 
 def write_bodies(
@@ -87,6 +95,8 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
         found_by=context.found_by if context.turn == 0 else "",
         redaction_counts=context.redactions,
         page=deps.options.page(context.session_id),
+        tier=describe_tier(context),
+        models=describe_models(context),
     )
 
 

@@ -15,7 +15,7 @@ from worker.errors import LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
-from worker.turns import contexts, memory, older_notes, project_memory, salvage
+from worker.turns import contexts, memory, older_notes, project_memory, salvage, tiers
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -82,7 +82,10 @@ def analyse_failure(
         if isinstance(taken, Skipped):
             return taken
         unfinished = contexts.read_unfinished(key, 0, deps)
-        context = unfinished or contexts.make_first_context(key.session_id, subject, workflow, deps)
+        tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
+        context = unfinished or contexts.make_first_context(
+            key.session_id, subject, deps.runtime.playbook.get(workflow.name), deps, tier
+        )
         if reply and not context.answered_notes:
             note = NoteRef(0, reply.discussion_id) if internal else None
             context = replace(context, answered_notes=(reply.note_id,), note=note)
@@ -134,8 +137,15 @@ def answer_reply(
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
         files_of = salvage.find_files(key, latest, deps)
+        tier, deps = tiers.prepare_tier(
+            *(stored.subject, stored.workflow, deps, run), unfinished=unfinished, before=stored
+        )
         context = unfinished or contexts.make_next_context(
-            *(stored, text, reply, deps), first_look=first_look, files_of=files_of, asker=asker
+            *(stored, text, reply, deps),
+            first_look=first_look,
+            files_of=files_of,
+            asker=asker,
+            tier=tier,
         )
         run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)

@@ -12,13 +12,14 @@ from worker.core.conversation.limits import Limits
 from worker.core.failure.known import Settings as KnownSettings
 from worker.core.ports import Clock
 from worker.core.ports.gitlab import BotAccount
+from worker.core.routing.tiers import TierRules
 from worker.core.text.redact import Redactor
 from worker.core.text.untrusted import visible
 from worker.errors import ForgeError
 from worker.forge.gitlab.checked import CheckedNoteWriter
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import GitLabWriter
-from worker.models.fallback import FallbackModel
+from worker.playbook import Playbook
 from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
@@ -31,7 +32,12 @@ from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtim
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import SandboxTools, build_sandboxes
-from worker.wiring.providers import build_guarded_models, build_helper
+from worker.wiring.providers import (
+    ModelChains,
+    build_chains,
+    build_helper,
+    make_tier_rules,
+)
 from worker.wiring.stores import make_leases, open_session_store
 from worker.wiring.toolsets import make_toolset_factory
 
@@ -49,7 +55,7 @@ def build_deps(
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
     redact = partial(_redact, redactor)
     client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
-    models = build_guarded_models(settings, watched)
+    chains, rules = build_chains(settings, watched), make_tier_rules(settings)
     pages = build_pages(settings)
     hosts = pages.list_hosts | settings.sources.list_link_places()
     writer = writer or GitLabWriter(gitlab.url, gitlab.write_token)
@@ -57,7 +63,6 @@ def build_deps(
     kept = open_session_store(settings)
     kept = Store(watched.wrap_objects(kept.records)) if watched else kept
     held = make_leases(settings, kept)
-    room = min(settings.limits.context_tokens, FallbackModel(models).context_tokens)
     driver, reader = build_sandboxes(settings), _build_gitlab_reader(client, gitlab)
     made = Deps(
         GitLab(
@@ -68,19 +73,18 @@ def build_deps(
             hosts,
         ),
         Runtime(
-            model=lambda: FallbackModel(models),
+            model=partial(chains.make_chain, rules.default),
             sandboxes=driver,
             toolset=toolsets,
-            playbook=playbook.load(settings.workflows).fit(room),
-            limits=Limits(
-                **settings.limits.get_run_limits(),
-                fold_settings=FoldSettings(**settings.context.get_fold_settings()),
-            ),
+            playbook=_load_playbook(settings, chains, rules),
+            limits=_build_limits(settings, rules),
             clock=clock,
             redact=redact,
-            choices={model.name: partial(FallbackModel, [model]) for model in models},
+            choices={name: partial(chains.make_alone, name) for name in _list_models(settings)},
             describe_tools=SandboxTools(driver).describe_versions,
             helper=build_helper(settings, watched),
+            choosable=settings.models.choosable,
+            make_model=chains.make_chain,
         ),
         Storage(
             kept,
@@ -94,6 +98,30 @@ def build_deps(
         _build_options(settings, pages.make_linker(), salt),
     )
     return watched.wrap_deps(made) if watched else made
+
+
+def _build_limits(settings: Settings, rules: TierRules) -> Limits:
+    return Limits(
+        **settings.limits.get_run_limits(),
+        fold_settings=FoldSettings(**settings.context.get_fold_settings()),
+        tier_rules=rules,
+    )
+
+
+def _list_models(settings: Settings) -> list[str]:
+    """The configured models, the default first, each once."""
+    chosen = settings.models
+    tiers = (tier.model for tier in chosen.tiers.values())
+    return list(dict.fromkeys((chosen.default, *chosen.fallback, *tiers)))
+
+
+def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
+    """The workflows, in the form that fits the model; with tiers, each turn chooses that."""
+    loaded = playbook.load(settings.workflows)
+    if rules:
+        return loaded
+    room = chains.make_chain(rules.default).context_tokens
+    return loaded.fit(min(settings.limits.context_tokens, room))
 
 
 def _build_options(settings: Settings, page: Callable[[str], str], salt: str) -> Options:
@@ -131,6 +159,7 @@ def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabRe
         skip_paths=gitlab.skip_paths,
         bot_merge_requests=gitlab.bot_merge_requests,
         fork_min_access=ACCESS_LEVELS[gitlab.fork_min_access],
+        tier_min_access=ACCESS_LEVELS[gitlab.tier_min_access],
     )
     level = ACCESS_LEVELS[gitlab.reply_min_access]
     return GitLabReader(client, gitlab.url, gitlab.projects, level, policy)

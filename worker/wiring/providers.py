@@ -1,9 +1,13 @@
 """Builds the models and the circuit breakers of their providers."""
 
+import threading
+
 from worker.core.ports import Helper
+from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.models.base import Dialect
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.catalogue.operator_entries import extend_catalogue
+from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
@@ -14,9 +18,16 @@ from worker.wiring.clock import SystemClock
 
 
 def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[HttpModel]:
-    """Build the configured model and its fallbacks, in order. Raises ConfigError."""
+    """Build the configured model, its fallbacks and those of the tiers, each once, in order.
+
+    Raises ConfigError.
+    """
     chosen = settings.models
-    return [_build_model(name, settings, told) for name in (chosen.default, *chosen.fallback)]
+    tiers = (TierModel(each.model, each.reasoning or "") for each in chosen.tiers.values())
+    wanted = (*map(TierModel, (chosen.default, *chosen.fallback)), *tiers)
+    return [
+        _build_model(each.model, settings, told, each.reasoning) for each in dict.fromkeys(wanted)
+    ]
 
 
 def build_helper_model(settings: Settings, told: OnFailure = ignore_failure) -> HttpModel | None:
@@ -41,16 +52,61 @@ def _build_model(name: str, settings: Settings, told: OnFailure, level: str = ""
     )
 
 
-def build_guarded_models(
-    settings: Settings, watched: Telemetry | None
-) -> list[breaker.GuardedModel]:
-    """Build the models with their providers' circuit breakers, wrapped by `watched` if given.
+class ModelChains:
+    """The models of one process, each built once and behind its provider's circuit breaker.
 
-    Raises ConfigError.
+    Calls are counted by `watched` if given. Safe to share by threads.
     """
-    asked = build_models(settings, watched.count_attempt if watched else ignore_failure)
-    heard = watched.set_circuit if watched else breaker.ignore_change
-    return breaker.guard_models(asked, SystemClock(), heard)
+
+    def __init__(self, settings: Settings, watched: Telemetry | None) -> None:
+        self._settings = settings
+        self._told = watched.count_attempt if watched else ignore_failure
+        heard = watched.set_circuit if watched else breaker.ignore_change
+        self._breakers = breaker.Breakers(SystemClock(), heard)
+        self._built: dict[TierModel, breaker.GuardedModel] = {}
+        self._lock = threading.Lock()
+
+    def make_chain(self, wanted: TierModel) -> FallbackModel:
+        """Return a model for one run, with the operator's fallbacks behind it. Raises ConfigError.
+
+        A level that is not set is the model's own.
+        """
+        others = (name for name in self._settings.models.fallback if name != wanted.model)
+        return FallbackModel([self._get(wanted), *(self._get(TierModel(each)) for each in others)])
+
+    def make_alone(self, name: str) -> FallbackModel:
+        """Return a model for one run without fallbacks. Raises ConfigError."""
+        return FallbackModel([self._get(TierModel(name))])
+
+    def _get(self, wanted: TierModel) -> breaker.GuardedModel:
+        with self._lock:
+            if wanted not in self._built:
+                made = _build_model(
+                    *(wanted.model, self._settings, self._told), level=wanted.reasoning
+                )
+                self._built[wanted] = self._breakers.guard(made)
+            return self._built[wanted]
+
+
+def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:
+    """Build every configured model, those of the tiers too. Raises ConfigError."""
+    chains, rules = ModelChains(settings, watched), make_tier_rules(settings)
+    for each in (rules.default, *rules.models.values()):
+        chains.make_chain(each)
+    return chains
+
+
+def make_tier_rules(settings: Settings) -> TierRules:
+    """Make the rules of the configured tiers."""
+    chosen = settings.models
+    return TierRules(
+        models={
+            name: TierModel(tier.model, tier.reasoning or "") for name, tier in chosen.tiers.items()
+        },
+        default=TierModel(chosen.default),
+        tier=chosen.tier,
+        upgrade=frozenset(map(Signal, chosen.upgrade)),
+    )
 
 
 def build_helper(settings: Settings, watched: Telemetry | None) -> Helper | None:
@@ -58,7 +114,7 @@ def build_helper(settings: Settings, watched: Telemetry | None) -> Helper | None
     made = build_helper_model(settings, watched.count_attempt if watched else ignore_failure)
     if made is None:
         return None
-    (guarded,) = breaker.guard_models([made], SystemClock())
+    guarded = breaker.Breakers(SystemClock()).guard(made)
     model = watched.count_model(guarded) if watched else guarded
     return ModelHelper(model, SystemClock(), settings.models.helper_timeout)
 

@@ -37,8 +37,12 @@ def test_when_none_answers_the_error_names_every_reason() -> None:
         both.reply(REQUEST)
 
 
-def test_the_smallest_window_counts() -> None:
-    assert FallbackModel([model("a/1", window=9), model("b/2", window=5)]).context_tokens == 5
+def test_the_window_of_the_model_that_answers_counts() -> None:
+    down = model("a/1", ModelError("a: 529"), window=9)
+    both = FallbackModel([down, model("b/2", says("two"), window=5)])
+    assert both.context_tokens == 9
+    both.reply(REQUEST)
+    assert both.context_tokens == 5
 
 
 @pytest.mark.parametrize("stop", [StopReason.REFUSED, StopReason.BLOCKED])

@@ -44,7 +44,12 @@ def absorb_reply(
         len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
     )
     place = next(answers, -1)
-    cost = CallCost(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, place)
+    tier, level = _name_tier(context, origin)
+    cost = CallCost(
+        *(context.turn, origin, reply.usage, reply.cost_usd, at, seconds, place),
+        tier=tier,
+        reasoning=level,
+    )
     return replace(
         context,
         usage=context.usage + reply.usage,
@@ -53,6 +58,14 @@ def absorb_reply(
         messages=before + said,
         calls=(*context.calls, cost),
     )
+
+
+def _name_tier(context: Context, origin: str) -> tuple[str, str]:
+    """The tier of a call, and its level if the tier's own model has answered."""
+    chosen = context.tier
+    if chosen is None:
+        return "", ""
+    return chosen.tier, chosen.reasoning if chosen.model == origin else ""
 
 
 def _taken(

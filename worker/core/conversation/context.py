@@ -7,6 +7,7 @@ from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import Assistant, Message, ToolResult, ToolSpec, Usage
 from worker.core.failure.jobs import Survey
+from worker.core.routing.tiers import TierChoice
 from worker.core.stored_keys import KEY
 from worker.core.text.redaction_counts import Counts
 
@@ -67,7 +68,8 @@ class CallCost:
 
     The request was sent at `sent_at` (epoch seconds) and took `seconds`. `message` is the index of
     its answer in the session's messages, -1 if the answer was not kept. `task` says for what a
-    helper was asked, "" for a request of the conversation itself.
+    helper was asked, "" for a request of the conversation itself. `tier` and `reasoning` are the
+    tier and the level that were asked for, "" where none was.
     """
 
     turn: int
@@ -78,6 +80,8 @@ class CallCost:
     seconds: float = 0.0
     message: int = -1
     task: str = ""
+    tier: str = ""
+    reasoning: str = ""
 
 
 RULE, KNOWN = "rule", "known"
@@ -120,7 +124,8 @@ class Context:
     `note_text` is the note as this turn posted it, `verdict` its verdict ("" if it is no finding),
     and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
     oldest fold first; no message is changed by them. `fact` is the line that the project may
-    remember of it once it is confirmed, "" if none.
+    remember of it once it is confirmed, "" if none. `tier` is what was chosen for the turn, None
+    where there are no tiers.
     """
 
     session_id: str
@@ -151,6 +156,7 @@ class Context:
     seconds: float = 0.0
     folds: tuple[Fold, ...] = ()
     fact: str = ""
+    tier: TierChoice | None = None
 
     def add(self, *messages: Message) -> "Context":
         """Return the same session with `messages` added at the end."""

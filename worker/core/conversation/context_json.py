@@ -28,6 +28,7 @@ from worker.core.conversation.messages import (
     WireForm,
 )
 from worker.core.failure.jobs import dump_survey, load_survey
+from worker.core.routing.tiers import TierChoice
 from worker.core.stored_keys import from_stored, to_stored
 
 T = TypeVar("T")
@@ -125,6 +126,7 @@ _CONSTANT = {
     "verdict": "verdict",
     "seconds": "seconds",
     "fact": "fact",
+    "tier": "tier",
 }
 """The keys of what stays the same while a turn is taken, with their attributes of `Context`."""
 
@@ -143,11 +145,15 @@ def _constant_fields(context: Context) -> dict[str, Any]:
     fields["note"] = to_stored(context.note) if context.note else None
     fields["tools"] = [_dump_tool(tool) for tool in context.tools]
     fields["survey"] = dump_survey(context.survey) if context.survey else None
+    if context.tier:
+        fields["tier"] = to_stored(context.tier)
+    else:
+        del fields["tier"]
     return fields
 
 
 def _dump_call(call: CallCost) -> dict[str, Any]:
-    unset = () if call.task else ("task",)
+    unset = [name for name in ("task", "tier", "reasoning") if not getattr(call, name)]
     return to_stored(call, *unset) | {"usage": to_stored(call.usage)}
 
 
@@ -221,6 +227,7 @@ def _load_context_fields(fields: Mapping[str, Any]) -> Context:
         seconds=float(fields.get("seconds", 0.0)),
         folds=tuple(_load_fold(fold) for fold in fields.get("folds", ())),
         fact=str(fields.get("fact", "")),
+        tier=from_stored(TierChoice, fields["tier"]) if fields.get("tier") else None,
     )
 
 

@@ -19,6 +19,8 @@ from worker.core.conversation.limits import (
 )
 from worker.core.conversation.messages import Assistant, ToolCall, find_open_calls
 from worker.core.conversation.repeated_calls import HINT_AT, STOP_AT, count_repeats
+from worker.core.conversation.upgrades import find_raise
+from worker.core.routing.tiers import TierChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,14 @@ class Stop:
     outcome: Outcome
 
 
-Next = Ask | Act | Fold | Stop
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """A stronger model goes on."""
+
+    choice: TierChoice
+
+
+Next = Ask | Act | Fold | Raise | Stop
 
 
 def decide(context: Context, limits: Limits, now: float) -> Next:
@@ -82,6 +91,8 @@ def _act(context: Context, pending: tuple[ToolCall, ...]) -> Next:
 
 def _ask(context: Context, limits: Limits, now: float) -> Next:
     spent = context.turn_usage
+    if raised := find_raise(context, limits):
+        return Raise(raised)
     if fold := choose_fold(context, limits, now):
         return fold
     # A last iteration that was spent on calls alone is made good by a single extra request: the

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from worker.core.conversation.folds.fold import FoldSettings
 from worker.core.conversation.messages import Usage
+from worker.core.routing.tiers import TierRules
 from worker.core.stored_keys import KEY
 
 SOFT = 0.8
@@ -31,7 +32,8 @@ class Dimension(StrEnum):
 class Limits:
     """The caps of one turn: model calls, tokens, seconds, dollars.
 
-    `fold_settings` say how the conversation is kept within its tokens.
+    `fold_settings` say how the conversation is kept within its tokens, `tier_rules` when another
+    model takes over.
     """
 
     max_iterations: int = 50
@@ -39,6 +41,7 @@ class Limits:
     wall_clock: float = 900.0
     cost_usd: float = 2.0
     fold_settings: FoldSettings = field(default_factory=FoldSettings)
+    tier_rules: TierRules = field(default_factory=TierRules)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension
 from worker.core.conversation.posted_note import Difference
 from worker.core.finding import Unproven, WithheldPart
+from worker.core.routing.tiers import Signal
 from worker.core.text.sentences import ASKED
 from worker.core.text.untrusted import one_line
 
@@ -129,6 +130,14 @@ still cannot be proven after that is removed."""
 
 _BEGINS, _MOST_FILES = 300, 20
 
+TAKEOVER = "(A stronger model goes on with this conversation from here: you."
+"""How the message to a model that takes over begins, by which it is found in a transcript."""
+
+_TRIED = {
+    Signal.UNPROVEN: "The answer above stands on quotes that could not be proven.",
+    Signal.UNCLEAR: "The answer above found no cause that its evidence shows.",
+}
+
 MAX_REPAIRS = 8
 """Quotes, and parts, that are shown with what is wrong with them; the others are counted."""
 
@@ -145,6 +154,15 @@ The first sentence under {titles} must stand alone in at most {most} characters.
 further sentences."""
 
 _WHOLE = "Write your whole answer once more, in the same sections."
+
+
+def tell_takeover(signal: Signal) -> str:
+    """What a model is told that takes over after an answer."""
+    return (
+        f"{TAKEOVER} {_TRIED.get(signal, '')} What was tried stands above, and its files are "
+        "there: don't do it again. Look at what was not looked at, with your tools, and then write "
+        "the whole answer anew, also if you come to the same end.)"
+    )
 
 
 def write_repair_request(

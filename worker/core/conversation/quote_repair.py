@@ -83,11 +83,12 @@ def ask_for_repair(context: Context, wrong: Objections) -> Context:
 
 
 def choose_outcome(context: Context, outcome: Outcome) -> Outcome:
-    """Return the outcome of a turn in which the model may have been asked for a repair.
+    """Return the outcome of a turn in which the model may have been asked for a repair, or another
+    one may have taken over.
 
-    If the repair did not end in an answer, the answer before it still counts: it was complete.
+    If that did not end in an answer, the answer before it still counts: it was complete.
     """
-    first = find_first_answer(context)
+    first = find_first_answer(context) or _find_answer_before_takeover(context)
     return outcome if not first or outcome.status is Status.DONE else Outcome(Status.DONE, first)
 
 
@@ -118,10 +119,22 @@ def make_finding(
     return prove_finding(merged, captures)
 
 
+def _find_answer_before_takeover(context: Context) -> str:
+    at = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
+    before = context.messages[at - 1] if at else None
+    return before.text if isinstance(before, Assistant) else ""
+
+
 def _asked_at(context: Context) -> int | None:
-    """Where in this turn the request to repair stands."""
-    for at in range(len(context.messages) - 1, context.turn_start, -1):
+    """Where in this turn the request to repair stands that the present model was given."""
+    began = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
+    return _find_last(context, prompts.REPAIRS, began or context.turn_start)
+
+
+def _find_last(context: Context, beginnings: tuple[str, ...], after: int) -> int | None:
+    """The newest message of ours after that one which begins so."""
+    for at in range(len(context.messages) - 1, after, -1):
         message = context.messages[at]
-        if isinstance(message, User) and message.text.startswith(prompts.REPAIRS):
+        if isinstance(message, User) and message.text.startswith(beginnings):
             return at
     return None

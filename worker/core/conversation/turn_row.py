@@ -36,6 +36,7 @@ class Row:
     iterations: int = 0
     cost_usd: float | None = 0.0
     seconds: float = 0.0
+    tier: str = ""
 
 
 def make_row(context: Context) -> Row:
@@ -56,6 +57,7 @@ def make_row(context: Context) -> Row:
         iterations=spent.iterations,
         cost_usd=spent.cost_usd,
         seconds=context.seconds,
+        tier=context.tier.tier if context.tier else "",
     )
 
 

@@ -143,6 +143,10 @@ class Permissions(Protocol):
         """Whether the user is a member of the project at or above `reply_min_access`."""
         ...
 
+    def may_choose_tier(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is a member of the project at or above `tier_min_access`."""
+        ...
+
     def is_members(self, subject: Subject) -> bool:
         """Whether the merge request is a member's, by `fork_min_access`, and from no fork."""
         ...

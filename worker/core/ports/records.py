@@ -3,8 +3,10 @@
 `sessions.objects.Objects` satisfies the Protocol; so does whatever else can compare and swap.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
+
+from worker.errors import StoreError
 
 RECORD = 64 * 1024
 """Bytes of one record at most."""
@@ -55,3 +57,28 @@ class Records(Protocol):
     def place(self, name: str) -> str:
         """Where the record lies, for a human."""
         ...
+
+
+def update_record(
+    records: Records,
+    name: str,
+    change: Callable[[bytes | None], bytes],
+    *,
+    rounds: int = 8,
+    wait: Callable[[], None] = lambda: None,
+) -> None:
+    """Replace a record by what `change` makes of it; None stands for no record.
+
+    Atomic against every other worker: `change` is asked again after `wait`, if another was faster.
+    Raises StoreError.
+    """
+    for _ in range(rounds):
+        stored = records.read(name, RECORD)
+        content = change(stored.content if stored else None)
+        if stored is None:
+            if records.create(name, content):
+                return
+        elif stored.content == content or records.replace(name, content, stored.version):
+            return
+        wait()
+    raise StoreError(f"too many contend for {records.place(name)}", transient=True)

@@ -26,6 +26,8 @@ class Footer:
     `missing_sources` are those that had nothing to give, each with its reason. `replaced_model` is
     the model that did not answer, if another one took the turn over. `found_by` is "rule" or
     "known" where no model was asked. `page` is the URL of the session's page, if there is one.
+    `tier` is the model's tier with its level, "" without tiers; `models` says of each model that
+    was asked how often it was, and why it changed.
     """
 
     model: str
@@ -35,6 +37,8 @@ class Footer:
     found_by: str = ""
     redaction_counts: Counts = ()
     page: str = ""
+    tier: str = ""
+    models: tuple[str, ...] = ()
 
 
 _WITHOUT = {
@@ -71,8 +75,11 @@ def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, l
     masked = [_write_masked_in(*each) for each in group_by_document(footer.redaction_counts)]
     if len(masked) > 1 or any(each not in small_print for each in masked):
         yield "Masked before it was read", _cut_lines(masked)
-    if footer.replaced_model and _name_models(footer)[0] not in small_print:
-        yield "Models", [_name_both_models(footer)]
+    models = [clean_line(line, frozenset(), 300) for line in footer.models]
+    if footer.replaced_model and _name_both_models(footer) not in small_print:
+        models.append(_name_both_models(footer))
+    if models:
+        yield "Models", _cut_lines(models)
 
 
 def _cut_lines(lines: list[str]) -> list[str]:
@@ -83,7 +90,9 @@ def _cut_lines(lines: list[str]) -> list[str]:
 def _name_models(footer: Footer) -> list[str]:
     """The model's name, with that of the one before it if there is room."""
     name = _shorten_name(footer.model) or "no model"
-    return [_name_both_models(footer), name] if footer.replaced_model else [name]
+    if footer.replaced_model:
+        return [_name_both_models(footer), name]
+    return [*([f"{name} ({footer.tier})"] if footer.tier else []), name]
 
 
 def _name_both_models(footer: Footer) -> str:

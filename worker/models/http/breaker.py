@@ -8,7 +8,7 @@ again.
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -111,13 +111,18 @@ class GuardedModel(ModelWrapper):
         return reply
 
 
-def guard_models(
-    models: Sequence[Model], clock: Clock, on_change: OnChange = ignore_change
-) -> list[GuardedModel]:
-    """Puts the models behind breakers, one for each of their providers."""
-    names = {model.name.partition("/")[0] for model in models}
-    breakers = {name: Breaker(name, clock, on_change) for name in names}
-    return [GuardedModel(model, breakers[model.name.partition("/")[0]]) for model in models]
+class Breakers:
+    """The breakers of a process, one for each provider."""
+
+    def __init__(self, clock: Clock, on_change: OnChange = ignore_change) -> None:
+        self._clock, self._on_change = clock, on_change
+        self._breakers: dict[str, Breaker] = {}
+
+    def guard(self, model: Model) -> GuardedModel:
+        """Put a model behind its provider's breaker."""
+        provider = model.name.partition("/")[0]
+        made = Breaker(provider, self._clock, self._on_change)
+        return GuardedModel(model, self._breakers.setdefault(provider, made))
 
 
 if TYPE_CHECKING:

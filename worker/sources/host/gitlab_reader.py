@@ -126,6 +126,11 @@ class GitLabReader:
         """Whether the user is an active member at or above `min_access`."""
         return read_access_level(self._client, project_id, user_id) >= self._min_access
 
+    def may_choose_tier(self, project_id: int, user_id: int) -> bool:
+        """Whether the user is an active member at or above the policy's `tier_min_access`."""
+        level = read_access_level(self._client, project_id, user_id)
+        return level >= self._policy.tier_min_access
+
     def explain_unserved(self, project_id: int) -> str:
         """Why a project is not served, or ""."""
         found = self._read_served(project_id)

@@ -19,7 +19,8 @@ class Policy:
 
     Labels are compared whatever their case; `skip_paths` are globs of file paths (`*` also crosses
     slashes), and leave a merge request alone that changes nothing else. `fork_min_access` is the
-    access level in the target project from which an author is a member.
+    access level in the target project from which an author is a member, `tier_min_access` that from
+    which somebody may choose what costs more.
     """
 
     skip_labels: tuple[str, ...] = ()
@@ -27,6 +28,7 @@ class Policy:
     skip_paths: tuple[str, ...] = ()
     bot_merge_requests: bool = False
     fork_min_access: int = 30
+    tier_min_access: int = 40
 
 
 DEFAULT = Policy()

@@ -7,7 +7,7 @@ from tests.fakes import HandClock, ScriptedModel, says
 from worker.core.ports import Reply, Request
 from worker.errors import CIRCUIT_OPEN, ModelError
 from worker.models.fallback import FallbackModel
-from worker.models.http.breaker import FAILURES, PAUSE, WINDOW, Circuit, guard_models
+from worker.models.http.breaker import FAILURES, PAUSE, WINDOW, Breakers, Circuit
 
 REQUEST = Request("system", (), context().messages)
 DOWN = ModelError("a: 529", transient=True, kind="overloaded")
@@ -38,7 +38,7 @@ def test_after_failures_in_a_row_the_provider_is_not_asked_any_more(
     clock: HandClock, heard: list[tuple[str, Circuit]]
 ) -> None:
     asked = model("a/1", *[DOWN] * FAILURES)
-    (guard,) = guard_models([asked], clock, lambda *told: heard.append(told))
+    guard = Breakers(clock, lambda *told: heard.append(told)).guard(asked)
     fail(guard)
     with pytest.raises(ModelError) as refused:
         guard.reply(REQUEST)
@@ -52,7 +52,7 @@ def test_one_request_probes_and_its_answer_closes_the_circuit(
     clock: HandClock, heard: list[tuple[str, Circuit]]
 ) -> None:
     asked = model("a/1", *[DOWN] * FAILURES, DOWN, says("up"), says("again"))
-    (guard,) = guard_models([asked], clock, lambda *told: heard.append(told))
+    guard = Breakers(clock, lambda *told: heard.append(told)).guard(asked)
     fail(guard)
     clock.time += PAUSE
     fail(guard, 1)
@@ -75,7 +75,8 @@ def test_nobody_else_is_let_through_while_one_probes(clock: HandClock) -> None:
 
     asked = Probing([*[DOWN] * FAILURES, says("up")], name="a/1")
     other_asked = model("a/2", says("asked"))
-    guard, other = guard_models([asked, other_asked], clock)
+    breakers = Breakers(clock)
+    guard, other = breakers.guard(asked), breakers.guard(other_asked)
     fail(guard)
     clock.time += PAUSE
     assert guard.reply(REQUEST).text == "up"
@@ -84,7 +85,7 @@ def test_nobody_else_is_let_through_while_one_probes(clock: HandClock) -> None:
 
 def test_failures_far_apart_or_with_an_answer_between_do_not_add_up(clock: HandClock) -> None:
     answers = [*[DOWN] * (FAILURES - 1), says("up"), *[DOWN] * (FAILURES - 1), DOWN, says("up")]
-    (guard,) = guard_models([model("a/1", *answers)], clock)
+    guard = Breakers(clock).guard(model("a/1", *answers))
     fail(guard, FAILURES - 1)
     assert guard.reply(REQUEST).text == "up"
     fail(guard, FAILURES - 1)
@@ -94,7 +95,7 @@ def test_failures_far_apart_or_with_an_answer_between_do_not_add_up(clock: HandC
 
 
 def test_a_refusal_is_no_outage(clock: HandClock) -> None:
-    (guard,) = guard_models([model("a/1", *[REFUSED] * FAILURES, says("up"))], clock)
+    guard = Breakers(clock).guard(model("a/1", *[REFUSED] * FAILURES, says("up")))
     fail(guard)
     assert guard.reply(REQUEST).text == "up"
 
@@ -104,7 +105,8 @@ def test_the_next_provider_takes_over_at_once_and_the_error_says_what_is_open(
 ) -> None:
     first = model("a/1", *[DOWN] * FAILURES)
     second = model("b/2", *[says("two")] * (FAILURES + 1))
-    guards = guard_models([first, second], clock)
+    breakers = Breakers(clock)
+    guards = [breakers.guard(first), breakers.guard(second)]
     for _ in range(FAILURES + 1):
         assert FallbackModel(guards).reply(REQUEST).text == "two"
     assert len(first.requests) == FAILURES

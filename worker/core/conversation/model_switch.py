@@ -1,0 +1,87 @@
+"""Another model takes a turn over: what the context is after it. Pure.
+
+Signals of the transcript raise the tier before a request (`upgrades`), signals of an answer after
+it, and the model itself may ask by the tool `set_tier`. All are kept in the context before the next
+request, so that a run that is taken over goes on with the same model.
+"""
+
+import json
+from dataclasses import replace
+
+from worker.core.conversation import prompts
+from worker.core.conversation.context import Context
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec, User
+from worker.core.conversation.upgrades import explain_no_raise
+from worker.core.routing.tiers import (
+    Signal,
+    TierChoice,
+    TierRules,
+    choose_on_request,
+    find_upgrade,
+    list_tiers,
+)
+
+SET_TIER = "set_tier"
+
+
+def make_set_tier_spec(rules: TierRules) -> ToolSpec:
+    """Return the description of `set_tier` for the model."""
+    return ToolSpec(
+        SET_TIER,
+        "Let a stronger model go on with this conversation, from its next request on. Once in a "
+        "turn, and never back. Ask for it only if you cannot find the cause yourself.",
+        {
+            "type": "object",
+            "properties": {"tier": {"type": "string", "enum": list_tiers(rules)}},
+            "required": ["tier"],
+        },
+    )
+
+
+def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Context | None:
+    """Return the context in which a stronger model goes on after an answer, or None."""
+    if context.tier is None or explain_no_raise(context, limits):
+        return None
+    raised = find_upgrade(limits.tier_rules, context.tier, signal, context.turn)
+    if raised is None:
+        return None
+    return switch_tier(context, raised).add(User(prompts.tell_takeover(signal)))
+
+
+def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context:
+    """Return the context with the result of a call of `set_tier`, and the tier if it gets it."""
+    wanted = _read_tier(call)
+    refusal = explain_no_raise(context, limits)
+    chosen = refusal or choose_on_request(
+        limits.tier_rules, context.tier or TierChoice("", ""), wanted, context.turn
+    )
+    if isinstance(chosen, str):
+        return context.add(_make_result(call, {"error": chosen}, is_error=True))
+    said = {"tier": chosen.tier, "takes effect": "at the next request"}
+    return switch_tier(context, chosen).add(_make_result(call, said))
+
+
+def _read_tier(call: ToolCall) -> str:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    return str(arguments.get("tier", ""))[:40] if isinstance(arguments, dict) else ""
+
+
+def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = False) -> ToolResult:
+    return ToolResult(call.id, call.name, json.dumps(content, ensure_ascii=False), is_error)
+
+
+def switch_tier(context: Context, choice: TierChoice) -> Context:
+    """Return the context with another tier: what was learnt of the model before does not hold."""
+    spent = replace(context.turn_usage, refused_at=-1, window=0, broken_answers=0, empty_answers=0)
+    return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")
+
+
+def note_model(context: Context, name: str) -> Context:
+    """Return the context with the model that answers now, and the one that gave way to it."""
+    if name == context.model:
+        return context
+    return replace(context, model=name, gave_way=context.gave_way or context.model)

@@ -1,0 +1,1 @@
+"""Which model a turn is taken with."""

@@ -1,0 +1,56 @@
+"""What people chose for a merge request or a project, as it is stored. Pure.
+
+preferences/{project_id}/{mr_iid}.json, and preferences/{project_id}/project.json
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from worker.core.object_names import PREFERENCES
+from worker.core.routing.tiers import TIERS, Preference, TierModel
+
+
+def make_preference_name(project_id: int, mr_iid: int = 0) -> str:
+    """Return the name of a merge request's preference, or of its project's without one."""
+    return f"{PREFERENCES}{project_id}/{mr_iid or 'project'}.json"
+
+
+def dump_preference(preference: Preference) -> bytes:
+    """Encode a preference as JSON."""
+    return json.dumps(
+        {
+            "tier": preference.tier,
+            "forced": preference.is_forced,
+            "set_at": preference.set_at,
+            "models": {
+                tier: {"model": served.model, "reasoning": served.reasoning}
+                for tier, served in preference.overrides.items()
+            },
+        }
+    ).encode()
+
+
+def load_preference(data: bytes | None, where: str) -> Preference:
+    """Read the bytes of `dump_preference`; none, and damaged ones, are no preference."""
+    try:
+        return _read_preference(json.loads(data or b"{}"), where)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return Preference(where=where)
+
+
+def _read_preference(fields: Mapping[str, Any], where: str) -> Preference:
+    models = fields.get("models", {})
+    overrides = {
+        tier: TierModel(str(models[tier]["model"]), str(models[tier]["reasoning"]))
+        for tier in TIERS
+        if tier in models
+    }
+    tier = fields.get("tier", "")
+    return Preference(
+        tier=tier if tier in TIERS else "",
+        is_forced=fields.get("forced") is True,
+        overrides=overrides,
+        set_at=float(fields.get("set_at", 0.0)),
+        where=where,
+    )

@@ -1,0 +1,241 @@
+"""`/sandpiper tier` and `/sandpiper model`: what people choose for a merge request or a project.
+
+Only configured models may be chosen, and those that `models.choosable` matches. It takes the role
+of `gitlab.tier_min_access` to choose what costs like the tier `deep`, to force a tier or lift that,
+and to choose for a whole project.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from worker.core.routing.tiers import (
+    LEVELS,
+    TIERS,
+    Preference,
+    TierModel,
+    TierRules,
+    costs_like_deep,
+    list_tiers,
+    resolve_tier,
+)
+from worker.core.text.untrusted import one_line
+from worker.turns.parts import Deps
+from worker.turns.tiers import change_preference, read_preferences
+
+LIST, RESET, FORCE, REASONING, PROJECT = "list", "reset", "force", "reasoning", "project"
+
+_NO_TIERS = "There are no tiers here: the operator has configured none (`models.tiers`)."
+NOT_ALLOWED = (
+    "That takes more access here. The tier `deep` and what costs like it, forcing a tier or "
+    "lifting that, and choosing for the project are for the role of `gitlab.tier_min_access`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, on which merge request."""
+
+    project_id: int
+    mr_iid: int
+    user_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A change of a preference, whether it takes more access, and what is answered."""
+
+    change: Callable[[Preference], Preference]
+    is_costly: bool
+    answer: str
+
+
+# ------------------------------------------------------------------------------------------- tier
+
+
+def change_tier(asker: Asker, argument: str, deps: Deps) -> str:
+    """Show the tiers, or choose one: `[NAME [force] | reset] [project]`.
+
+    Raises SandpiperError.
+    """
+    if not deps.runtime.limits.tier_rules:
+        return _NO_TIERS
+    words, for_project = _split_words(argument)
+    if not words:
+        return _describe_tiers(asker, deps)
+    name, forced = words[0].lower(), FORCE in words[1:]
+    if name != RESET and name not in TIERS:
+        return _tell_unknown("tier", name, TIERS)
+    made = _forget_tier() if name == RESET else _wish_tier(asker, name, deps, forced=forced)
+    return _apply(asker, made, deps, for_project=for_project)
+
+
+def _forget_tier() -> _Wish:
+    def change(before: Preference) -> Preference:
+        return replace(before, tier="", is_forced=False, set_at=0.0)
+
+    return _Wish(change, False, "No tier is chosen any more")
+
+
+def _wish_tier(asker: Asker, name: str, deps: Deps, *, forced: bool) -> _Wish:
+    now, rules = deps.runtime.clock.now(), _read_rules(asker, deps)
+
+    def change(before: Preference) -> Preference:
+        return replace(before, tier=name, is_forced=forced, set_at=now)
+
+    served = rules.get_model(name)
+    how = ", and nothing else changes it" if forced else ""
+    answer = f"From the next turn on the tier is `{name}` ({_name_model(served)}){how}"
+    return _Wish(change, forced or costs_like_deep(rules, name, served), answer)
+
+
+# ------------------------------------------------------------------------------------------ model
+
+
+def change_models(asker: Asker, argument: str, deps: Deps) -> str:
+    """Show the models, or choose that of a tier: `list`, or `TIER (PROVIDER/MODEL | reasoning LEVEL
+    | reset) [project]`.
+
+    Raises SandpiperError.
+    """
+    words, for_project = _split_words(argument)
+    if words == [LIST]:
+        return _list_models(deps)
+    if not deps.runtime.limits.tier_rules:
+        return f"{_NO_TIERS} {_list_models(deps)}"
+    if len(words) < 2:
+        return _describe_tiers(asker, deps)
+    made = _wish_model(asker, words[0].lower(), words[1:], deps)
+    return made if isinstance(made, str) else _apply(asker, made, deps, for_project=for_project)
+
+
+def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Wish | str:
+    """The change of a tier's model or level, or why there is none. Raises ConfigError."""
+    rules = _read_rules(asker, deps)
+    if words[0].lower() == RESET:
+        return _Wish(_make_reset(tier), False, f"The tier `{tier}` has its own model again")
+    if words[0].lower() == REASONING:
+        level = words[1].lower() if len(words) > 1 else ""
+        if level not in LEVELS:
+            return _tell_unknown("reasoning level", level, LEVELS)
+        served = replace(rules.get_model(tier), reasoning=level)
+    else:
+        found, wrong = find_model(words[0], deps)
+        if wrong:
+            return wrong
+        served = TierModel(found)
+    deps.runtime.make_model(served)
+    answer = f"From the next turn on the tier `{tier}` is {_name_model(served)}"
+    return _Wish(_make_override(tier, served), costs_like_deep(rules, tier, served), answer)
+
+
+def _make_override(tier: str, served: TierModel) -> Callable[[Preference], Preference]:
+    """What puts a model in the place of a tier's own."""
+
+    def change(before: Preference) -> Preference:
+        return replace(before, overrides={**before.overrides, tier: served})
+
+    return change
+
+
+def _make_reset(tier: str) -> Callable[[Preference], Preference]:
+    """What gives a tier its own model back."""
+
+    def change(before: Preference) -> Preference:
+        kept = {name: each for name, each in before.overrides.items() if name != tier}
+        return replace(before, overrides=kept)
+
+    return change
+
+
+def find_model(written: str, deps: Deps) -> tuple[str, str]:
+    """Find the model that a comment names: its full name, or why there is none.
+
+    Its provider may be left out where that is plain.
+    """
+    offered = list(deps.runtime.choices)
+    bare = [name for name in offered if name.partition("/")[2] == written]
+    if written in offered or len(bare) == 1:
+        return (written if written in offered else bare[0]), ""
+    if "/" in written and any(fnmatchcase(written, glob) for glob in deps.runtime.choosable):
+        return written, ""
+    return "", _tell_unknown("model", written, offered)
+
+
+def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
+    """Whether somebody may have one turn answered by a model. Raises SourceError."""
+    rules = deps.runtime.limits.tier_rules
+    if not rules or not costs_like_deep(rules, "", TierModel(model)):
+        return True
+    return deps.gitlab.permissions.may_choose_tier(asker.project_id, asker.user_id)
+
+
+# ----------------------------------------------------------------------------------------- shared
+
+
+def _apply(asker: Asker, wish: _Wish, deps: Deps, *, for_project: bool) -> str:
+    before = read_preferences(asker.project_id, asker.mr_iid, deps)[for_project]
+    needs_more = wish.is_costly or for_project or _lifts(before, wish.change(before))
+    permissions = deps.gitlab.permissions
+    if needs_more and not permissions.may_choose_tier(asker.project_id, asker.user_id):
+        return NOT_ALLOWED
+    iid = 0 if for_project else asker.mr_iid
+    after = change_preference(asker.project_id, iid, wish.change, deps)
+    return f"{wish.answer}, for {after.where}."
+
+
+def _lifts(before: Preference, after: Preference) -> bool:
+    """Whether a change takes a forced tier back."""
+    return before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
+
+
+def _split_words(argument: str) -> tuple[list[str], bool]:
+    words = argument.split()
+    for_project = bool(words) and words[-1].lower() == PROJECT
+    return (words[:-1] if for_project else words), for_project
+
+
+def _read_rules(asker: Asker, deps: Deps) -> TierRules:
+    wanted = read_preferences(asker.project_id, asker.mr_iid, deps)
+    return deps.runtime.limits.tier_rules.apply_preferences(wanted)
+
+
+def describe_tier(asker: Asker, deps: Deps) -> str:
+    """Return the tier of the next turn in a sentence, "" where there are none. Raises
+    StoreError."""
+    rules = deps.runtime.limits.tier_rules
+    wanted = read_preferences(asker.project_id, asker.mr_iid, deps)
+    chosen = resolve_tier(rules, "", wanted)
+    if chosen is None:
+        return ""
+    return f"Tier: `{chosen.tier}` ({chosen.reason}), {_name_model(chosen.served_by)}."
+
+
+def _describe_tiers(asker: Asker, deps: Deps) -> str:
+    rules = _read_rules(asker, deps)
+    lines = [f"- `{name}`: {_name_model(rules.get_model(name))}" for name in list_tiers(rules)]
+    how = (
+        "Choose with `/sandpiper tier NAME`, take it back with `/sandpiper tier reset`; the same "
+        "with `project` at the end is for all its merge requests."
+    )
+    return "\n".join([describe_tier(asker, deps), "", *lines, "", how])
+
+
+def _list_models(deps: Deps) -> str:
+    offered = "\n".join(f"- `{name}`" for name in deps.runtime.choices)
+    more = ", ".join(f"`{glob}`" for glob in deps.runtime.choosable)
+    return f"Models to choose from:\n\n{offered}" + (f"\n\nAlso: {more}" if more else "")
+
+
+def _name_model(served: TierModel) -> str:
+    level = f", reasoning {served.reasoning}" if served.reasoning else ""
+    return f"`{served.model}`{level}"
+
+
+def _tell_unknown(what: str, written: str, known: Sequence[str]) -> str:
+    near = get_close_matches(written, known, 1)
+    guess = f" Did you mean `{near[0]}`?" if near else ""
+    listed = ", ".join(f"`{each}`" for each in known) or "none"
+    name = one_line(written.replace("`", "'"), 60)
+    return f"There is no {what} `{name}` here.{guess} There are: {listed}."

@@ -78,6 +78,7 @@ class Step:
     tools: str = ""
     cost: str = ""
     tokens: str = ""
+    model: str = ""
     note: str = ""
 
 
@@ -199,6 +200,8 @@ def _build_turn(stored: StoredTurn, limits: Limits, room: CharacterBudget) -> Tu
 
 def _list_asides(stored: StoredTurn) -> Iterator[tuple[str, str]]:
     context = stored.context
+    if chosen := context.tier:
+        yield "Tier", one_line(f"{chosen.tier} ({chosen.reason})", 120)
     if context.gave_way:
         yield "Did not answer", one_line(context.gave_way, 80)
     if context.found_by in ("rule", "known"):
@@ -325,8 +328,15 @@ def _add_cost(step: Step, call: CallCost | None) -> Step:
     usage = call.usage
     step.time, step.seconds = format_time(call.sent_at, "%H:%M:%S"), format_duration(call.seconds)
     step.cost = format_cost(call.cost_usd)
+    if call.tier:
+        step.model = one_line(_name_tier(call.tier, call.reasoning, call.model), 80)
     step.tokens = f"{format_count(usage.input)} in · {format_count(usage.output)} out"
     return step
+
+
+def _name_tier(tier: str, level: str, model: str) -> str:
+    """Name a call's tier with its level and the model that has answered."""
+    return f"{tier}{f', {level}' if level else ''}: {model.partition('/')[2] or model}"
 
 
 def _collect_results(context: Context) -> Mapping[str, list[ToolResult]]:

@@ -18,6 +18,7 @@ from worker.core.events import (
     Watcher,
 )
 from worker.core.failure.verdict import Verdict
+from worker.core.routing.tiers import Signal
 from worker.telemetry.metrics import Metrics
 
 _ORIGINS = ("rule", "known")
@@ -100,6 +101,18 @@ def _count_end(metrics: Metrics, event: TurnEnded) -> None:
             metrics.folds.labels(fold.kind).inc()
     if context.gave_way:
         metrics.fallbacks.labels(context.gave_way).inc()
+    _count_tier(metrics, context)
+
+
+def _count_tier(metrics: Metrics, context: Context) -> None:
+    for call in context.calls:
+        if call.turn == context.turn and call.tier:
+            metrics.tier_calls.labels(call.tier, call.reasoning, call.model).inc()
+    chosen = context.tier
+    if chosen and chosen.raised_in == context.turn:
+        signal = chosen.reason.removeprefix("raised: ")
+        signal = signal if signal in tuple(Signal) else "asked"
+        metrics.tier_raises.labels(chosen.tier, signal).inc()
 
 
 def _find_verdict(context: Context, status: Status) -> str:

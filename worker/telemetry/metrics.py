@@ -119,6 +119,13 @@ class Metrics:
             "sandpiper_model_fallbacks", "Turns that another model took over.", "model"
         )
 
+        self.tier_calls = self._make_counter(
+            "sandpiper_tier_calls", "Model calls of turns with a tier.", "tier", "level", "model"
+        )
+        self.tier_raises = self._make_counter(
+            "sandpiper_tier_raises", "Turns in which a stronger model went on.", "tier", "signal"
+        )
+
     def _make_part_metrics(self) -> None:
         self.sandbox_starts = self._make_histogram(
             "sandpiper_sandbox_start_seconds", "Starts: fresh, restored (with files), adopted.",

@@ -18,7 +18,7 @@ def load_settings(config: str | None, *, model: str | None = None, quiet: bool =
     """Load the settings and set up logging. Raises ConfigError."""
     settings = settings_module.load(config)
     if model:
-        chosen = settings.models.model_copy(update={"default": model})
+        chosen = settings.models.model_copy(update={"default": model, "tiers": {}})
         settings = settings.model_copy(update={"models": chosen})
     set_up_logging(settings, quiet=quiet)
     return settings

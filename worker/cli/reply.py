@@ -6,8 +6,9 @@ from rich.console import Console
 from worker import wiring
 from worker.cli import live
 from worker.cli.analyze import print_ended
+from worker.core.routing.questions import Route, route_reply
 from worker.errors import SandpiperError
-from worker.turns.parts import Run
+from worker.turns.parts import ReplyRoute, Run
 from worker.turns.session import answer_reply
 
 
@@ -28,5 +29,10 @@ def command(config: str | None, session: str, text: str, model: str | None, as_j
     key = deps.storage.sessions.find(session)
     if key is None:
         raise SandpiperError(f"there is no session {session!r}; see `sandpiper sessions list`")
-    run = Run(live.make_watcher(Console(stderr=True), posts=False))
+    run = Run(live.make_watcher(Console(stderr=True), posts=False), reply_route=_route(text))
     print_ended(answer_reply(key, text, deps, run), as_json=as_json)
+
+
+def _route(text: str) -> ReplyRoute:
+    """What the text needs by rules; whoever writes at the terminal wants an answer."""
+    return ReplyRoute(Route.WORK if route_reply(text) is Route.WORK else Route.QUESTION)

@@ -7,12 +7,13 @@ answered there, by a session of its own.
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from worker.core import comment_commands
-from worker.core.acknowledgements import is_acknowledgement
 from worker.core.comment_commands import Command
 from worker.core.conversation.context import Subject
 from worker.core.ports.gitlab import ThreadNote
+from worker.core.routing.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
 from worker.core.session_id import Kind, Marker, find_marker
 from worker.core.triggers import Replied, trigger_id
 from worker.errors import ConfigError, ForgeError, SandpiperError
@@ -20,7 +21,7 @@ from worker.forge.defence.neutralise import neutralise
 from worker.jobs.commands import Comment, make_lock_key, run_command
 from worker.jobs.results import CommandAnswered
 from worker.turns import session
-from worker.turns.parts import Deps, Run
+from worker.turns.parts import Deps, ReplyRoute, Run
 from worker.turns.results import Ended, Skipped
 
 log = logging.getLogger("sandpiper.replies")
@@ -36,19 +37,45 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     comment = _read_comment(trigger, thread, deps)
     if isinstance(comment, str):
         return Skipped(comment)
-    if not isinstance(comment.request, Command) and is_acknowledgement(comment.note.body):
-        _change_sign(deps.gitlab.reactions.acknowledge, trigger)
-        return Skipped("it is thanks, and asks for nothing")
+    by_rules = (
+        Route.WORK if isinstance(comment.request, Command) else route_reply(comment.note.body)
+    )
+    if by_rules is Route.THANKS:
+        return _take_thanks(trigger, deps)
     used = _count_answers(thread, comment.note, deps.gitlab.bot.me())
     if used > deps.options.turns_per_day:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
     over = used == deps.options.turns_per_day and comment.request != Command("stop")
+    found = ReplyRoute(by_rules) if over else _ask_helper(comment, by_rules, deps)
+    if found.route is Route.THANKS:
+        return _take_thanks(trigger, deps)
+    run = replace(run, reply_route=found)
     limit = f"This thread has had its {used} answers of the day; ask again tomorrow."
     return _acknowledge_while(
         lambda: _post_answer(trigger, limit, deps) if over else _do_command(comment, deps, run),
         trigger,
         deps,
     )
+
+
+def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
+    _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+    return Skipped("it is thanks, and asks for nothing")
+
+
+def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
+    """What a reply needs; where the rules are unsure and no helper answers, it is work."""
+    helper, text = deps.runtime.helper, deps.runtime.redact(comment.note.body)
+    if by_rules is not Route.UNSURE or helper is None:
+        return ReplyRoute(Route.WORK if by_rules is Route.UNSURE else by_rules)
+    answer = helper.ask(TASK, text, MOST_TOKENS)
+    if answer is None:
+        return ReplyRoute()
+    found = ReplyRoute(read_route(answer.text, text), (answer,))
+    if found.route is Route.THANKS and deps.storage.budget:
+        project, note = comment.trigger.project_id, f"note {comment.note.note_id}"
+        deps.storage.budget.add_cost(project, note, 0, answer.cost_usd or 0.0)
+    return found
 
 
 def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) -> Comment | str:

@@ -13,6 +13,7 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.decide import conclude_halted_turn
 from worker.core.conversation.messages import ToolCall, count_results
 from worker.core.conversation.repair import close_calls, close_lost_calls
+from worker.core.routing.questions import Route
 from worker.errors import (
     HandedOver,
     Interrupted,
@@ -94,7 +95,7 @@ def end_context(context: Context, reason: str) -> Context:
 def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     """A sandbox that starts while the model is asked for the first time.
 
-    Many replies ask about what was said, which needs none: there it waits for the first call.
+    A question about what was said may need none: there it waits for the first call.
     """
     context, begun = turn.context, turn.is_continued or turn.lease.is_takeover
     return Workspace(
@@ -105,7 +106,7 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
         run.watch,
         begun=begun,
         worked=count_results(context.messages[context.turn_start :]) > 0,
-        at_first_use=not begun and not context.investigates,
+        at_first_use=not begun and run.reply_route.route is Route.QUESTION,
     )
 
 

@@ -15,6 +15,7 @@ from worker.core.ports import (
     Captures,
     Clock,
     Helper,
+    HelperAnswer,
     KnownFailures,
     Model,
     RecentTurns,
@@ -30,6 +31,7 @@ from worker.core.ports.gitlab import (
     PipelineReader,
     Reactions,
 )
+from worker.core.routing.questions import Route
 from worker.core.routing.tiers import TierModel
 from worker.core.session_id import Marker
 from worker.errors import ConfigError
@@ -211,18 +213,28 @@ class Deps:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyRoute:
+    """What a reply needs, and what a helper that was asked about it has cost."""
+
+    route: Route = Route.WORK
+    answers: tuple[HelperAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """What belongs to one run of a trigger alone.
 
     `watch` is told of its events. `model` is the one that was asked for, None for the configured
     one. `gives_up` is why the trigger is not worked on any more, only reported: its runs have died.
-    `patient` says that the run may wait for a model that is down.
+    `patient` says that the run may wait for a model that is down. `reply_route` says what a reply
+    needs.
     """
 
     watch: Watcher = ignore_event
     model: Callable[[], Model] | None = None
     gives_up: str = ""
     patient: bool = False
+    reply_route: ReplyRoute = ReplyRoute()
 
 
 @dataclass(frozen=True, slots=True)

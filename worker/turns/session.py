@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context, NoteRef, Outcome, Status, Subject
 from worker.core.events import Asking, Event, TurnEnded
 from worker.core.ports import SessionKey
@@ -147,6 +148,7 @@ def answer_reply(
             asker=asker,
             tier=tier,
         )
+        context = charge_helper(context, f"route: {run.reply_route.route}", run.reply_route.answers)
         run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
         private = _is_internal(key, stored, deps)
         hidden = deps.gitlab.permissions.needs_internal_note(stored.subject)

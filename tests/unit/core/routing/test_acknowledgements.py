@@ -1,6 +1,6 @@
 import pytest
 
-from worker.core.acknowledgements import is_acknowledgement
+from worker.core.routing.acknowledgements import is_acknowledgement
 
 THANKS = """
 thanks

@@ -1,0 +1,75 @@
+"""What a reply needs: nothing, an answer from what was said, or work with the tools. Pure.
+
+A sandbox starts at once for work; for a question it waits for the first call of a tool. A mistake
+between these two costs a moment, or a container that nobody uses.
+"""
+
+import re
+from enum import StrEnum
+
+from worker.core.routing.acknowledgements import is_acknowledgement
+
+
+class Route(StrEnum):
+    """What a reply needs."""
+
+    THANKS = "thanks"
+    QUESTION = "question"
+    WORK = "work"
+    UNSURE = "unsure"
+
+
+TASK = (
+    "A developer has replied to an analysis of a failed CI pipeline. Answer with one word. THANKS: "
+    "the reply thanks or confirms, and wants nothing. QUESTION: what was found and said before is "
+    "enough to answer it. WORK: logs, files or commands have to be looked at first."
+)
+"""What a helper is asked about a reply that the rules are unsure of."""
+
+MOST_TOKENS = 16
+"""Tokens of the helper's answer."""
+
+MOST_CHARACTERS = 2000
+"""A longer reply is work."""
+
+_SHORT = 200
+
+_WORK = re.compile(
+    r"\b(?:look(?:ing)? (?:at|into|for|closer|again)|have a look|check|investigate|reproduce"
+    r"|re-?run|run|try|download|fetch|search|grep|compare|bisect|verify|dig|analy[sz]e|find out"
+    r"|show me|suggest|patch|fix (?:it|this|that)|logs?|diff"
+    r"|pr[üu]f\w*|schau\w*|untersuch\w*|vergleich\w*|such\w*|regarde\w*|v[ée]rifie\w*|cherche\w*"
+    r"|revis[ae]\w*|mir[ae]|busca\w*|verifica\w*|controlla\w*|cerca|sprawd[źz]\w*|проверь\w*"
+    r"|посмотри\w*)\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"\b(?:why|what (?:do|does|did|is|was|are) (?:you|this|that|it|the)|mean(?:s|ing)?"
+    r"|how do you know|which (?:line|test|job|commit|file|change)|are you sure|is (?:it|that|this)"
+    r"|explain|clarify|warum|wieso|weshalb|was (?:bedeutet|hei[ßs]+t|meinst)|pourquoi|signifie"
+    r"|por qu[ée]|significa|perch[ée]|dlaczego|co to znaczy|почему|что значит)\b"
+    r"|为什么|是什么意思|なぜ|どういう意味",
+    re.IGNORECASE,
+)
+
+
+def route_reply(text: str) -> Route:
+    """Return what a reply needs, as far as rules can tell."""
+    if is_acknowledgement(text):
+        return Route.THANKS
+    if len(text) > MOST_CHARACTERS or _WORK.search(text):
+        return Route.WORK
+    return Route.QUESTION if _QUESTION.search(text) else Route.UNSURE
+
+
+def read_route(answer: str, text: str) -> Route:
+    """Return the route that a helper's `answer` about `text` names; work where it names none.
+
+    Thanks are believed only of a short text that asks nothing: who is taken to be thankful gets no
+    answer.
+    """
+    named = {each for each in Route if re.search(rf"\b{each}\b", answer, re.IGNORECASE)}
+    if named == {Route.THANKS}:
+        asks = len(text) > _SHORT or "?" in text or "？" in text or _QUESTION.search(text)
+        return Route.WORK if asks else Route.THANKS
+    return Route.QUESTION if named == {Route.QUESTION} else Route.WORK

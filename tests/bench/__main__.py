@@ -16,6 +16,7 @@ from tests.bench import (
     receiver,
     sandbox,
     start_up,
+    tiers,
     verdicts,
 )
 
@@ -31,6 +32,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "many": many.main,
     "chaos": chaos.main,
     "attacks": attacks.main,
+    "tiers": tiers.main,
     "verdicts": verdicts.main,
 }
 

@@ -7,6 +7,7 @@ from functools import partial
 from sandbox.base import Sandbox
 from worker.core.conversation.context import Subject
 from worker.core.conversation.messages import ToolSpec
+from worker.core.conversation.model_switch import SET_TIER
 from worker.core.failure.jobs import Survey
 from worker.core.ports import Captures, Source, Toolbox
 from worker.core.text.redact import Redactor
@@ -123,4 +124,5 @@ def build_sources(settings: Settings) -> Rows:
 
 def list_tool_names(settings: Settings) -> tuple[str, ...]:
     """List every tool and source that a workflow may name. Raises ConfigError."""
-    return (*(tool.name for tool in TOOLS), *(row.name for row in build_sources(settings)))
+    sources = (row.name for row in build_sources(settings))
+    return (*(tool.name for tool in TOOLS), *sources, SET_TIER)

@@ -105,11 +105,13 @@ ROOMS = {
     "worker.doctor": Room(
         (
             *(*PURE, "worker.settings", "worker.playbook", "worker.gitlab_client"),
+            "worker.models.discovery",
             *("sandbox.base", "sandbox.about", "sandbox.spec"),
         ),
         ("httpx",),
     ),
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
+    "worker.cli.models": Room((*COMMANDS, "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),

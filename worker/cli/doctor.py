@@ -27,6 +27,7 @@ from worker.doctor.base import (
     Installation,
     Lazy,
     Line,
+    ModelList,
     Status,
     report_failed,
     report_unchecked,
@@ -133,6 +134,10 @@ def make_installation(
         engine=describe_engine,
         missing_limits=lambda: _list_missing_limits(settings),
         models=lambda: _list_candidates(settings),
+        model_lists=lambda: [
+            ModelList(who, partial(wiring.compare_provider, settings, who))
+            for who in wiring.list_chosen_providers(settings)
+        ],
         broker=lambda: process.broker_check(celery())(),
         workers=lambda: process.list_workers(celery()),
         tools=lambda: wiring.list_tool_names(settings),
@@ -165,15 +170,20 @@ def _make_accounts(settings: Settings, now: Callable[[], float]) -> gitlab.Accou
 def _list_candidates(settings: Settings) -> list[Candidate]:
     known, helper = wiring.build_catalogue(settings), wiring.build_helper_model(settings)
     made = [(model, True) for model in wiring.build_models(settings)]
+    asked = [*made, *([(helper, False)] if helper else [])]
+    entries = {name: known.resolve_name(name) for name in {model.name for model, _ in asked}}
     return [
         Candidate(
             name=model.name,
-            is_listed=known.is_known(model.name),
-            has_price=bool(known.get_info(model.name).rates),
+            roles=", ".join(wiring.list_roles(settings, model.name, model.level)),
+            level=model.level,
+            is_listed=bool(entries[model.name].name),
+            has_price=bool(entries[model.name].info.rates),
+            assumed_like=entries[model.name].name if entries[model.name].is_assumed else "",
             open=partial(closing, model),
             calls_tools=calls_tools,
         )
-        for model, calls_tools in [*made, *([(helper, False)] if helper else [])]
+        for model, calls_tools in asked
     ]
 
 

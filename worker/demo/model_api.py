@@ -19,6 +19,8 @@ class ModelApi:
 
     `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` what was
     answered, `unexpected` what the API would have refused and what broke the cached prefix.
+    `model_list` is what it says of its models when it is asked for them, `max_listed` the most of
+    them in one part; `lists` counts the parts that were asked for.
     """
 
     base = ""
@@ -36,9 +38,12 @@ class ModelApi:
         self.raw: list[bytes] = []
         self.answers: list[Json] = []
         self.unexpected_requests: list[str] = []
+        self.model_list: list[Json] = []
+        self.max_listed = 1000
+        self.lists = 0
         self._error = error
         self._think = think
-        self._faults = Faults()
+        self._faults, self._list_faults = Faults(), Faults()
         self._frames: dict[str, Mapping[str, str | bytes]] = {}
         self._server = Loopback(type(self).__name__, endpoint)
 
@@ -55,6 +60,10 @@ class ModelApi:
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._faults.add(Fault(status, raw or self._error(status), headers or {}), times)
+
+    def fail_list(self, status: int, body: bytes = b"", times: int = 1) -> None:
+        """Answer the next `times` valid requests for the list of models so."""
+        self._list_faults.add(Fault(status, body or self._error(status), {}), times)
 
     def cut_next(self, times: int = 1) -> None:
         """Close the connection in the middle of the next `times` answers."""
@@ -77,6 +86,11 @@ class ModelApi:
         if self._think:
             await asyncio.sleep(self._think)
         return self._faults.take_next()
+
+    def _fail_list(self) -> Response | None:
+        """Return the spoiled answer if the request for the list at hand gets one."""
+        self.lists += 1
+        return self._list_faults.take_next()
 
     def _watch_frame(self, conversation: str, frame: Mapping[str, str | bytes]) -> None:
         """Changed tools or instructions throw the cached prefix away: never within a session."""

@@ -14,6 +14,7 @@ from worker.core.ports import Model
 from worker.core.ports.records import Records
 from worker.doctor.gitlab import Accounts
 from worker.errors import SandpiperError
+from worker.models.discovery import Comparison
 from worker.settings import Settings
 
 LIMIT = 20.0
@@ -104,14 +105,27 @@ class ProbedStore(Protocol):
 class Candidate:
     """A configured model. `is_listed` and `has_price` are what the catalogue knows of it.
 
+    `roles` says what it is configured as, `level` which reasoning level its requests state;
+    `assumed_like` is the listed model whose price and window are assumed for it, "" for none.
     `calls_tools` says that the model has to.
     """
 
     name: str
+    roles: str
+    level: str
     is_listed: bool
     has_price: bool
+    assumed_like: str
     open: Callable[[], AbstractContextManager[Model]]
     calls_tools: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """The list of models of a provider that one is configured of; `compare` asks for it."""
+
+    provider: str
+    compare: Callable[[], Comparison]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +147,7 @@ class Installation:
     engine: Callable[[], Engine]
     missing_limits: Callable[[], Sequence[str]]
     models: Callable[[], Sequence[Candidate]]
+    model_lists: Callable[[], Sequence[ModelList]]
     broker: Callable[[], str | None]
     workers: Callable[[], Sequence[str]]
     tools: Callable[[], Sequence[str]]

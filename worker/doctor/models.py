@@ -1,6 +1,7 @@
-"""Checks the models: the key is accepted, and a request for a tool call is answered by one."""
+"""Checks the models: the key is accepted, and a request for a tool call is answered by one; what
+their providers serve, and what of that the catalogue does not describe."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from worker.core.conversation.messages import ToolSpec, User
@@ -9,11 +10,14 @@ from worker.doctor.base import (
     Candidate,
     Installation,
     Line,
+    ModelList,
     report_failed,
     report_good,
+    report_unchecked,
     report_warning,
 )
-from worker.errors import ModelError
+from worker.errors import ModelError, SandpiperError
+from worker.models.discovery import Comparison
 
 PATIENCE = 15.0
 """Seconds for one model's answer."""
@@ -31,18 +35,23 @@ TOOL = ToolSpec(
 SYSTEM = "You are being tried out. Do exactly what is asked."
 QUESTION = "Call the tool report_number with the number 17. Do not answer in words."
 GREETING = "Say hello."
+_NAMED = 5
+"""Models that a line names."""
 
 
 def check_models(installation: Installation) -> Iterator[Line]:
-    """Check the configured model, its fallbacks and the helper in parallel."""
-    candidates = installation.models()
-    with ThreadPoolExecutor(len(candidates) or 1) as pool:
+    """Check all configured models, and ask their providers for their lists, in parallel."""
+    candidates, lists = installation.models(), installation.model_lists()
+    with ThreadPoolExecutor(len(candidates) + len(lists) or 1) as pool:
+        asked = [pool.submit(_compare_list, each, candidates) for each in lists]
         for lines in pool.map(lambda each: list(_check_model(installation, each)), candidates):
             yield from lines
+        for comparison in asked:
+            yield from comparison.result()
 
 
 def _check_model(installation: Installation, candidate: Candidate) -> Iterator[Line]:
-    name = candidate.name
+    name = candidate.name + (f" at {candidate.level}" if candidate.level else "")
     deadline = installation.monotonic() + PATIENCE
     question, tools = (QUESTION, (TOOL,)) if candidate.calls_tools else (GREETING, ())
     asked = Request(SYSTEM, tools, (User(question),), deadline=deadline, session="doctor")
@@ -54,22 +63,74 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
         return
     cost = "its cost is unknown" if reply.cost_usd is None else f"this cost ${reply.cost_usd:.5f}"
     if not candidate.calls_tools:
-        yield report_good("model", f"{name} (helper) answers; {cost}")
+        yield report_good("model", f"{name} ({candidate.roles}) answers; {cost}")
     elif _has_called(reply):
-        yield report_good("model", f"{name} answers and calls tools; {cost}")
+        yield report_good("model", f"{name} ({candidate.roles}) answers and calls tools; {cost}")
     else:
         advice = "choose a model that calls tools, or switch tool calling on in its server"
         yield report_failed(
             "model", f"{name} answers, but calls no tool when it is told to", advice
         )
-    if not candidate.is_listed or not candidate.has_price:
-        missing = "window and price are" if not candidate.is_listed else "price is"
-        advice = f"state them under models.catalogue.{name.partition('/')[2]}: input, output" + (
-            ", window" if not candidate.is_listed else ""
+    yield from _check_description(candidate)
+
+
+def _check_description(candidate: Candidate) -> Iterator[Line]:
+    """Check what the catalogue says of a model."""
+    name, like = candidate.name, candidate.assumed_like
+    where = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
+    if like:
+        found = f"{name}: its window and price are assumed to be those of {like}"
+        yield report_warning("price", found, f"{where}, window")
+    elif not candidate.is_listed:
+        found = f"{name}: its window and price are unknown, so limits.cost_usd cannot hold"
+        yield report_warning("price", found, f"{where}, window")
+    elif not candidate.has_price:
+        found = f"{name}: its price is unknown, so limits.cost_usd cannot hold"
+        yield report_warning("price", found, where)
+
+
+def _compare_list(listed: ModelList, candidates: Sequence[Candidate]) -> list[Line]:
+    """Compare a provider's list with the configured models and with the catalogue."""
+    who = listed.provider
+    try:
+        found = listed.compare()
+    except SandpiperError as error:
+        return [report_unchecked("served", str(error))]
+    ids = dict.fromkeys(
+        each.name.partition("/")[2] for each in candidates if each.name.partition("/")[0] == who
+    )
+    lines = [
+        report_warning(
+            "served",
+            f"{who} does not list {model}",
+            f"check its name: `sandpiper models discover {who}` shows those that there are",
         )
-        yield report_warning(
-            "price", f"{name}: its {missing} unknown, so limits.cost_usd cannot hold", advice
+        for model in ids
+        if not found.has_model(model)
+    ]
+    smaller = {each.id for each in found.differing_models} & set(ids)
+    lines += [
+        report_warning(
+            "served",
+            f"{who} says less of {model} than the catalogue: a smaller window, or fewer levels",
+            f"take over what `sandpiper models discover {who}` prints",
         )
+        for model in sorted(smaller)
+    ]
+    return lines or [report_good("served", _describe_list(found))]
+
+
+def _describe_list(found: Comparison) -> str:
+    told = f"{found.provider} lists {len(found.all_models)} models, those configured among them"
+    if not found.missing_models:
+        return f"{told}; the catalogue describes all"
+    names = ", ".join(each.id for each in found.missing_models[:_NAMED])
+    more = (
+        f" and {len(found.missing_models) - _NAMED} more"
+        if len(found.missing_models) > _NAMED
+        else ""
+    )
+    return f"{told}; the catalogue does not describe {names}{more}"
 
 
 def _has_called(reply: Reply) -> bool:

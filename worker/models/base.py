@@ -148,6 +148,45 @@ class Failure:
     retry_after: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model as its provider lists it. Sizes are 0, and levels empty, where that says nothing.
+
+    `window` and `max_output` are in tokens; `levels` are those of `catalogue.model_info.EFFORTS`.
+    """
+
+    id: str
+    window: int = 0
+    max_output: int = 0
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a provider's list. `rest` is the query that fetches the next part; {} at the end.
+
+    `unusable_ids` counts the models whose ids nobody could write into a configuration file.
+    """
+
+    models: tuple[ServedModel, ...]
+    rest: Mapping[str, str] = field(default_factory=dict)
+    unusable_ids: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How a provider lists its models.
+
+    `endpoint` makes the list's endpoint of a base URL; `query` fetches its first part. `parse`
+    raises ValueError for what is no such list.
+    """
+
+    endpoint: Callable[[str], Endpoint]
+    parse: Callable[[bytes], Page]
+    classify: Callable[[int, bytes], Failure]
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
 class Codec(Protocol):
     """One body format, bound to one model. Every method is pure."""
 
@@ -169,6 +208,7 @@ class Provider:
     """One row of the table. `key_env` and `url_env` are names for messages and for settings.
 
     With `key_optional` the server may need no key. A `base_url` of "" must be configured.
+    `listing` is None where the provider has no list of its models.
     `keeps_cache_without_tools`: see `core.ports.Model`. `locate` makes the base URL of what is
     configured ("" if nothing), a project and a location. `advice` says what a refusal means here
     and what to do, where that is not the usual.
@@ -184,3 +224,4 @@ class Provider:
     keeps_cache_without_tools: bool = True
     locate: Callable[[str, str, str], str] | None = None
     advice: Mapping[Cause, tuple[str, str]] = field(default_factory=dict)
+    listing: Listing | None = None

@@ -29,6 +29,22 @@ def anthropic(base_url: str, model: str) -> Endpoint:
     )
 
 
+def anthropic_models(base_url: str) -> Endpoint:
+    """The list of models of Anthropic's API."""
+    root = base_url.rstrip("/").removesuffix("/v1")
+    return Endpoint(url=f"{root}/v1/models", headers={"anthropic-version": ANTHROPIC_VERSION})
+
+
+def openai_models(base_url: str) -> Endpoint:
+    """The list of models of OpenAI and of compatible servers."""
+    return Endpoint(url=f"{base_url.rstrip('/')}/models")
+
+
+def gemini_models(base_url: str) -> Endpoint:
+    """The list of models of the Gemini API."""
+    return Endpoint(url=f"{_add_version(base_url, 'v1beta')}/models")
+
+
 def openai_responses(base_url: str, model: str) -> Endpoint:
     """The Responses API under a base URL that ends in its version, such as /v1."""
     return Endpoint(url=f"{base_url.rstrip('/')}/responses", head={"model": model})

@@ -7,12 +7,14 @@ import httpx
 
 from worker.core.ports import Clock
 from worker.errors import ConfigError
-from worker.models import endpoints
+from worker.models import endpoints, model_lists
+from worker.models.anthropic import answers as anthropic_answers
 from worker.models.anthropic import messages_api
-from worker.models.base import Cause, Dialect, Provider
+from worker.models.base import Cause, Dialect, Listing, Provider
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.gemini import generate_content
+from worker.models.google import errors as google_errors
 from worker.models.http import auth
 from worker.models.http.client import (
     MAX_ATTEMPTS,
@@ -21,7 +23,9 @@ from worker.models.http.client import (
     OnFailure,
     ignore_failure,
 )
+from worker.models.http.listing import ServedModels, fetch_models
 from worker.models.openai import chat_completions, responses
+from worker.models.openai import errors as openai_errors
 
 _VERTEX_ADVICE = {
     Cause.BAD_KEY: (
@@ -38,6 +42,17 @@ _VERTEX_ADVICE = {
     ),
 }
 
+_ANTHROPIC_LIST = Listing(
+    endpoints.anthropic_models,
+    model_lists.parse_anthropic,
+    anthropic_answers.classify,
+    {"limit": "1000"},
+)
+_GEMINI_LIST = Listing(
+    endpoints.gemini_models, model_lists.parse_gemini, google_errors.classify, {"pageSize": "1000"}
+)
+_OPENAI_LIST = Listing(endpoints.openai_models, model_lists.parse_openai, openai_errors.classify)
+
 PROVIDERS: dict[str, Provider] = {
     "anthropic": Provider(
         codec=messages_api.codec,
@@ -47,6 +62,7 @@ PROVIDERS: dict[str, Provider] = {
         key_env="ANTHROPIC_API_KEY",
         url_env="ANTHROPIC_BASE_URL",
         keeps_cache_without_tools=False,
+        listing=_ANTHROPIC_LIST,
     ),
     "anthropic-vertex": Provider(
         codec=messages_api.codec,
@@ -66,6 +82,7 @@ PROVIDERS: dict[str, Provider] = {
         base_url="https://generativelanguage.googleapis.com",
         key_env="GEMINI_API_KEY",
         url_env="GEMINI_BASE_URL",
+        listing=_GEMINI_LIST,
     ),
     "gemini-vertex": Provider(
         codec=generate_content.codec,
@@ -84,6 +101,7 @@ PROVIDERS: dict[str, Provider] = {
         base_url="https://api.openai.com/v1",
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
+        listing=_OPENAI_LIST,
     ),
     "openai-responses": Provider(
         codec=responses.plain_codec,
@@ -93,6 +111,7 @@ PROVIDERS: dict[str, Provider] = {
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
+        listing=_OPENAI_LIST,
     ),
     "openai-compatible": Provider(
         codec=chat_completions.codec,
@@ -102,6 +121,7 @@ PROVIDERS: dict[str, Provider] = {
         key_env="OPENAI_API_KEY",
         url_env="OPENAI_BASE_URL",
         key_optional=True,
+        listing=_OPENAI_LIST,
     ),
 }
 
@@ -134,10 +154,7 @@ def build_model(
     if not (who and model and model.isprintable() and " " not in model):
         example = "anthropic/claude-sonnet-5-5"
         raise ConfigError(f"models.default: {spec!r}: expected provider/model, as {example}")
-    if who not in PROVIDERS:
-        known = ", ".join(sorted(PROVIDERS))
-        raise ConfigError(f"models.default: {spec!r}: unknown provider {who!r}; known: {known}")
-    provider = PROVIDERS[who]
+    provider = _get_provider(who, f"models.default: {spec!r}: ")
     base_url = _get_base_url(who, base_url, project, location)
     _check_level(spec, base_url, catalogue, level)
     return HttpModel(
@@ -155,6 +172,36 @@ def build_model(
         level=level,
         on_failure=on_failure,
     )
+
+
+def list_models(
+    who: str,
+    base_url: str,
+    key: str,
+    *,
+    clock: Clock,
+    deadline: float,
+    transport: httpx.BaseTransport | None = None,
+) -> ServedModels:
+    """Asks the provider `who` which models it serves, until `deadline` on the monotonic clock.
+
+    Raises ConfigError for a provider without such a list, or what cannot work; else ModelError.
+    """
+    provider = _get_provider(who)
+    if provider.listing is None:
+        raise ConfigError(f"{who}: this provider has no list of its models; see Model Garden")
+    base_url = _get_base_url(who, base_url, "", "")
+    return fetch_models(
+        who, provider, base_url, key, clock=clock, deadline=deadline, transport=transport
+    )
+
+
+def _get_provider(who: str, where: str = "") -> Provider:
+    """Returns the row of a provider. Raises ConfigError."""
+    if who not in PROVIDERS:
+        known = ", ".join(sorted(PROVIDERS))
+        raise ConfigError(f"{where}unknown provider {who!r}; known: {known}")
+    return PROVIDERS[who]
 
 
 def _check_level(spec: str, base_url: str, catalogue: Catalogue, level: str) -> None:

@@ -4,6 +4,12 @@ from worker.webhook.connections import build_server
 from worker.wiring.doors import build_pages, build_receiver, open_journal
 from worker.wiring.engines import build_driver, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps
+from worker.wiring.model_lists import (
+    compare_provider,
+    list_chosen_models,
+    list_chosen_providers,
+    list_roles,
+)
 from worker.wiring.process import (
     build_telemetry,
     load_settings,
@@ -27,6 +33,10 @@ __all__ = [
     "build_server",
     "build_sources",
     "build_telemetry",
+    "compare_provider",
+    "list_chosen_models",
+    "list_chosen_providers",
+    "list_roles",
     "list_tool_names",
     "load_settings",
     "open_journal",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tests.simulators.gemini import answers, checks, signatures
+from tests.simulators.gemini import answers, checks, model_list, signatures
 from tests.simulators.gemini.cache import Counted, ImplicitCache
 from tests.simulators.gemini.protocol import Json, Refused, compact, invalid
 from tests.simulators.gemini.reading import read
@@ -21,6 +21,7 @@ _VERTEX = re.compile(
     r"/(?:v1|v1beta1)/(?P<route>projects/[^/]+/locations/[^/]+)"
     r"/publishers/google/models/(?P<model>[^/:]+):generateContent"
 )
+_LIST = re.compile(r"/(?:v1|v1beta)/models")
 _BAD_KEY = {
     "@type": "type.googleapis.com/google.rpc.ErrorInfo",
     "reason": "API_KEY_INVALID",
@@ -60,6 +61,7 @@ class GeminiSim(ModelApi):
     ) -> None:
         super().__init__(self._endpoint, _error, think)
         self.revoked_keys: set[str] = set()
+        self.model_list = list(model_list.SERVED)
         self._script = script
         self._key = key
         self._window = window
@@ -80,6 +82,8 @@ class GeminiSim(ModelApi):
 
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
+        if _LIST.fullmatch(request.url.path):
+            return self._list_models(request, raw)
         place = _place(request)
         try:
             body = self._admitted(request, place, raw)
@@ -93,6 +97,19 @@ class GeminiSim(ModelApi):
             return _json(content, refused.status)
         self.answers.append(answer)
         return _json(answer, 200)
+
+    def _list_models(self, request: Request, raw: bytes) -> Response:
+        try:
+            if request.method != "GET" or raw:
+                raise Refused(404, "Not Found")
+            self._check_key(request.headers.get("x-goog-api-key", ""))
+            if spoiled := self._fail_list():
+                return spoiled
+            part = model_list.part(self.model_list, dict(request.query_params), self.max_listed)
+        except Refused as refused:
+            self.unexpected_requests.append(f"{request.method} {request.url}: {refused}")
+            return _json(refused.body(), refused.status)
+        return _json(part, 200)
 
     def _admitted(self, request: Request, place: _Place, raw: bytes) -> Json:
         if request.method != "POST" or not place.model:
@@ -120,13 +137,18 @@ class GeminiSim(ModelApi):
         if place.route:
             scheme, _, given = given.partition(" ")
             given = given if scheme == "Bearer" else ""
-        fits = given and given not in self.revoked_keys and self._key in {"", given}
-        if place.route and not fits:
+        if place.route and not self._fits(given):
             raise Refused(401, "Request had invalid authentication credentials.")
+        self._check_key(given)
+
+    def _check_key(self, given: str) -> None:
         if not given:
             raise Refused(403, "Method doesn't allow unregistered callers. Please use API Key.")
-        if not fits:
+        if not self._fits(given):
             raise Refused(400, "API key not valid. Please pass a valid API key.", [_BAD_KEY])
+
+    def _fits(self, given: str) -> bool:
+        return bool(given) and given not in self.revoked_keys and self._key in {"", given}
 
     def _answer(self, body: Json, place: _Place) -> Json:
         if "continuationToken" in body:

@@ -1,7 +1,7 @@
 """The server under both simulators: one path, a request log, a cache, faults."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,6 +38,11 @@ class Wire(Protocol):
         ...
 
 
+def describe(model: str, **fields: Any) -> Json:
+    """A model as the list has it; `fields` are those that a compatible server adds."""
+    return {"id": model, "object": "model", "created": 1_790_000_000, "owned_by": "us", **fields}
+
+
 class Simulator(ModelApi):
     """A running API that answers from a script.
 
@@ -62,9 +67,12 @@ class Simulator(ModelApi):
         self._key = key
         self._window = window
         self._cache = cache or PrefixCache()
+        self.model_list = [describe(model) for model in ("gpt-6.2-sol", "gpt-5.5", "qwen3")]
 
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
+        if request.url.path == "/v1/models":
+            return self._list_models(request, raw)
         try:
             body = self._admitted(request, raw)
             if spoiled := await self._think_and_fail():
@@ -75,6 +83,19 @@ class Simulator(ModelApi):
             return self._json(refused.body(), refused.status)
         self.answers.append(answer)
         return self._json(answer, 200)
+
+    def _list_models(self, request: Request, raw: bytes) -> Response:
+        """The whole list, in one part: https://platform.openai.com/docs/api-reference/models."""
+        try:
+            if request.method != "GET" or raw or request.query_params:
+                raise Refused(404, f"Invalid URL ({request.method} {request.url.path})")
+            self._check_key(request.headers)
+            if spoiled := self._fail_list():
+                return spoiled
+        except Refused as refused:
+            self.unexpected_requests.append(f"{request.method} {request.url}: {refused}")
+            return self._json(refused.body(), refused.status)
+        return self._json({"object": "list", "data": self.model_list}, 200)
 
     def _admitted(self, request: Request, raw: bytes) -> Json:
         where = f"{request.method} {request.url.path}"
@@ -91,13 +112,16 @@ class Simulator(ModelApi):
         return body
 
     def _check_headers(self, headers: Mapping[str, str]) -> None:
+        self._check_key(headers)
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise Refused(415, "Unsupported Media Type: expected application/json")
+
+    def _check_key(self, headers: Mapping[str, str]) -> None:
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if self._key and scheme.lower() != "bearer":
             raise Refused(401, "You didn't provide an API key.")
         if self._key and key != self._key:
             raise Refused(401, f"Incorrect API key provided: {key}.", code="invalid_api_key")
-        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise Refused(415, "Unsupported Media Type: expected application/json")
 
     def _answer(self, body: Json) -> Json:
         asked = self._wire.read(body)

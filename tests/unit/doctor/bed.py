@@ -13,6 +13,7 @@ from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.text.redact import Redactor
 from worker.demo.anthropic import AnthropicSim
+from worker.demo.anthropic.model_list import SERVED
 from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
 from worker.demo.gitlab.webhook_state import Webhook, Webhooks, add_delivery
 from worker.demo.script import Answer, Asked, Call
@@ -121,6 +122,7 @@ def bed(ward: Ward, folder: Path) -> Iterator[Bed]:
     }
     made = Bed(gitlab, scene, ward.model, folder, hook, env)
     made.role(Access.MAINTAINER)
+    ward.model.model_list = list(SERVED)
     ward.beds.append(made)
     yield made
     assert gitlab.unexpected_requests == []

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tests.unit.doctor.bed import Bed, Break
+from worker.demo.anthropic.model_list import describe_model
 from worker.demo.gitlab.webhook_state import add_delivery
 from worker.doctor.base import Status
 
@@ -46,6 +47,20 @@ def hook(**values: object) -> Break:
 
 def without(*events: str) -> Break:
     return lambda bed: bed.hook.events.difference_update(events)
+
+
+def list_model(model: str, window: int) -> Break:
+    """The model is configured, and its provider states that window."""
+
+    def change(bed: Bed) -> None:
+        bed.env["SANDPIPER_MODEL"] = f"anthropic/{model}"
+        bed.model.model_list.append(describe_model(model, window))
+
+    return change
+
+
+def break_list(bed: Bed) -> None:
+    bed.model.fail_list(200, b"<html>")
 
 
 def last_delivery(status: str) -> Break:

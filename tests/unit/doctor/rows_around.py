@@ -6,11 +6,13 @@ from tests.unit.doctor.breaks import (
     Row,
     U,
     W,
+    break_list,
     disabled,
     elsewhere,
     env,
     file,
     hook,
+    list_model,
     no_folder,
     set_to,
     unreached,
@@ -18,6 +20,8 @@ from tests.unit.doctor.breaks import (
 )
 from worker.demo.gitlab import Access
 from worker.demo.script import Say
+
+OPUS_4_6 = "anthropic/claude-opus-4-6"
 
 ROWS = [
     Row(
@@ -195,6 +199,53 @@ ROWS = [
         W,
         "window and price are unknown",
         "models.catalogue.claude-novel-1",
+    ),
+    Row(
+        "a variant of a listed model",
+        env(SANDPIPER_MODEL="anthropic/claude-opus-5-5-fast"),
+        "model",
+        "price",
+        W,
+        "assumed to be those of claude-opus-5-5",
+        "models.catalogue.claude-opus-5-5-fast: input, output, window",
+    ),
+    Row(
+        "a model that its provider does not list",
+        env(SANDPIPER_MODEL=OPUS_4_6),
+        "model",
+        "served",
+        W,
+        "anthropic does not list claude-opus-4-6",
+        "`sandpiper models discover anthropic`",
+    ),
+    Row(
+        "a model that is smaller than the catalogue says",
+        list_model("claude-opus-5", window=200_000),
+        "model",
+        "served",
+        W,
+        "anthropic says less of claude-opus-5 than the catalogue",
+        "`sandpiper models discover anthropic`",
+    ),
+    Row(
+        "a list that cannot be read",
+        break_list,
+        "model",
+        "served",
+        U,
+        "the list of models cannot be read",
+        "",
+    ),
+    Row(
+        "a level that the model has not",
+        file(
+            models={"tiers": {"deep": {"model": "anthropic/claude-opus-4-6", "reasoning": "xhigh"}}}
+        ),
+        "model",
+        "model",
+        F,
+        "unknown reasoning level 'xhigh'; known: none, low, medium, high, max",
+        "",
     ),
     Row(
         "a model of words",

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.doctor import rows_around, rows_gitlab
 from tests.unit.doctor.bed import Bed
 from tests.unit.doctor.breaks import Row, file, set_to
+from worker.demo.anthropic.model_list import describe_model
 from worker.demo.script import Say
 from worker.doctor.base import Status
 
@@ -39,6 +40,27 @@ def test_a_helper_need_not_call_tools(patient: Bed) -> None:
     file(models={"helper": "anthropic/claude-haiku-4-5"})(patient)
     findings = [line.finding for line in patient.lines("model") if line.status is Status.GOOD]
     assert any("claude-haiku-4-5 (helper) answers" in each for each in findings)
+
+
+def test_what_is_configured_is_said_with_its_roles_and_whether_it_is_served(patient: Bed) -> None:
+    tiers = {
+        "balanced": {"model": "anthropic/claude-haiku-5-5"},
+        "deep": {"model": "anthropic/claude-opus-5-5", "reasoning": "xhigh"},
+    }
+    file(models={"tiers": tiers})(patient)
+    patient.model.model_list.append(describe_model("claude-novel-1"))
+    findings = [line.finding.partition(";")[0] for line in patient.lines("model")]
+
+    assert findings[:3] == [
+        "anthropic/claude-sonnet-5-5 (default) answers and calls tools",
+        "anthropic/claude-haiku-5-5 (tier balanced) answers and calls tools",
+        "anthropic/claude-opus-5-5 at xhigh (tier deep) answers and calls tools",
+    ]
+    (served,) = [line for line in patient.lines("model") if line.name == "served"]
+    assert served.finding == (
+        "anthropic lists 5 models, those configured among them; "
+        "the catalogue does not describe claude-novel-1"
+    )
 
 
 def test_without_a_list_the_bots_memberships_are_said_to_be_served(patient: Bed) -> None:

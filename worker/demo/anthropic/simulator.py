@@ -5,7 +5,7 @@ import json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from worker.demo.anthropic import binding, checks, vertex
+from worker.demo.anthropic import binding, checks, model_list, vertex
 from worker.demo.anthropic.answers import make_message
 from worker.demo.anthropic.cache import PrefixCache
 from worker.demo.anthropic.protocol import (
@@ -42,6 +42,7 @@ class AnthropicSim(ModelApi):
     ) -> None:
         super().__init__(self._endpoint, _make_error, think)
         self.revoked_keys: set[str] = set()
+        self.model_list = list(model_list.SERVED)
         self._script = script
         self._key = key
         self._window = window
@@ -49,6 +50,8 @@ class AnthropicSim(ModelApi):
 
     async def _endpoint(self, request: Request) -> Response:
         raw = await request.body()
+        if request.url.path == "/v1/models":
+            return self._list_models(request, raw)
         try:
             body = self._check_request(request, raw)
             if spoiled := await self._think_and_fail():
@@ -59,6 +62,21 @@ class AnthropicSim(ModelApi):
             return _make_response(refused.body(f"req_{len(self.raw):06}"), refused.status)
         self.answers.append(answer)
         return _make_response(answer, 200)
+
+    def _list_models(self, request: Request, raw: bytes) -> Response:
+        try:
+            if request.method != "GET" or raw:
+                raise Refused(404, "not_found_error", "Not Found")
+            checks.check_list_headers(request.headers, self._key)
+            if spoiled := self._fail_list():
+                return spoiled
+            part = model_list.list_part(
+                self.model_list, dict(request.query_params), self.max_listed
+            )
+        except Refused as refused:
+            self.unexpected_requests.append(f"{request.method} {request.url}: {refused}")
+            return _make_response(refused.body("req_list"), refused.status)
+        return _make_response(part, 200)
 
     def _check_request(self, request: Request, raw: bytes) -> Json:
         model = vertex.parse_model(request.url.path)

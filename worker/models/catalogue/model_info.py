@@ -4,7 +4,7 @@ Prices are dollars per million tokens. An unknown model has no price, which is n
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -174,6 +174,18 @@ class Catalogue:
             + usage.output * rate.output
         )
         return total / 1_000_000
+
+
+def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:
+    """Returns the rates that hold on `day`, one for each number of tokens, and those to come."""
+    steps: dict[int, list[Rate]] = {}
+    for rate in sorted(rates, key=lambda rate: rate.valid_from):
+        steps.setdefault(rate.above_tokens, []).append(rate)
+    found: list[Rate] = []
+    for _, series in sorted(steps.items()):
+        found += [rate for rate in series if rate.valid_from <= day][-1:]
+        found += [rate for rate in series if rate.valid_from > day]
+    return found
 
 
 def choose_rate(rates: tuple[Rate, ...], tokens: int, day: date) -> Rate | None:

@@ -51,6 +51,9 @@ def _read_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> Mo
     if "window" in changes and "max_output" not in changes:
         changes["max_output"] = min(listed.max_output, changes["window"] // 4)
     found = replace(listed, **changes)
+    if "levels" in changes and "default_level" not in changes:
+        known = found.find_level(found.default_level)
+        found = replace(found, default_level=known.name if known else "")
     if not 0 < found.max_output < found.window:
         raise ConfigError(
             f"{where}.max_output: expected 1 to less than the window of {found.window} tokens; "

@@ -2,45 +2,32 @@
 
 import logging
 import random
-import ssl
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 
 import httpx
 
 from worker.core.conversation.messages import Usage
 from worker.core.ports import Clock, Reply, Request, StopReason
-from worker.errors import ConfigError, ModelError
-from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Endpoint, Provider, Target
+from worker.errors import ModelError
+from worker.models.base import MAX_TOKENS, Cause, Decoded, Dialect, Provider, Target
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import Catalogue
 from worker.models.http import continuation, retry
-from worker.models.http.refusals import BoundElsewhere, ErrorWriter
+from worker.models.http.connection import Connection, Received
+from worker.models.http.refusals import BoundElsewhere
 
 _log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 600.0
-WRITE_TIMEOUT = 60.0
 MAX_ATTEMPTS = 6
 MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
-MOST_IDLE = 64
-"""Connections kept open between requests."""
 
 MAX_HOPS = 16
 """Parts that an answer may have: many times what the longest one needs."""
 _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND})
-
-
-@cache
-def _get_ssl_context() -> ssl.SSLContext:
-    """Returns the context shared by all clients: loading the CA bundle takes longer than a
-    request."""
-    return httpx.create_ssl_context()
 
 
 OnFailure = Callable[[str, ModelError, bool], None]
@@ -78,13 +65,11 @@ class HttpModel:
     ) -> None:
         self._name = name
         self._on_failure = on_failure
-        who, _, model = name.partition("/")
-        key = _check_key(who, key, provider)
         self._catalogue = catalogue
         self._info = catalogue.get_info(name, level)
         self._keeps_cache_without_tools = provider.keeps_cache_without_tools
         self._max_tokens = min(MAX_TOKENS, self._info.max_output)
-        self._endpoint = provider.endpoint(base_url, model)
+        self._endpoint = provider.endpoint(base_url, name.partition("/")[2])
         self._codec = provider.codec(
             Target(
                 origin=name,
@@ -94,12 +79,20 @@ class HttpModel:
                 info=self._info,
             )
         )
-        self._errors = ErrorWriter(name, provider, _get_host(who, base_url, provider), key)
+        self._connection = Connection(
+            name,
+            provider,
+            base_url,
+            key,
+            self._endpoint.headers,
+            clock=clock,
+            transport=transport,
+            timeout=timeout,
+        )
+        self._errors = self._connection.errors
         self._clock = clock
-        self._timeout = timeout
         self._max_attempts = max_attempts
         self._jitter = jitter
-        self._client = _make_http_client(provider.auth(key), self._endpoint, transport)
         self._url = httpx.URL(self._endpoint.url)
 
     @property
@@ -140,7 +133,7 @@ class HttpModel:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
+        self._connection.close()
 
     def _ask_until_readable(self, body: bytes, deadline: float | None) -> Reply:
         """Returns the answer; a broken one is asked for again, and its cost counts too."""
@@ -207,21 +200,11 @@ class HttpModel:
         return wait if wait < min(left, retry.PATIENCE) else None
 
     def _send_request(self, body: bytes, deadline: float | None) -> Decoded:
-        timeout = self._make_timeout(deadline)
-        # Not `build_request`: it would merge headers, cookies and parameters anew each time.
-        request = httpx.Request(
-            "POST",
-            self._url,
-            headers=self._client.headers,
-            content=body,
-            extensions={"timeout": timeout.as_dict()},
-        )
-        with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
-            received = self._read_body(response, deadline)
-        if response.status_code != httpx.codes.OK:
-            raise self._make_refusal(response, received)
+        received = self._connection.post(self._url, body, deadline, MAX_ANSWER)
+        if received.status != httpx.codes.OK:
+            raise self._make_refusal(received)
         try:
-            found = self._codec.decode(received)
+            found = self._codec.decode(received.body)
         except ValueError as error:
             told = self._errors.quote_text(str(error))
             raise self._errors.make_failure(
@@ -231,53 +214,12 @@ class HttpModel:
             raise BoundElsewhere(f"{self._name}: {self._errors.quote_text(found.detail)}")
         return found
 
-    def _make_timeout(self, deadline: float | None) -> httpx.Timeout:
-        left = self._timeout
-        if deadline is not None:
-            left = min(left, deadline - self._clock.monotonic())
-        if left <= 0:
-            raise self._errors.make_failure("no time is left for the answer", kind="timeout")
-        connect = min(left, CONNECT_TIMEOUT)
-        return httpx.Timeout(
-            connect=connect, pool=connect, read=left, write=min(left, WRITE_TIMEOUT)
-        )
-
-    def _read_body(self, response: httpx.Response, deadline: float | None) -> bytes:
-        """Returns the body. Raises ModelError if it is too large or not complete by the
-        deadline."""
-        received = bytearray()
-        for chunk in response.iter_bytes():
-            received += chunk
-            if len(received) > MAX_ANSWER:
-                raise self._errors.make_failure("the answer is larger than 32 MB", transient=False)
-            if deadline is not None and self._clock.monotonic() > deadline:
-                raise self._errors.make_failure(
-                    "the answer was not complete in time", kind="timeout"
-                )
-        return bytes(received)
-
-    def _make_refusal(self, response: httpx.Response, body: bytes) -> ModelError:
-        failure = self._codec.classify(response.status_code, body)
+    def _make_refusal(self, received: Received) -> ModelError:
+        failure = self._codec.classify(received.status, received.body)
         if failure.cause not in _FINAL:
-            again = retry.is_transient(response.headers, failure.transient)
+            again = retry.is_transient(received.headers, failure.transient)
             failure = replace(failure, transient=again)
-        wait = retry.get_retry_after(response.headers, self._clock.now())
-        if wait is None:
-            wait = failure.retry_after
-        return self._errors.make_refusal(response.status_code, response.headers, failure, wait)
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        """Raises httpx's errors as ModelError. Their texts are cleaned: some hold header values."""
-        try:
-            yield
-        except httpx.TimeoutException as error:
-            said = f"no answer from {self._errors.host} in time"
-            raise self._errors.make_failure(said, kind="timeout") from error
-        except httpx.RequestError as error:
-            told = self._errors.quote_text(str(error)) or type(error).__name__
-            said = f"no answer from {self._errors.host}: {told}"
-            raise self._errors.make_failure(said, kind="connection") from error
+        return self._connection.make_refusal(received, failure)
 
     def _make_reply(self, found: Decoded, cost: float | None) -> Reply:
         return Reply(
@@ -308,49 +250,3 @@ def _estimate_usage(found: Decoded, asked: int) -> Usage:
     if not usage.output:
         usage = replace(usage, output=len(found.wire.encode(errors="replace")) // BYTES_PER_TOKEN)
     return usage
-
-
-def _make_http_client(
-    auth: httpx.Auth, endpoint: Endpoint, transport: httpx.BaseTransport | None
-) -> httpx.Client:
-    return httpx.Client(
-        auth=auth,
-        headers={
-            **endpoint.headers,
-            "content-type": "application/json",
-            "accept": "application/json",
-            # Uncompressed, so that the cap on an answer counts what arrives.
-            "accept-encoding": "identity",
-            "user-agent": "sandpiper",
-        },
-        transport=transport,
-        # All sessions of a worker share it: none may wait for the connection of another.
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
-        verify=_get_ssl_context(),
-    )
-
-
-def _get_host(who: str, base_url: str, provider: Provider) -> str:
-    """Returns scheme and host of a base URL, for messages. Raises ConfigError, which does not show
-    the URL."""
-    variable = f" (${provider.url_env})" if provider.url_env else ""
-    wanted = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
-    try:
-        url = httpx.URL(base_url)
-    except httpx.InvalidURL:
-        raise ConfigError(wanted) from None
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise ConfigError(wanted)
-    if url.userinfo or url.query or url.fragment:
-        raise ConfigError(f"{wanted} without user, password, query or fragment")
-    return f"{url.scheme}://{url.netloc.decode('ascii')}"
-
-
-def _check_key(who: str, key: str, provider: Provider) -> str:
-    """Returns the key as a header can hold it. Raises ConfigError, which does not show the key."""
-    stripped = key.strip()
-    if provider.key_env and not stripped and not provider.key_optional:
-        raise ConfigError(f"{who}: no API key: set {provider.key_env}")
-    if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
-        raise ConfigError(f"{who}: {provider.key_env} holds characters no API key has")
-    return stripped

@@ -1,0 +1,277 @@
+"""`sandpiper models`: what is known of the configured models, and what their providers serve."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import click
+
+from worker import wiring
+from worker.core.text.untrusted import one_line
+from worker.errors import ConfigError, ModelError
+from worker.models.base import ServedModel
+from worker.models.catalogue.model_info import Catalogue, Entry, Rate, list_current_rates
+from worker.models.discovery import Comparison, format_entries
+from worker.settings import Settings
+
+_FAILED, _PARTIAL = 1, 3
+_HEADER = ("role", "model", "level", "window", "in / cached / out", "levels")
+
+Row = dict[str, Any]
+"""One model as `--json` shows it."""
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """The configured models (`list`), or what a provider serves (`discover`)."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_)
+
+
+@command.command("list")
+@click.option("--all", "everything", is_flag=True, help="Every described model, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def list_(config: str | None, everything: bool = False, as_json: bool = False) -> None:
+    """The configured models: levels, windows, prices, what is assumed, what is unknown.
+
+    Prices are dollars per million tokens. A * marks the level of a request that states none.
+    """
+    settings = wiring.load_settings(config, quiet=True)
+    rows = _make_rows(settings, everything, datetime.now(UTC).date())
+    if as_json:
+        click.echo(json.dumps({"models": rows}, indent=2, ensure_ascii=False))
+        return
+    _print_table([_HEADER, *map(_format_row, rows)])
+    for row in rows:
+        for note in row["notes"]:
+            click.echo(f"{row['model']}: {note}")
+
+
+@command.command()
+@click.argument("provider", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def discover(config: str | None, provider: str, as_json: bool) -> None:
+    """Ask PROVIDER which models it serves; else the providers of all configured models.
+
+    Prints what is served, what the catalogue does not describe, and what sandpiper.yaml may say of
+    that. Exit status 3 if some providers did not answer, 1 if none did.
+    """
+    settings = wiring.load_settings(config, quiet=True)
+    names = [provider] if provider else wiring.list_chosen_providers(settings)
+    if not names:
+        raise ConfigError("no configured provider has a list of its models; name one")
+    found, failures = _compare_providers(settings, names)
+    if as_json:
+        _print_json(found, failures)
+    else:
+        _print_comparisons(found)
+    for name, reason in failures.items():
+        click.echo(f"sandpiper: {name}: {one_line(reason, 500)}", err=True)
+    if failures:
+        sys.exit(_PARTIAL if found else _FAILED)
+
+
+# -------------------------------------------------------------------------------------------- list
+
+
+def _make_rows(settings: Settings, everything: bool, day: date) -> list[Row]:
+    known = wiring.build_catalogue(settings)
+    chosen = [(each.role, each.spec, each.level) for each in wiring.list_chosen_models(settings)]
+    others = [("", name, "") for name in known.models] if everything else []
+    return [_make_row(known, *each, day) for each in (*chosen, *others)]
+
+
+def _make_row(known: Catalogue, role: str, spec: str, level: str, day: date) -> Row:
+    entry = known.resolve_name(spec)
+    info = known.get_info(spec, level)
+    rates = list_current_rates(info.rates, day)
+    return {
+        "role": role,
+        "model": spec,
+        "level": info.effort,
+        "described_as": entry.name,
+        "assumed": entry.is_assumed,
+        "price_assumed": info.has_assumed_price,
+        "window": info.window if entry.name else None,
+        "max_output": info.max_output if entry.name else None,
+        "levels": [
+            {"name": each.name, "window": each.window or entry.info.window} for each in info.levels
+        ],
+        "default_level": info.default_level,
+        "temperature": info.takes_temperature,
+        "prices": [_make_price(rate) for rate in rates],
+        "notes": [*_describe_gaps(entry), *_describe_windows(entry), *_describe_steps(rates, day)],
+    }
+
+
+def _make_price(rate: Rate) -> Row:
+    since = None if rate.valid_from == date.min else rate.valid_from.isoformat()
+    return {
+        "input": rate.input,
+        "cache_read": rate.read,
+        "cache_write": rate.write_5m,
+        "cache_write_1h": rate.write_1h,
+        "output": rate.output,
+        "above": rate.above_tokens,
+        "since": since,
+    }
+
+
+def _describe_gaps(entry: Entry) -> Iterable[str]:
+    if not entry.name:
+        window = f"{entry.info.window:,} tokens of window are assumed"
+        yield f"not described: {window}, its cost is unknown"
+        return
+    if entry.is_assumed:
+        yield f"assumed to be like {entry.name}: window, price and levels"
+    elif entry.info.has_assumed_price:
+        yield "its price is assumed: that of a similar model"
+    missing = [("price", entry.info.rates), ("levels", entry.info.levels)]
+    if unknown := [name for name, value in missing if not value]:
+        yield f"unknown: {', '.join(unknown)}"
+
+
+def _describe_windows(entry: Entry) -> Iterable[str]:
+    own = [each for each in entry.info.levels if each.window]
+    if own:
+        yield "window at " + ", ".join(f"{each.name}: {each.window:,}" for each in own)
+
+
+def _describe_steps(rates: Sequence[Rate], day: date) -> Iterable[str]:
+    """Describe all prices but the present one of a short request."""
+    for rate in rates:
+        when = f"from {rate.valid_from}" if rate.valid_from > day else ""
+        size = f"above {rate.above_tokens:,} tokens" if rate.above_tokens else ""
+        if when or size:
+            yield f"{' '.join(filter(None, (when, size)))}: {_format_rate(rate)}"
+
+
+def _format_row(row: Row) -> tuple[str, ...]:
+    levels = [
+        f"{each['name']}{'*' if each['name'] == row['default_level'] else ''}"
+        for each in row["levels"]
+    ]
+    window = "unknown" if row["window"] is None else f"{row['window']:,}"
+    return (
+        row["role"] or "-",
+        row["model"],
+        row["level"] or "-",
+        window + (" ?" if row["assumed"] else ""),
+        _format_price(row),
+        " ".join(levels) or "unknown",
+    )
+
+
+def _format_price(row: Row) -> str:
+    if not row["prices"]:
+        return "unknown"
+    first = row["prices"][0]
+    shown = (first["input"], first["cache_read"], first["output"])
+    return _format_dollars(shown) + (" ?" if row["price_assumed"] else "")
+
+
+def _format_rate(rate: Rate) -> str:
+    return _format_dollars((rate.input, rate.read, rate.output))
+
+
+def _format_dollars(amounts: Iterable[float | None]) -> str:
+    return " / ".join("?" if each is None else f"${each:g}" for each in amounts)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns of their own widths; the last one may be of any length."""
+    cells = [[one_line(cell, 200) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(padded).rstrip())
+
+
+# ---------------------------------------------------------------------------------------- discover
+
+
+def _compare_providers(
+    settings: Settings, names: Sequence[str]
+) -> tuple[list[Comparison], dict[str, str]]:
+    """Return what was found, and the reasons of those who did not answer, by provider.
+
+    Raises ConfigError if there is only one provider, and it cannot be asked.
+    """
+    found, failures = list[Comparison](), dict[str, str]()
+    for name in names:
+        try:
+            found.append(wiring.compare_provider(settings, name))
+        except ModelError as error:
+            failures[name] = str(error)
+        except ConfigError as error:
+            if len(names) == 1:
+                raise
+            failures[name] = str(error)
+    return found, failures
+
+
+def _list_states(found: Comparison) -> list[tuple[str, ServedModel]]:
+    """List all models, each with what the catalogue says of it in a word."""
+    return [
+        *(("described", each) for each in found.described_models),
+        *(("differing", each) for each in found.differing_models),
+        *(("assumed", each) for each in found.assumed_models),
+        *(("unknown", each) for each in found.unknown_models),
+    ]
+
+
+def _print_json(found: Sequence[Comparison], failures: dict[str, str]) -> None:
+    providers = [
+        {
+            "provider": each.provider,
+            "served": [_make_served_row(model, state) for state, model in _list_states(each)],
+            "unusable_ids": each.unusable_ids,
+        }
+        for each in found
+    ]
+    whole = {"providers": providers, "failures": failures, "entries": format_entries(found)}
+    click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+
+
+def _make_served_row(model: ServedModel, state: str) -> Row:
+    return {
+        "id": model.id,
+        "state": state,
+        "window": model.window or None,
+        "max_output": model.max_output or None,
+        "levels": list(model.levels),
+    }
+
+
+def _print_comparisons(found: Sequence[Comparison]) -> None:
+    for each in found:
+        click.echo(_format_summary(each))
+        rows = [_format_served(model, state) for state, model in _list_states(each)]
+        if rows:
+            _print_table(rows)
+        click.echo()
+    if entries := format_entries(found):
+        click.echo("# For sandpiper.yaml. No provider states prices: add input and output.")
+        click.echo(entries)
+
+
+def _format_summary(found: Comparison) -> str:
+    parts = [f"{found.provider}: {len(found.all_models)} models served"]
+    if found.missing_models:
+        parts.append(f"{len(found.missing_models)} not in the catalogue")
+    if found.differing_models:
+        parts.append(f"{len(found.differing_models)} not as the catalogue says")
+    if found.unusable_ids:
+        parts.append(f"{found.unusable_ids} left out, for their ids cannot be used")
+    return ", ".join(parts)
+
+
+def _format_served(model: ServedModel, state: str) -> tuple[str, ...]:
+    window = f"window {model.window:,}" if model.window else ""
+    output = f"output {model.max_output:,}" if model.max_output else ""
+    return "", model.id, state, window, output, " ".join(model.levels)

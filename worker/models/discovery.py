@@ -1,0 +1,105 @@
+"""Compares the models that a provider serves with those that the catalogue describes. Pure."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from worker.models.base import ServedModel
+from worker.models.catalogue.model_info import Catalogue, ModelInfo
+
+_OWN_NAMES = frozenset({"anthropic", "gemini", "openai"})
+"""Providers whose models have the same names everywhere, so that an entry serves other routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `provider` serves, by what the catalogue says of it.
+
+    `differing_models` are described with a larger window than the provider states, or with levels
+    that it does not; `assumed_models` are only variants of described ones.
+    """
+
+    provider: str
+    described_models: tuple[ServedModel, ...] = ()
+    differing_models: tuple[ServedModel, ...] = ()
+    assumed_models: tuple[ServedModel, ...] = ()
+    unknown_models: tuple[ServedModel, ...] = ()
+    unusable_ids: int = 0
+
+    @property
+    def missing_models(self) -> tuple[ServedModel, ...]:
+        """The models that the catalogue does not describe themselves."""
+        return (*self.assumed_models, *self.unknown_models)
+
+    @property
+    def all_models(self) -> tuple[ServedModel, ...]:
+        """All models."""
+        return (*self.described_models, *self.differing_models, *self.missing_models)
+
+    def has_model(self, model: str) -> bool:
+        """Whether the list has the model id, or one that only a date at its end tells from it."""
+        return any(_is_same(model, each.id) for each in self.all_models)
+
+
+def compare_models(
+    provider: str, served: Iterable[ServedModel], unusable_ids: int, known: Catalogue
+) -> Comparison:
+    """Sorts the models that `provider` serves by what is known of them."""
+    found: dict[str, list[ServedModel]] = {}
+    for model in served:
+        entry = known.resolve_name(f"{provider}/{model.id}")
+        if not entry.name:
+            kind = "unknown_models"
+        elif entry.is_assumed:
+            kind = "assumed_models"
+        else:
+            kind = "differing_models" if _differs(model, entry.info) else "described_models"
+        found.setdefault(kind, []).append(model)
+    sorted_models = {kind: tuple(models) for kind, models in found.items()}
+    return Comparison(provider, **sorted_models, unusable_ids=unusable_ids)
+
+
+def format_entries(comparisons: Sequence[Comparison]) -> str:
+    """Returns YAML for `models.catalogue` that says what the providers state of models that the
+    catalogue lacks or describes otherwise; "" if they state nothing of any."""
+    lines = [
+        f"    {json.dumps(_make_key(each.provider, model))}: {_format_fields(model)}"
+        for each in comparisons
+        for model in (*each.differing_models, *each.missing_models)
+        if _list_fields(model)
+    ]
+    return "\n".join(["models:", "  catalogue:", *lines]) if lines else ""
+
+
+def _make_key(provider: str, model: ServedModel) -> str:
+    return model.id if provider in _OWN_NAMES else f"{provider}/{model.id}"
+
+
+def _list_fields(model: ServedModel) -> dict[str, Any]:
+    """Returns the fields of an entry. An answer that fills the window is no limit of an answer."""
+    sizes = {"window": model.window} if model.window else {}
+    if 0 < model.max_output < model.window:
+        sizes["max_output"] = model.max_output
+    levels = {"levels": {name: dict[str, Any]() for name in model.levels}} if model.levels else {}
+    return {**sizes, **levels}
+
+
+def _format_fields(model: ServedModel) -> str:
+    """Formats JSON without needless quotes, which is YAML."""
+    return json.dumps(_list_fields(model)).replace('"', "")
+
+
+def _differs(model: ServedModel, info: ModelInfo) -> bool:
+    """Whether the model is smaller than the catalogue says, or lacks levels: requests would be
+    refused."""
+    named = {each.name for each in info.levels if each.budget is None and each.name != "none"}
+    return 0 < model.window < info.window or bool(model.levels and named - set(model.levels))
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two ids name one model: an undated id and its dated snapshot do."""
+    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    rest = longer.removeprefix(shorter)
+    dated = rest[:1] in {"-", "@"} and rest[1:].isdecimal() and len(rest) == len("-20261123")
+    return longer == shorter or (longer.startswith(shorter) and dated)

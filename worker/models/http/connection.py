@@ -1,0 +1,194 @@
+"""`Connection`: HTTP to one provider, with its key, its time-outs and caps, and its error texts."""
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+import httpx
+
+from worker.core.ports import Clock
+from worker.errors import ConfigError, ModelError
+from worker.models.base import Failure, Provider
+from worker.models.http import retry
+from worker.models.http.refusals import ErrorWriter
+
+CONNECT_TIMEOUT = 5.0
+WRITE_TIMEOUT = 60.0
+MOST_IDLE = 64
+"""Connections kept open between requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What was received. Header names are in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connection:
+    """Connections to the provider of the model `name`, "provider/model". Safe for threads.
+
+    `timeout` is the longest silence of the provider in seconds; `close` it at the end. Raises
+    ConfigError for a URL or key that cannot work.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        provider: Provider,
+        base_url: str,
+        key: str,
+        headers: Mapping[str, str],
+        *,
+        clock: Clock,
+        transport: httpx.BaseTransport | None,
+        timeout: float,
+    ) -> None:
+        who = name.partition("/")[0]
+        key = _check_key(who, key, provider)
+        self.errors = ErrorWriter(name, provider, _get_host(who, base_url, provider), key)
+        self._clock = clock
+        self._timeout = timeout
+        self._client = _make_http_client(provider.auth(key), headers, transport)
+        self._post_headers = self._client.headers.copy()
+        self._post_headers["content-type"] = "application/json"
+
+    def post(
+        self, url: httpx.URL, body: bytes, deadline: float | None, max_answer: int
+    ) -> Received:
+        """Sends a JSON body. Raises ModelError for no answer, or one of over `max_answer` bytes."""
+        return self._send("POST", url, self._post_headers, body, deadline, max_answer)
+
+    def get(self, url: httpx.URL, deadline: float | None, max_answer: int) -> Received:
+        """Fetches a document. Raises ModelError for no answer, or one of over `max_answer`
+        bytes."""
+        return self._send("GET", url, self._client.headers, None, deadline, max_answer)
+
+    def make_refusal(self, received: Received, failure: Failure) -> ModelError:
+        """Returns the error for an answer other than 200."""
+        wait = retry.get_retry_after(received.headers, self._clock.now())
+        if wait is None:
+            wait = failure.retry_after
+        return self.errors.make_refusal(received.status, received.headers, failure, wait)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def _send(
+        self,
+        method: str,
+        url: httpx.URL,
+        headers: httpx.Headers,
+        body: bytes | None,
+        deadline: float | None,
+        max_answer: int,
+    ) -> Received:
+        # Not `build_request`: it would merge headers, cookies and parameters anew each time.
+        request = httpx.Request(
+            method,
+            url,
+            headers=headers,
+            content=body,
+            extensions={"timeout": self._make_timeout(deadline).as_dict()},
+        )
+        with self._translate_errors(), closing(self._client.send(request, stream=True)) as response:
+            received = self._read_body(response, deadline, max_answer)
+        return Received(response.status_code, response.headers, received)
+
+    def _make_timeout(self, deadline: float | None) -> httpx.Timeout:
+        left = self._timeout
+        if deadline is not None:
+            left = min(left, deadline - self._clock.monotonic())
+        if left <= 0:
+            raise self.errors.make_failure("no time is left for the answer", kind="timeout")
+        connect = min(left, CONNECT_TIMEOUT)
+        return httpx.Timeout(
+            connect=connect, pool=connect, read=left, write=min(left, WRITE_TIMEOUT)
+        )
+
+    def _read_body(
+        self, response: httpx.Response, deadline: float | None, max_answer: int
+    ) -> bytes:
+        """Returns the body. Raises ModelError if it is too large or not complete by the
+        deadline."""
+        received = bytearray()
+        for chunk in response.iter_bytes():
+            received += chunk
+            if len(received) > max_answer:
+                said = f"the answer is larger than {max_answer // (1024 * 1024)} MB"
+                raise self.errors.make_failure(said, transient=False)
+            if deadline is not None and self._clock.monotonic() > deadline:
+                raise self.errors.make_failure(
+                    "the answer was not complete in time", kind="timeout"
+                )
+        return bytes(received)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Raises httpx's errors as ModelError. Their texts are cleaned: some hold header values."""
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            said = f"no answer from {self.errors.host} in time"
+            raise self.errors.make_failure(said, kind="timeout") from error
+        except httpx.RequestError as error:
+            told = self.errors.quote_text(str(error)) or type(error).__name__
+            said = f"no answer from {self.errors.host}: {told}"
+            raise self.errors.make_failure(said, kind="connection") from error
+
+
+@cache
+def _get_ssl_context() -> ssl.SSLContext:
+    """Returns the context shared by all clients: loading the CA bundle takes longer than a
+    request."""
+    return httpx.create_ssl_context()
+
+
+def _make_http_client(
+    auth: httpx.Auth, headers: Mapping[str, str], transport: httpx.BaseTransport | None
+) -> httpx.Client:
+    return httpx.Client(
+        auth=auth,
+        headers={
+            **headers,
+            "accept": "application/json",
+            # Uncompressed, so that the cap on an answer counts what arrives.
+            "accept-encoding": "identity",
+            "user-agent": "sandpiper",
+        },
+        transport=transport,
+        # All sessions of a worker share it: none may wait for the connection of another.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
+        verify=_get_ssl_context(),
+    )
+
+
+def _get_host(who: str, base_url: str, provider: Provider) -> str:
+    """Returns scheme and host of a base URL, for messages. Raises ConfigError, which does not show
+    the URL."""
+    variable = f" (${provider.url_env})" if provider.url_env else ""
+    wanted = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        raise ConfigError(wanted) from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ConfigError(wanted)
+    if url.userinfo or url.query or url.fragment:
+        raise ConfigError(f"{wanted} without user, password, query or fragment")
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
+
+def _check_key(who: str, key: str, provider: Provider) -> str:
+    """Returns the key as a header can hold it. Raises ConfigError, which does not show the key."""
+    stripped = key.strip()
+    if provider.key_env and not stripped and not provider.key_optional:
+        raise ConfigError(f"{who}: no API key: set {provider.key_env}")
+    if not (stripped.isascii() and stripped.isprintable()) or " " in stripped:
+        raise ConfigError(f"{who}: {provider.key_env} holds characters no API key has")
+    return stripped

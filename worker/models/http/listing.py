@@ -1,0 +1,83 @@
+"""Fetches a provider's list of its models, part by part."""
+
+from contextlib import closing
+from dataclasses import dataclass
+
+import httpx
+
+from worker.core.ports import Clock
+from worker.models.base import Listing, Page, Provider, ServedModel
+from worker.models.http.connection import Connection
+
+MAX_ANSWER = 8 * 1024 * 1024
+MAX_PARTS = 50
+MAX_MODELS = 20_000
+READ_TIMEOUT = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModels:
+    """All models that a provider lists, by id, and how many had ids nobody could use."""
+
+    models: tuple[ServedModel, ...]
+    unusable_ids: int
+
+
+def fetch_models(
+    who: str,
+    provider: Provider,
+    base_url: str,
+    key: str,
+    *,
+    clock: Clock,
+    deadline: float,
+    transport: httpx.BaseTransport | None = None,
+) -> ServedModels:
+    """Fetches the list of the provider `who`. Raises ModelError, ConfigError for URL or key."""
+    listing = provider.listing
+    if listing is None:
+        raise ValueError(f"{who} has no list of models")
+    endpoint = listing.endpoint(base_url)
+    connection = Connection(
+        f"{who}/the list of models",
+        provider,
+        base_url,
+        key,
+        endpoint.headers,
+        clock=clock,
+        transport=transport,
+        timeout=READ_TIMEOUT,
+    )
+    with closing(connection):
+        return _fetch_parts(connection, listing, httpx.URL(endpoint.url), deadline)
+
+
+def _fetch_parts(
+    connection: Connection, listing: Listing, url: httpx.URL, deadline: float
+) -> ServedModels:
+    found: dict[str, ServedModel] = {}
+    skipped, query = 0, dict(listing.query)
+    for _ in range(MAX_PARTS):
+        page = _fetch_part(connection, listing, url.copy_merge_params(query), deadline)
+        found |= {model.id: model for model in page.models if model.id not in found}
+        skipped += page.unusable_ids
+        if not page.rest:
+            return ServedModels(tuple(found[name] for name in sorted(found)), skipped)
+        if len(found) > MAX_MODELS:
+            break
+        query |= page.rest
+    said = f"the list of models does not end after {len(found)} of them"
+    raise connection.errors.make_failure(said, transient=False)
+
+
+def _fetch_part(connection: Connection, listing: Listing, url: httpx.URL, deadline: float) -> Page:
+    received = connection.get(url, deadline, MAX_ANSWER)
+    if received.status != httpx.codes.OK:
+        failure = listing.classify(received.status, received.body)
+        raise connection.make_refusal(received, failure)
+    try:
+        return listing.parse(received.body)
+    except ValueError as error:
+        told = connection.errors.quote_text(str(error))
+        said = f"the list of models cannot be read: {told}"
+        raise connection.errors.make_failure(said, kind="unread", transient=False) from error

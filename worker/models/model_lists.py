@@ -1,0 +1,133 @@
+"""Parses the lists of models that providers give. Pure; every body is hostile.
+
+See https://platform.claude.com/docs/en/api/models/list, https://ai.google.dev/api/models and
+https://platform.openai.com/docs/api-reference/models/list. Compatible servers add fields of their
+own for the window: vLLM, OpenRouter and llama.cpp are known.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from worker.models.base import Page, ServedModel
+from worker.models.catalogue.model_info import EFFORTS
+from worker.models.codec.json_slices import parse_json
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+~-]{0,199}")
+_LONGEST_CURSOR = 2000
+_MAX_TOKENS = 1_000_000_000
+_WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
+
+
+def parse_anthropic(body: bytes) -> Page:
+    """Parses a page of GET /v1/models; retired models are left out. Raises ValueError."""
+    found = _parse_object(body)
+    page = _make_page(
+        (each.get("id"), _make_claude(each))
+        for each in _list_objects(found.get("data"))
+        if each.get("lifecycle") != "retired"
+    )
+    last = _get_cursor(found, "last_id")
+    if found.get("has_more") is not True or not last:
+        return page
+    return Page(page.models, {"after_id": last}, page.unusable_ids)
+
+
+def parse_gemini(body: bytes) -> Page:
+    """Parses a page of GET /v1beta/models; models that generate nothing are left out. Raises
+    ValueError."""
+    found = _parse_object(body)
+    page = _make_page(
+        (_strip_prefix(each.get("name")), _make_gemini(each))
+        for each in _list_objects(found.get("models"))
+        if _generates(each)
+    )
+    token = _get_cursor(found, "nextPageToken")
+    return Page(page.models, {"pageToken": token}, page.unusable_ids) if token else page
+
+
+def parse_openai(body: bytes) -> Page:
+    """Parses the answer to GET /models, which has one part only. Raises ValueError."""
+    found = _parse_object(body)
+    return _make_page(
+        (each.get("id"), _make_compatible(each)) for each in _list_objects(found.get("data"))
+    )
+
+
+def _make_claude(found: Mapping[str, Any]) -> ServedModel:
+    able = _get_object(found, "capabilities")
+    effort = _get_object(able, "effort")
+    levels = tuple(name for name in EFFORTS[1:] if _is_supported(effort, name))
+    if levels and _is_supported(_get_object(_get_object(able, "thinking"), "types"), "disabled"):
+        levels = ("none", *levels)
+    window, most = _get_tokens(found, "max_input_tokens"), _get_tokens(found, "max_tokens")
+    return ServedModel("", window, most, levels)
+
+
+def _is_supported(found: Mapping[str, Any], name: str) -> bool:
+    return _get_object(found, name).get("supported") is True
+
+
+def _make_gemini(found: Mapping[str, Any]) -> ServedModel:
+    window = _get_tokens(found, "inputTokenLimit")
+    return ServedModel("", window, _get_tokens(found, "outputTokenLimit"))
+
+
+def _make_compatible(found: Mapping[str, Any]) -> ServedModel:
+    window = next(filter(None, (_get_tokens(found, name) for name in _WINDOWS)), 0)
+    window = window or _get_tokens(_get_object(found, "meta"), "n_ctx_train")
+    most = _get_tokens(_get_object(found, "top_provider"), "max_completion_tokens")
+    return ServedModel("", window, most)
+
+
+def _make_page(found: Iterable[tuple[Any, ServedModel]]) -> Page:
+    """Makes a page of ids and what is known of them; each id counts once."""
+    kept: dict[str, ServedModel] = {}
+    skipped = 0
+    for name, model in found:
+        if isinstance(name, str) and _ID.fullmatch(name):
+            sizes = (model.window, model.max_output)
+            kept.setdefault(name, ServedModel(name, *sizes, model.levels))
+        else:
+            skipped += 1
+    return Page(tuple(kept.values()), unusable_ids=skipped)
+
+
+def _parse_object(body: bytes) -> Mapping[str, Any]:
+    found = parse_json(body.decode())
+    if not isinstance(found, dict):
+        raise ValueError("a JSON object was expected")
+    return found
+
+
+def _list_objects(found: Any) -> Iterable[Mapping[str, Any]]:
+    if not isinstance(found, list):
+        raise ValueError("it holds no list of models")
+    return (each if isinstance(each, dict) else {} for each in found)
+
+
+def _generates(found: Mapping[str, Any]) -> bool:
+    """Whether a model answers generateContent; assumed where the list does not say."""
+    methods = found.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
+
+
+def _strip_prefix(name: Any) -> Any:
+    return name.removeprefix("models/") if isinstance(name, str) else name
+
+
+def _get_cursor(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    return value if isinstance(value, str) and len(value) <= _LONGEST_CURSOR else ""
+
+
+def _get_object(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _get_tokens(found: Mapping[str, Any], name: str) -> int:
+    value = found.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= _MAX_TOKENS else 0

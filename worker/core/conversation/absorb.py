@@ -8,7 +8,13 @@ from worker.core.conversation import prompts
 from worker.core.conversation.context import CallCost, Context
 from worker.core.conversation.decide import Ask, record_request
 from worker.core.conversation.limits import MAX_BROKEN, TurnUsage
-from worker.core.conversation.messages import Assistant, Message, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    User,
+    WireForm,
+    rename_repeated_calls,
+)
 from worker.core.ports import HelperAnswer, Reply, StopReason
 
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
@@ -32,12 +38,14 @@ def absorb_reply(
     """`context` after `reply` to `ask`.
 
     Calls in an answer to a final request are dropped here, whether or not the provider had the
-    tools switched off: what is not in the context is never run. Of an answer that was cut or came
-    out broken the text stays, and the history says what was wrong with it. `origin` tags the
-    verbatim wire form; where the provider refused earlier ones, they go. `kept_notice` is the
-    ephemeral text of the request if it must stay in the history as sent, because signed thinking
-    was written under it; else "". The request was sent `at` (epoch seconds) and took `seconds`.
+    tools switched off: what is not in the context is never run. Calls whose ids were used before
+    get new ones. Of an answer that was cut or came out broken the text stays, and the history says
+    what was wrong with it. `origin` tags the verbatim wire form; where the provider refused earlier
+    ones, they go. `kept_notice` is the ephemeral text of the request if it must stay in the history
+    as sent, because signed thinking was written under it; else "". The request was sent `at` (epoch
+    seconds) and took `seconds`.
     """
+    reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
     spent, said = _taken(context.turn_usage, ask, reply, origin, kept_notice)
     before = _without_wire(context.messages, origin) if reply.bare else context.messages
     answers = (

@@ -6,7 +6,7 @@ resumes under any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import ne
 from typing import Any
 
@@ -144,6 +144,36 @@ def find_open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
         else:
             break
     return ()
+
+
+def rename_repeated_calls(
+    calls: Sequence[ToolCall], messages: Sequence[Message]
+) -> tuple[ToolCall, ...]:
+    """The calls of the next answer after `messages`, under ids that no earlier call has.
+
+    Some servers count the calls of each answer anew. Others refuse a conversation in which an id
+    comes twice, and here results belong to calls by their ids.
+    """
+    used = {
+        call.id for message in messages if isinstance(message, Assistant) for call in message.calls
+    }
+    found: list[ToolCall] = []
+    for call in calls:
+        new_id, number = call.id, 2
+        while new_id in used:
+            new_id, number = f"{call.id}-{number}", number + 1
+        used.add(new_id)
+        found.append(call if new_id == call.id else replace(call, id=new_id))
+    return tuple(found)
+
+
+def is_same_id(ours: str, theirs: object) -> bool:
+    """Whether `ours` is the id `theirs` of an answer, or what `rename_repeated_calls` made of
+    it."""
+    if not isinstance(theirs, str) or not theirs:
+        return False
+    rest = ours.removeprefix(f"{theirs}-") if ours != theirs else ""
+    return ours == theirs or (rest != ours and rest.isdecimal())
 
 
 def find_results(messages: Sequence[Message]) -> Iterator[ToolResult]:

@@ -233,12 +233,14 @@ def _check_values(path: str, kind: str, block: Json) -> None:
 def _check_pairs(messages: Sequence[Json]) -> None:
     """Check that each call is answered in the next message, before any text, exactly once."""
     open_ids: list[str] = []
+    seen_ids: set[str] = set()
     for number, (role, content) in enumerate(merge_messages(messages)):
         if role == "user":
             _check_results(f"messages.{number}", content, open_ids, number - 1)
         open_ids = [block["id"] for block in content if block["type"] == "tool_use"]
-        if len(set(open_ids)) < len(open_ids):
+        if len(seen_ids.union(open_ids)) < len(seen_ids) + len(open_ids):
             raise make_invalid(f"messages.{number}: `tool_use` ids must be unique")
+        seen_ids.update(open_ids)
 
 
 def _check_results(path: str, content: Sequence[Json], open_ids: list[str], asked: int) -> None:

@@ -19,6 +19,7 @@ from worker.models.codec.json_slices import (
     parse_members,
     repair_surrogates,
 )
+from worker.models.codec.names import read_tool_name
 from worker.models.google import errors
 
 _STOPS = {
@@ -106,12 +107,11 @@ def _get_texts(blocks: Sequence[Slice]) -> list[str]:
 
 
 def _parse_call(block: Mapping[str, Any]) -> ToolCall:
-    call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
-    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, dict)):
-        raise ValueError("a tool_use block lacks its id, name or input")
-    return ToolCall(
-        repair_surrogates(call_id), repair_surrogates(name), dump_json(arguments).decode()
-    )
+    call_id, arguments = block.get("id"), block.get("input")
+    if not (isinstance(call_id, str) and isinstance(arguments, dict)):
+        raise ValueError("a tool_use block lacks its id or input")
+    name = read_tool_name(block.get("name"))
+    return ToolCall(repair_surrogates(call_id), name, dump_json(arguments).decode())
 
 
 def parse_usage(found: Any) -> Usage:

@@ -23,6 +23,7 @@ from worker.models.base import Codec, Decoded, Failure, Fragment, Target
 from worker.models.catalogue.model_info import ModelInfo
 from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
+from worker.models.codec.names import TOOL_NAME, make_tool_name
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MAX_MARKS = 4
@@ -154,8 +155,11 @@ def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
     """Whether the blocks can be sent and name the calls for which results will be sent."""
     if not blocks or not all(isinstance(block.value, dict) for block in blocks):
         return False
-    ids = [block.value.get("id") for block in blocks if block.value.get("type") == "tool_use"]
-    return ids == [call.id for call in message.calls] and all(_ID.fullmatch(id_) for id_ in ids)
+    sent = [block.value for block in blocks if block.value.get("type") == "tool_use"]
+    calls = [(each.get("id"), each.get("name")) for each in sent]
+    return calls == [(call.id, call.name) for call in message.calls] and all(
+        _ID.fullmatch(call_id) and TOOL_NAME.fullmatch(name) for call_id, name in calls
+    )
 
 
 def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
@@ -182,7 +186,7 @@ def _rebuild_answer(message: Assistant) -> Fragment:
     for call in message.calls:
         values = {
             "id": _make_id(call.id),
-            "name": _make_name(call.name),
+            "name": make_tool_name(call.name),
             "input": _parse_arguments(call.arguments),
         }
         blocks.append(dump_json({"type": "tool_use", **values}))
@@ -242,10 +246,6 @@ def _make_id(call_id: str) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{_FOREIGN.sub('_', call_id)[:40]}_{digest}"
-
-
-def _make_name(name: str) -> str:
-    return _FOREIGN.sub("_", name)[:64] or "unknown"
 
 
 def _parse_arguments(arguments: str) -> dict[str, Any]:

@@ -5,14 +5,30 @@ The same name gives the same result every time, so that a call and its result st
 
 import hashlib
 import re
+from typing import Any
+
+from worker.models.codec.json_slices import repair_surrogates
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+UNKNOWN = "unknown"
+
+
+def read_tool_name(found: Any) -> str:
+    """Returns the name of a call in an answer; "unknown" if it has none, so that the model is told
+    which tools there are. Raises ValueError if it is no text."""
+    if found is None or found == "":
+        return UNKNOWN
+    if not isinstance(found, str):
+        raise ValueError("the name of a tool call is no text")
+    return repair_surrogates(found)
+
+
 def make_tool_name(name: str) -> str:
     """Returns `name` in a form that every provider accepts."""
-    return _FOREIGN.sub("_", name)[:64] or "unknown"
+    return _FOREIGN.sub("_", name)[:64] or UNKNOWN
 
 
 def make_call_id(found: str, allowed: re.Pattern[str]) -> str:

@@ -17,6 +17,7 @@ from worker.models.codec.json_slices import (
     parse_members,
     repair_surrogates,
 )
+from worker.models.codec.names import read_tool_name
 
 NO_ID = "noid_"
 """The prefix of ids that we gave to calls without one; such ids are never sent."""
@@ -171,12 +172,11 @@ def _parse_call(call: Any, fallback: str) -> ToolCall:
     """Parses a call; models before Gemini 3 give it no id."""
     if not isinstance(call, dict):
         raise ValueError("a functionCall is not an object")
-    call_id, name, arguments = call.get("id") or fallback, call.get("name"), call.get("args") or {}
-    if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, dict)):
-        raise ValueError("a functionCall lacks its name, or its id or args have the wrong type")
-    return ToolCall(
-        repair_surrogates(call_id), repair_surrogates(name), dump_json(arguments).decode()
-    )
+    call_id, arguments = call.get("id") or fallback, call.get("args") or {}
+    if not (isinstance(call_id, str) and isinstance(arguments, dict)):
+        raise ValueError("the id or the args of a functionCall have the wrong type")
+    name = read_tool_name(call.get("name"))
+    return ToolCall(repair_surrogates(call_id), name, dump_json(arguments).decode())
 
 
 def parse_usage(found: Any) -> Usage:

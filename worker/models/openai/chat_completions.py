@@ -115,6 +115,7 @@ class OpenAIChat:
             found = parse_members(message.wire.content)
             if not _can_send_back(message, found):
                 return None
+            sent = [call["id"] for call in get_value(found, "tool_calls") or []]
             content = found["content"].text if get_value(found, "content") else '""'
             fields = [b'{"role":"assistant","content":' + content.encode()]
             reasoning = self._target.dialect.reasoning
@@ -125,7 +126,8 @@ class OpenAIChat:
                     fields.append(f'"{name}":{found[name].text}'.encode())
         except ValueError:
             return None
-        return Sent(b",".join(fields) + b"}", {call.id: call.id for call in message.calls})
+        ids = {call.id: theirs for call, theirs in zip(message.calls, sent, strict=True)}
+        return Sent(b",".join(fields) + b"}", ids)
 
     def _rebuild_answer(self, message: Assistant) -> Sent:
         ids = {call.id: names.make_call_id(call.id, self._call_id) for call in message.calls}

@@ -124,7 +124,8 @@ class OpenAIResponses:
             sent = message.wire.content[start : items[-1].end].encode()
         except ValueError:
             return None
-        return Sent(sent, {call.id: call.id for call in message.calls})
+        pairs = zip(message.calls, calls, strict=True)
+        return Sent(sent, {ours.id: theirs["call_id"] for ours, theirs in pairs})
 
 
 def _rebuild_answer(message: Assistant) -> Sent:

@@ -5,9 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult, Usage, User
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    Usage,
+    User,
+    is_same_id,
+)
 from worker.models.codec.json_slices import Slice, parse_json
-from worker.models.codec.names import TOOL_NAME
+from worker.models.codec.names import TOOL_NAME, read_tool_name
 
 REMEMBERED = 4096
 """Messages whose bytes are kept: a few dozen sessions at a few kilobytes a message."""
@@ -46,8 +54,9 @@ def repair_arguments(text: str) -> str:
 
 def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool:
     """Whether (id, name) of the verbatim calls are those for which results will be sent."""
-    return [call_id for call_id, _ in found] == [call.id for call in message.calls] and all(
-        isinstance(name, str) and TOOL_NAME.fullmatch(name) for _, name in found
+    return len(found) == len(message.calls) and all(
+        is_same_id(call.id, call_id) and isinstance(name, str) and TOOL_NAME.fullmatch(name)
+        for call, (call_id, name) in zip(message.calls, found, strict=True)
     )
 
 
@@ -60,8 +69,9 @@ def parse_tool_call(
     """
     if given is None:
         given = ""
-    if not (isinstance(name, str) and name and isinstance(given, str)):
-        raise ValueError("a tool call lacks its name or arguments")
+    if not isinstance(given, str):
+        raise ValueError("the arguments of a tool call are no text")
+    name = read_tool_name(name)
     if not isinstance(call_id, str) or not call_id or call_id in before:
         digest = hashlib.sha256(f"{number} {name} {given}".encode("utf-8", "surrogatepass"))
         call_id = f"call_{digest.hexdigest()[:24]}"

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contexts import call, called, context
+from tests.contexts import answered, call, called, context
 from worker.core.conversation.absorb import absorb_reply, halt_turn
 from worker.core.conversation.context import CallCost
 from worker.core.conversation.decide import Ask
@@ -46,6 +46,16 @@ def test_an_unknown_price_makes_the_sum_unknown_and_it_stays_so() -> None:
     twice = absorb_reply(once, Ask(), PLAIN, "p/m", "")
     assert twice.turn_usage.cost_usd is None
     assert twice.cost_usd is None
+
+
+def test_a_call_with_the_id_of_an_earlier_one_gets_another() -> None:
+    before = context(User("event"), *answered("call_0"))
+    reply = replace(PLAIN, calls=(call("call_0"), call("call_1")), stop=StopReason.TOOL_CALLS)
+    after = absorb_reply(before, Ask(), reply, "p/m", "")
+    answer = after.messages[-1]
+
+    assert isinstance(answer, Assistant)
+    assert [each.id for each in answer.calls] == ["call_0-2", "call_1"]
 
 
 def test_an_empty_answer_leaves_the_history_clean() -> None:

@@ -199,7 +199,6 @@ def test_usage_is_mapped_with_the_cache_beside_the_input(usage: Any, expected: U
         b'{"candidates":[{"content":{},"finishReason":"STOP"}],"usageMetadata":NaN}',
         b'{"candidates":[{"content":{},"finishReason":"STOP"}]} trailing',
         candidate({"functionCall": "look"}),
-        candidate({"functionCall": {}}),
         candidate({"functionCall": {"name": 7}}),
         candidate({"functionCall": {"name": "look", "args": [1]}}),
         candidate({"functionCall": {"name": "look", "id": 7}}),

@@ -155,7 +155,7 @@ def test_cached_and_written_tokens_are_part_of_the_input(usage: Any, expected: U
         response(status={}),
         response(status="failed"),
         response(status="failed", error="text"),
-        response(call(name=None)),
+        response(call(name=["look"])),
         response(call(arguments={})),
         response(said("x") | {"content": [{"type": "output_text"}]}),
         b'{"output":' + b"[" * 100_000,

@@ -5,6 +5,8 @@
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,17 @@ from typing import Any
 import pytest
 
 from tests.fakes import HandClock
+from tests.simulators.gemini import GeminiSim
+from tests.simulators.openai import ResponsesSim
 from tests.wire.conversations import conversations
+from tests.wire.simulators import Simulator
+from worker.demo.anthropic import AnthropicSim
+from worker.demo.script import Say, Script
+from worker.errors import ConfigError, ModelError
 from worker.models import table
 from worker.models.base import Target
 from worker.models.catalogue.built_in import BUILT_IN
+from worker.models.catalogue.model_info import Catalogue
 
 GOLDEN = Path(__file__).parent / "golden_levels"
 LOCAL = "http://llm:8000/v1"
@@ -89,6 +98,60 @@ def test_every_level_of_every_listed_model_can_be_stated(model: str) -> None:
     levels = BUILT_IN.get_levels(model)
 
     assert len({encode(f"{who}/{model}", level, "") for level in ("", *levels)}) == len(levels) + 1
+
+
+SIMS: dict[str, Callable[[Script], Simulator]] = {
+    "anthropic": AnthropicSim,
+    "gemini": GeminiSim,
+    "openai": ResponsesSim,
+}
+
+
+@pytest.mark.parametrize("who", SIMS)
+def test_the_strict_simulator_takes_every_level_of_every_listed_model(who: str) -> None:
+    prefix = {"anthropic": "claude", "gemini": "gemini", "openai": "gpt"}[who]
+    models = [name for name in BUILT_IN.models if name.startswith(prefix)]
+    with SIMS[who](lambda asked: Say("done")) as sim:
+        for name in models:
+            for level in BUILT_IN.get_levels(name):
+                key, clock = "sk-test-0123456789", HandClock()
+                model = table.build_model(
+                    f"{who}/{name}", sim.url, key, clock=clock, level=level, max_attempts=1
+                )
+                with closing(model):
+                    for most in (0, 200):
+                        asked = replace(conversations("")["plain"], max_output=most)
+                        assert model.reply(asked).text == "done", (name, level)
+
+    assert sim.unexpected_requests == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "level"),
+    [
+        ("anthropic/claude-opus-4-6", "xhigh"),
+        ("anthropic/claude-haiku-4-5", "max"),
+        ("anthropic/claude-opus-5-5", "none"),
+        ("anthropic/claude-sonnet-5-5", "minimal"),
+        ("gemini/gemini-4-argon", "minimal"),
+        ("gemini/gemini-3.5-flash", "xhigh"),
+        ("openai/gpt-6.2-sol", "none"),
+        ("openai/gpt-6-sol", "minimal"),
+        ("openai/gpt-5.5", "max"),
+    ],
+)
+def test_what_is_refused_at_start_the_provider_would_refuse(spec: str, level: str) -> None:
+    """The model is asked as one that the catalogue does not know."""
+    with pytest.raises(ConfigError, match="unknown reasoning level"):
+        encode(spec, level, "")
+    who = spec.partition("/")[0]
+    with SIMS[who](lambda asked: Say("done")) as sim:
+        key, clock = "sk-test-0123456789", HandClock()
+        model = table.build_model(
+            *(spec, sim.url, key), clock=clock, level=level, catalogue=Catalogue({}), max_attempts=1
+        )
+        with closing(model), pytest.raises(ModelError, match="400"):
+            model.reply(conversations("")["plain"])
 
 
 @pytest.mark.parametrize("spec", ["anthropic/claude-haiku-4-5", "gemini/gemini-2.5-pro"])

@@ -17,6 +17,16 @@ _TOP = {
 }
 _GENERATION = ("maxOutputTokens", "temperature", "topP", "stopSequences", "thinkingConfig")
 _THINKING = ("includeThoughts", "thinkingLevel", "thinkingBudget")
+# Levels that a model refuses: https://ai.google.dev/gemini-api/docs/thinking.
+_ONLY_THREE = frozenset({"MINIMAL", "XHIGH"})
+_LACKING = {
+    "gemini-4-argon": _ONLY_THREE,
+    "gemini-4-hydrogen": frozenset({"MINIMAL"}),
+    "gemini-3.8-flash": _ONLY_THREE,
+    "gemini-3.7-flash": _ONLY_THREE,
+    "gemini-3.1-pro-preview": _ONLY_THREE,
+}
+_BUDGETS = {"gemini-2.5-pro": (128, 32_768), "gemini-2.5-flash": (0, 24_576)}
 _LEVELS = frozenset({"MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"})
 _MODES = frozenset({"AUTO", "ANY", "NONE", "VALIDATED"})
 _DATA = ("text", "functionCall", "functionResponse")
@@ -181,8 +191,21 @@ def _check_thinking(thinking: Mapping[str, Any], model: str) -> None:
         raise invalid(f"Invalid value at 'generation_config.thinking_config', \"{level}\"")
     if "thinkingLevel" in thinking and not signs(model):
         raise invalid("Thinking level is not supported for this model.")
-    if "argon" in model and ("thinkingBudget" in thinking or level == "MINIMAL"):
-        raise invalid("Thinking budget and level MINIMAL are not supported for this model.")
+    if "argon" in model and "thinkingBudget" in thinking:
+        raise invalid("Thinking budget is not supported for this model.")
+    if "thinkingLevel" in thinking and level in _LACKING.get(model, {"XHIGH"}):
+        raise invalid(f"Thinking level {level} is not supported for this model.")
+    if "thinkingBudget" in thinking:
+        _check_budget(thinking["thinkingBudget"], model)
+
+
+def _check_budget(budget: Any, model: str) -> None:
+    least, most = _BUDGETS.get(model, (0, MAX_OUTPUT))
+    if not isinstance(budget, int) or not (budget == -1 or least <= budget <= most):
+        raise invalid(
+            f"The thinking budget {budget} is invalid. Please choose a value between {least} and "
+            f"{most}."
+        )
 
 
 # ------------------------------------------------------------------------------------- contents

@@ -1,5 +1,6 @@
 """What the Responses API refuses, in its own words (wire-models 4.3)."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,12 @@ _TOP = {
     *("top_p", "top_logprobs", "user", "background", "conversation", "prompt"),
 }
 _INCLUDABLE = {"reasoning.encrypted_content", "message.output_text.logprobs"}
+# What a generation refuses: https://developers.openai.com/api/docs/models.
+_REFUSED = (
+    (re.compile(r"gpt-(?:6-astra|6\.1-sol|6\.2-)"), {"none", "minimal"}),
+    (re.compile(r"gpt-(?:6|5\.6)"), {"minimal"}),
+    (re.compile(r"gpt-5\.[45]"), {"minimal", "max"}),
+)
 _EFFORTS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 _TOOL = ("type", "name", "description", "parameters", "strict")
 _STATUS = {"in_progress", "completed", "incomplete"}
@@ -57,6 +64,9 @@ def _check_head(body: Json) -> None:
     reasoning = known("reasoning", body.get("reasoning", {}), ("effort", "summary"), ())
     if reasoning.get("effort", "low") not in _EFFORTS:
         raise protocol.wrong_value("reasoning.effort", reasoning["effort"], _EFFORTS)
+    refused = next((efforts for models, efforts in _REFUSED if models.match(model)), set[str]())
+    if reasoning.get("effort") in refused:
+        raise protocol.wrong_value("reasoning.effort", reasoning["effort"], _EFFORTS - refused)
 
 
 def _check_tools(body: Json) -> None:

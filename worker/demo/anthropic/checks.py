@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from worker.demo.anthropic.protocol import Json, Refused, list_blocks, make_invalid, merge_messages
+from worker.demo.anthropic.thinking import check_thinking_fields
 
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
 MAX_MARKS = 4
@@ -127,6 +128,7 @@ def _check_head(body: Json) -> None:
         raise make_invalid(f"max_tokens: {limit} is not from 1 to {MAX_TOKENS}")
     if body.get("stream") or limit > PLAIN_LIMIT:
         raise make_invalid(f"stream: only plain answers up to {PLAIN_LIMIT} tokens are simulated")
+    check_thinking_fields(body)
     for number, block in enumerate(list_blocks(body.get("system", []))):
         _check_keys(f"system.{number}.", block, ("type", "text", "cache_control"))
         if block.get("type") != "text" or not block.get("text"):

@@ -65,7 +65,7 @@ class Target:
         """Returns the longest answer to this request, in tokens, with room for thinking."""
         if not request.max_output:
             return self.max_tokens
-        thinking = _THINKING if self.info.effort or self.info.chat_effort else 0
+        thinking = _THINKING if self.info.may_think() else 0
         return min(self.max_tokens, request.max_output + thinking)
 
 

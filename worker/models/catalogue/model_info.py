@@ -80,6 +80,14 @@ class ModelInfo:
     takes_temperature: bool | None = None
     has_assumed_price: bool = False
 
+    def may_think(self) -> bool:
+        """Whether the model may think before it answers, as far as is known. What it thinks counts
+        as part of its answer."""
+        if self.effort:
+            return self.effort != "none"
+        thinks = not self.thinks_if_asked and self.default_level != "none"
+        return bool(self.chat_effort) or (bool(self.levels) and thinks)
+
     def find_level(self, name: str) -> Level | None:
         """Returns the listed level of this name, or None."""
         return next((level for level in self.levels if level.name == name), None)

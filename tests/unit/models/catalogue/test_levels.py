@@ -1,9 +1,14 @@
 """Reasoning levels: which a model has, its window at each, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fakes import HandClock
+from worker.core.conversation.messages import User
+from worker.core.ports import Request
 from worker.errors import ConfigError
+from worker.models.base import Target
 from worker.models.catalogue.built_in import BUILT_IN
 from worker.models.catalogue.model_info import EFFORTS, Catalogue, Level, ModelInfo
 from worker.models.http.client import HttpModel
@@ -82,6 +87,34 @@ def test_openai_s_own_chat_completions_take_no_level_with_tools() -> None:
     with pytest.raises(ConfigError, match="found 'high': name the model openai/gpt-5") as raised:
         build("openai-compatible/gpt-5.5", "high", url=url)
     assert "takes no reasoning level but 'none'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "level", "most"),
+    [
+        ("anthropic/claude-haiku-5-5", "", 4200),
+        ("anthropic/claude-haiku-5-5", "low", 4200),
+        ("anthropic/claude-opus-4-7", "", 200),
+        ("anthropic/claude-opus-4-7", "low", 4200),
+        ("anthropic/claude-haiku-4-5", "", 200),
+        ("anthropic/claude-haiku-4-5", "none", 200),
+        ("anthropic/claude-haiku-4-5", "low", 4200),
+        ("gemini/gemini-2.5-pro", "", 4200),
+        ("gemini/gemini-2.5-flash", "none", 200),
+        ("openai/gpt-6.2-sol", "", 4200),
+        ("openai/gpt-6-sol", "none", 200),
+        ("openai-compatible/unheard-of", "", 200),
+        ("openai-compatible/unheard-of", "high", 4200),
+    ],
+)
+def test_a_short_answer_has_room_for_what_the_model_thinks_first(
+    spec: str, level: str, most: int
+) -> None:
+    target = Target(spec, 21_000, info=BUILT_IN.get_info(spec, level))
+    request = Request(system="", tools=(), messages=(User("event"),), max_output=200)
+
+    assert target.choose_max_tokens(request) == most
+    assert target.choose_max_tokens(replace(request, max_output=0)) == 21_000
 
 
 @pytest.mark.parametrize(("model", "info"), BUILT_IN.models.items())

@@ -22,6 +22,7 @@ def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[H
 
     Raises ConfigError.
     """
+    _check_levels(settings)
     chosen = settings.models
     tiers = (TierModel(each.model, each.reasoning or "") for each in chosen.tiers.values())
     wanted = (*map(TierModel, (chosen.default, *chosen.fallback)), *tiers)
@@ -90,10 +91,19 @@ class ModelChains:
 
 def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:
     """Build every configured model, those of the tiers too. Raises ConfigError."""
+    _check_levels(settings)
     chains, rules = ModelChains(settings, watched), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):
         chains.make_chain(each)
     return chains
+
+
+def _check_levels(settings: Settings) -> None:
+    """Raise ConfigError for a tier whose model does not have its reasoning level."""
+    known = build_catalogue(settings)
+    for name, tier in settings.models.tiers.items():
+        where = f"models.tiers.{name}.reasoning"
+        known.check_level(tier.model, tier.reasoning or "", where)
 
 
 def make_tier_rules(settings: Settings) -> TierRules:

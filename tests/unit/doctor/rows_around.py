@@ -244,7 +244,7 @@ ROWS = [
         "model",
         "model",
         F,
-        "unknown reasoning level 'xhigh'; known: none, low, medium, high, max",
+        "models.tiers.deep.reasoning: anthropic/claude-opus-4-6: unknown reasoning level 'xhigh'",
         "",
     ),
     Row(

@@ -132,8 +132,9 @@ class Catalogue:
         """Returns the names of a model's reasoning levels, from least to most; () if unknown."""
         return tuple(level.name for level in self.get_info(model).levels)
 
-    def check_level(self, model: str, level: str) -> None:
+    def check_level(self, model: str, level: str, where: str = "") -> None:
         """Raises ConfigError, naming the levels there are, for a `level` that a listed model lacks.
+        `where` is the setting that states it.
 
         A model that is not listed, or without its levels, may have any level that a provider has.
         """
@@ -142,7 +143,8 @@ class Catalogue:
         names = known or EFFORTS[1:]
         if level and level not in names:
             raise ConfigError(
-                f"{model}: unknown reasoning level {level!r}; known: {', '.join(names)}"
+                f"{where}{': ' if where else ''}{model}: unknown reasoning level {level!r}; "
+                f"known: {', '.join(names)}"
             )
 
     def is_known(self, model: str) -> bool:

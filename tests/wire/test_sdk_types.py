@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim, ResponsesSim
 from tests.wire.codecs import CODECS
 from tests.wire.conversations import LOOK, asks, conversations
@@ -68,6 +69,22 @@ def test_every_golden_body_is_one_the_sdk_could_send(codec: str, case: str) -> N
     body = json.loads((GOLDEN / codec / f"{case}.json").read_text(encoding="utf-8"))
 
     assert validated(SDKS[codec], body) == body
+
+
+LEVELS = [
+    *((name, "anthropic") for name in ("anthropic-adaptive", "anthropic-asked", "anthropic-none")),
+    *((name, "anthropic") for name in ("anthropic-asked-none", "anthropic-budget")),
+    *((name, "responses") for name in ("openai", "openai-none", "openai-responses")),
+    *((name, "chat") for name in ("openai-compatible", "openai-gateway", "openai-chat")),
+]
+
+
+@pytest.mark.parametrize(("case", "kind"), LEVELS)
+def test_every_body_with_a_level_is_one_the_sdk_could_send(case: str, kind: str) -> None:
+    path = GOLDEN.with_name("golden_levels") / f"{case}.json"
+    body = json.loads(path.read_text(encoding="utf-8"))
+
+    assert validated(kind, body) == body
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "responses", "chat"])
@@ -160,6 +177,34 @@ def test_the_openai_client_reads_the_responses_simulator(step: Step) -> None:
 
     assert answer == whole
     assert extras(whole) == set()
+
+
+def test_the_clients_read_the_simulators_lists_of_models() -> None:
+    from anthropic import Anthropic
+    from google import genai
+    from openai import OpenAI
+
+    with AnthropicSim(Scripted([]), key=KEY) as sim:
+        sim.max_listed = 3
+        with Anthropic(api_key=KEY, base_url=sim.url, max_retries=0) as client:
+            claude = list(client.models.list())
+        assert (sim.unexpected_requests, sim.lists) == ([], 2)
+    with ChatSim(Scripted([]), key=KEY) as chat:
+        with OpenAI(api_key=KEY, base_url=chat.url, max_retries=0) as asking:
+            listed = list(asking.models.list())
+        assert chat.unexpected_requests == []
+    with GeminiSim(Scripted([]), key=KEY) as google:
+        google.max_listed = 3
+        options = genai.types.HttpOptions(base_url=google.url, api_version="v1beta")
+        with genai.Client(api_key=KEY, http_options=options) as reading:
+            found = list(reading.models.list())
+        assert (google.unexpected_requests, google.lists) == ([], 2)
+
+    assert [model.id for model in claude] == [each["id"] for each in sim.model_list]
+    assert (claude[0].max_input_tokens, claude[0].max_tokens) == (1_000_000, 128_000)
+    assert [model.id for model in listed] == [each["id"] for each in chat.model_list]
+    assert [model.name for model in found] == [each["name"] for each in google.model_list]
+    assert (found[0].input_token_limit, found[0].output_token_limit) == (1_048_576, 65_536)
 
 
 def test_the_clients_know_the_simulators_errors() -> None:

@@ -16,10 +16,19 @@ import pytest
 from tests.fakes import HandClock
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ResponsesSim
-from tests.wire.conversations import conversations
+from tests.wire.conversations import LOOK, conversations
 from tests.wire.simulators import Simulator
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    User,
+    WireForm,
+)
+from worker.core.ports import Request
 from worker.demo.anthropic import AnthropicSim
-from worker.demo.script import Say, Script
+from worker.demo.script import Call, Say, Script, Scripted, Think
 from worker.errors import ConfigError, ModelError
 from worker.models import table
 from worker.models.base import Target
@@ -50,8 +59,8 @@ CASES = {
 }
 
 
-def encode(spec: str, level: str, url: str, case: str = "parallel_calls") -> bytes:
-    """The body as the product's own model sends it."""
+def encode(spec: str, level: str, url: str, case: str = "thinking_verbatim") -> bytes:
+    """The body as the product's own model sends it, by default with its own thinking in it."""
     model = table.build_model(
         spec, url, "sk-test-0123456789", clock=HandClock(), project="my-project", level=level
     )
@@ -152,6 +161,30 @@ def test_what_is_refused_at_start_the_provider_would_refuse(spec: str, level: st
         )
         with closing(model), pytest.raises(ModelError, match="400"):
             model.reply(conversations("")["plain"])
+
+
+def test_thinking_for_a_budget_begins_where_the_api_takes_it() -> None:
+    """Not after another model's calls; again with the next question."""
+    script = Scripted(
+        [Say("never asked"), Think(Call([("look", {"at": "b"})]), "hm"), Say("a flake")]
+    )
+    foreign = (User("event"), Assistant("", (ToolCall("a", "look", "{}"),)))
+    with AnthropicSim(script) as sim:
+        model = table.build_model(
+            "anthropic/claude-haiku-4-5", sim.url, "key", clock=HandClock(), level="high"
+        )
+        with closing(model):
+            messages: list[Message] = [*foreign, ToolResult("a", "look", "{}")]
+            for _ in range(2):
+                reply = model.reply(Request("S", (LOOK,), tuple(messages)))
+                wire = WireForm(model.name, reply.wire)
+                messages.append(Assistant(reply.text, reply.calls, wire))
+                messages += [ToolResult(call.id, call.name, "{}") for call in reply.calls]
+            body = json.loads(model._codec.encode(Request("S", (LOOK,), (*messages, User("Why?")))))
+
+    assert sim.unexpected_requests == []
+    assert ["thinking" in sent for sent in sim.requests] == [False, True]
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 10_240}
 
 
 @pytest.mark.parametrize("spec", ["anthropic/claude-haiku-4-5", "gemini/gemini-2.5-pro"])

@@ -5,10 +5,10 @@ https://platform.claude.com/docs/en/build-with-claude/effort.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from worker.demo.anthropic.protocol import make_invalid
+from worker.demo.anthropic.protocol import make_invalid, merge_messages
 
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MIN_BUDGET = 1024
@@ -28,6 +28,8 @@ def check_thinking_fields(body: Mapping[str, Any]) -> None:
     thinking = body.get("thinking")
     if thinking is not None:
         _check_type(model, thinking, body["max_tokens"], effort)
+        if thinking["type"] == "enabled":
+            _check_open_loop(body["messages"])
 
 
 def _check_effort(model: str, effort: Any) -> None:
@@ -59,6 +61,22 @@ def _check_type(model: str, thinking: Any, max_tokens: int, effort: Any) -> None
             raise make_invalid('"thinking.type.disabled" is not supported for this model.')
     else:
         raise make_invalid(f"thinking: Input tag '{kind}' found using 'type' is unknown")
+
+
+def _check_open_loop(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the calls whose results come last were made in an answer that began with
+    thinking."""
+    sides = list(merge_messages(messages))
+    if len(sides) < 2 or all(block["type"] != "tool_result" for block in sides[-1][1]):
+        return
+    first = sides[-2][1][0]["type"]
+    if first not in {"thinking", "redacted_thinking"}:
+        raise make_invalid(
+            f"messages.{len(sides) - 2}.content.0.type: Expected `thinking` or "
+            f"`redacted_thinking`, but found `{first}`. When `thinking` is enabled, a final "
+            "`assistant` message must start with a thinking block (preceeding the lastmost set of "
+            "`tool_use` and `tool_result` blocks)."
+        )
 
 
 def _check_budget(budget: Any, max_tokens: int) -> None:

@@ -20,7 +20,6 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
-from worker.models.catalogue.model_info import ModelInfo
 from worker.models.codec.growing import FragmentCache
 from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
 from worker.models.codec.names import TOOL_NAME, make_tool_name
@@ -51,7 +50,7 @@ class AnthropicMessages:
         """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
         # A mark at the end of the system text serves other sessions; it gets only a spare slot.
-        head = self._encode_head(request, marked=len(marks) < _MAX_MARKS)
+        head = self._encode_head(request, marked=len(marks) < _MAX_MARKS, bare=bare)
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
         # All is joined at once: the body is large, and every copy takes time.
@@ -68,13 +67,13 @@ class AnthropicMessages:
         """See `base.Codec`."""
         return answers.classify(status, body)
 
-    def _encode_head(self, request: Request, *, marked: bool) -> bytes:
+    def _encode_head(self, request: Request, *, marked: bool, bare: bool) -> bytes:
         """Returns everything before the messages, with a cache mark at its end if it is `marked`
         and there is a system text."""
         system, tools = request.system, request.tools
         most = self._target.choose_max_tokens(request)
         fields: dict[str, Any] = {**self._target.head, "max_tokens": most}
-        fields |= _state_level(self._target.info, most)
+        fields |= self._state_level(request, most, bare)
         if tools:
             fields["tools"] = [_encode_tool(spec) for spec in tools]
         opening = dump_json(fields)[:-1]
@@ -82,6 +81,31 @@ class AnthropicMessages:
             return opening
         opening += b',"system":[' + dump_json({"type": "text", "text": system})[:-1]
         return opening + (_MARK if marked else b"") + b"}]"
+
+    def _state_level(self, request: Request, max_tokens: int, bare: bool) -> dict[str, Any]:
+        """Returns the fields that state the reasoning level; models before adaptive thinking take a
+        number of tokens, which must be less than `max_tokens`."""
+        level = self._target.info.get_stated_level()
+        if level is None:
+            return {}
+        if level.name == "none":
+            return {"thinking": {"type": "disabled"}}
+        if level.budget is None:
+            asked = {"thinking": {"type": "adaptive"}} if self._target.info.thinks_if_asked else {}
+            return {**asked, "output_config": {"effort": level.name}}
+        budget = min(level.budget, max_tokens // 2)
+        if budget < _MIN_BUDGET or not self._may_begin_thinking(request.messages, bare):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+    def _may_begin_thinking(self, messages: Sequence[Message], bare: bool) -> bool:
+        """Whether thinking may be enabled for a number of tokens: after tool results only if the
+        answer with the calls begins with thinking. Another model's does not."""
+        sides = group_messages(messages)
+        if len(sides) < 2 or not any(isinstance(each, ToolResult) for each in sides[-1]):
+            return True
+        answer = parse_json(self._encode_side(sides[-2], bare).json.decode())
+        return answer["content"][0].get("type") in _UNMARKABLE
 
     def _encode_messages(self, request: Request, marks: Iterable[int], bare: bool) -> list[bytes]:
         if bare:
@@ -132,23 +156,6 @@ class AnthropicMessages:
             )
         except ValueError:
             return None
-
-
-def _state_level(info: ModelInfo, max_tokens: int) -> dict[str, Any]:
-    """Returns the fields that state the reasoning level; models before adaptive thinking take a
-    number of tokens, which must be less than `max_tokens`."""
-    level = info.get_stated_level()
-    if level is None:
-        return {}
-    if level.name == "none":
-        return {"thinking": {"type": "disabled"}}
-    if level.budget is None:
-        asked = {"thinking": {"type": "adaptive"}} if info.thinks_if_asked else {}
-        return {**asked, "output_config": {"effort": level.name}}
-    budget = min(level.budget, max_tokens // 2)
-    if budget < _MIN_BUDGET:
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:

@@ -26,6 +26,7 @@ from worker.core.conversation.messages import (
     Usage,
     User,
     WireForm,
+    rename_stored_calls,
 )
 from worker.core.failure.jobs import dump_survey, load_survey
 from worker.core.routing.tiers import TierChoice
@@ -205,7 +206,7 @@ def _load_context_fields(fields: Mapping[str, Any]) -> Context:
         model=str(fields["model"]),
         system=str(fields["system"]),
         tools=tuple(_load_tool(tool) for tool in fields["tools"]),
-        messages=tuple(_load_message(message) for message in fields["messages"]),
+        messages=rename_stored_calls([_load_message(each) for each in fields["messages"]]),
         turn_usage=_load_turn_usage(fields["spent"]),
         turn=int(fields["turn"]),
         turn_start=int(fields["turn_start"]),

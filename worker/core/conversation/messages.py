@@ -157,6 +157,30 @@ def rename_repeated_calls(
     used = {
         call.id for message in messages if isinstance(message, Assistant) for call in message.calls
     }
+    return _rename_calls(calls, used)
+
+
+def rename_stored_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """A conversation that an earlier version has stored, with every call under an id of its own and
+    its result under the same; see `rename_repeated_calls`."""
+    used: set[str] = set()
+    new_ids: dict[str, list[str]] = {}
+    found: list[Message] = []
+    for message in messages:
+        if isinstance(message, Assistant):
+            calls, new_ids = _rename_calls(message.calls, used), {}
+            for before, after in zip(message.calls, calls, strict=True):
+                new_ids.setdefault(before.id, []).append(after.id)
+            message = message if calls == message.calls else replace(message, calls=calls)
+        elif isinstance(message, ToolResult) and new_ids.get(message.call_id):
+            new_id = new_ids[message.call_id].pop(0)
+            message = message if new_id == message.call_id else replace(message, call_id=new_id)
+        found.append(message)
+    return tuple(found)
+
+
+def _rename_calls(calls: Sequence[ToolCall], used: set[str]) -> tuple[ToolCall, ...]:
+    """The calls under ids that are not `used`, to which theirs are added."""
     found: list[ToolCall] = []
     for call in calls:
         new_id, number = call.id, 2

@@ -8,7 +8,14 @@ from tests.contexts import call, context
 from worker.core.conversation import context_json
 from worker.core.conversation.context import CacheMark, CallCost, NoteRef, Outcome, Status
 from worker.core.conversation.limits import Dimension, TurnUsage
-from worker.core.conversation.messages import Assistant, ToolResult, Usage, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolResult,
+    Usage,
+    User,
+    WireForm,
+)
 
 FULL = context(
     User("event ✓"),
@@ -102,3 +109,28 @@ def test_a_session_stored_by_the_first_schema_is_read() -> None:
     assert [each.cost_usd for each in stored.calls] == [0.2, None]
     assert (stored.losses, stored.handed_over) == ((), False)
     assert context_json.load_context(context_json.dump_context(stored)) == stored
+
+
+def test_calls_that_an_earlier_version_stored_under_one_id_get_their_own() -> None:
+    def ids(*messages: Message) -> list[list[str]]:
+        loaded = context_json.load_context(context_json.dump_context(context(*messages)))
+        return [
+            [each.id for each in message.calls]
+            if isinstance(message, Assistant)
+            else [message.call_id]
+            for message in loaded.messages
+            if not isinstance(message, User)
+        ]
+
+    twice = (Assistant("", (call("a"), call("a"))), ToolResult("a", "look", "1"))
+    again = (Assistant("", (call("a"), call("b"))), ToolResult("b", "look", "3"))
+    last = ToolResult("a", "look", "4")
+
+    assert ids(User("event"), *twice, ToolResult("a", "look", "2"), *again, last) == [
+        ["a", "a-2"],
+        ["a"],
+        ["a-2"],
+        ["a-3", "b"],
+        ["b"],
+        ["a-3"],
+    ]

@@ -36,7 +36,7 @@ class SurveyedToolset(EchoToolset):
 
     reader: Reader | None = None
 
-    def survey(self) -> Survey:
+    def survey(self, shown: int = 0) -> Survey:
         assert self.reader is not None
         return read_survey(self.reader)
 

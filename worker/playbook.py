@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from worker.core import comment_commands
+from worker.core.conversation.plan import PlanBy
 from worker.core.routing.tiers import TierName
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings
@@ -26,10 +27,11 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 class Workflow(BaseModel):
     """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
 
-    `model_tier` goes before what people prefer, but not before what they force. `context` replaces
-    the fields of the settings that it names. A `compact` workflow has short
-    descriptions of the tools, short previews, and announces `small_tools` only, if it names any;
-    the others may still be called and fetched. `small_text` takes the place of `text` then.
+    `model_tier` goes before what people prefer, but not before what they force; `plan` before the
+    setting `loop.plan`. `context` replaces the fields of the settings that it names. A `compact`
+    workflow has short descriptions of the tools, short previews, and announces `small_tools` only,
+    if it names any; the others may still be called and fetched. `small_text` takes the place of
+    `text` then.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,6 +43,7 @@ class Workflow(BaseModel):
     tools: tuple[str, ...] = ("*",)
     model_tier: TierName | None = None
     context: ContextSettings = ContextSettings()
+    plan: PlanBy | None = None
     compact: bool = False
     small_tools: tuple[str, ...] = ()
     text: str = Field(min_length=1)

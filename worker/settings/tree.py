@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 from worker.settings.base import Part, list_secrets
 from worker.settings.context import ContextSettings
 from worker.settings.gitlab import GitLabSettings
+from worker.settings.loop import LoopSettings
 from worker.settings.models import ModelSettings
 from worker.settings.notes import KnownSettings, NoteSettings
 from worker.settings.pages import PageSettings
@@ -36,6 +37,7 @@ class Settings(Part):
     models: ModelSettings = ModelSettings()
     limits: LimitSettings = LimitSettings()
     context: ContextSettings = ContextSettings()
+    loop: LoopSettings = LoopSettings()
     retention: RetentionSettings = RetentionSettings()
     note: NoteSettings = NoteSettings()
     worker: WorkerSettings = WorkerSettings()

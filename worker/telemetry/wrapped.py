@@ -167,9 +167,9 @@ class CountedToolset:
         """See Toolset."""
         self._toolset.keep_evidence(read, write)
 
-    def survey(self) -> Survey:
+    def survey(self, shown: int = 0) -> Survey:
         """See Toolset."""
-        return self._toolset.survey()
+        return self._toolset.survey(shown)
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
         """See Toolset."""

@@ -17,6 +17,7 @@ from worker.core.conversation.context import (
 )
 from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import User
+from worker.core.conversation.plan import ANNOUNCEMENT
 from worker.core.conversation.posted_note import compare_note
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
@@ -155,7 +156,7 @@ def _write_next_message(
     return prompts.write_continuation(
         text,
         first_look=stored.found_by == ASKED,
-        files=prompts.tell_files(kept, used),
+        files=prompts.tell_files(kept, used, announced=ANNOUNCEMENT in _read_first(stored)),
         about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),
         used=used >= 0,
         posted=deps.runtime.redact(_tell_posted(stored)),
@@ -169,6 +170,11 @@ def _write_next_message(
             ),
         ],
     )
+
+
+def _read_first(stored: Context) -> str:
+    first = stored.messages[0]
+    return first.text if isinstance(first, User) else ""
 
 
 def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:

@@ -28,6 +28,7 @@ from worker.turns import triage
 from worker.turns.folding import FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
+from worker.turns.planning import list_announced_files
 from worker.turns.report import read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
@@ -114,6 +115,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
     model = open_model(last.context, deps, run)
     toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name, gave_way="")
+    work.save_documents(list_announced_files(last.context, deps), toolbox)
     if last.is_continued:
         last.resume(toolbox.repeatable)
     return Parts(

@@ -8,6 +8,7 @@ from sandbox.base import Driver, Sandbox
 from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.limits import Limits
 from worker.core.conversation.messages import ToolSpec
+from worker.core.conversation.plan import PlanBy
 from worker.core.events import Watcher, ignore_event
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import Settings as KnownSettings
@@ -74,8 +75,12 @@ class Toolset(Protocol):
         """
         ...
 
-    def survey(self) -> Survey:
-        """The failing jobs by cause, read before the model is asked. Raises nothing."""
+    def survey(self, shown: int = 0) -> Survey:
+        """The failing jobs by cause, read before the model is asked. Raises nothing.
+
+        `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for
+        the excerpts alone.
+        """
         ...
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
@@ -128,7 +133,7 @@ class Runtime:
 
     `model` makes the configured model, `choices` those that a comment may ask for, by their names;
     `choosable` are globs of others that it may. `make_model` makes the model of a tier, or raises
-    ConfigError.
+    ConfigError. `plan` says who plans an investigation, where the workflow does not.
     `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
     secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
     `helper` answers small questions of the host's own; None where rules have to do.
@@ -145,6 +150,7 @@ class Runtime:
     describe_tools: Callable[[], str] = lambda: ""
     helper: Helper | None = None
     choosable: tuple[str, ...] = ()
+    plan: PlanBy = PlanBy.OFF
     make_model: Callable[[TierModel], Model] = refuse_model
 
     def limits_for(self, workflow: str, model: Model) -> Limits:

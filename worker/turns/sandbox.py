@@ -11,12 +11,14 @@ from functools import partial
 from sandbox.base import SandboxError, SandboxLimit
 from sandbox.soon import StartState, replace_in_background, start_in_background
 from worker.core.conversation.context import Context, find_last_use
+from worker.core.conversation.plan import PlannedFile
 from worker.core.events import Stage, Watcher
-from worker.core.ports import SessionKey
+from worker.core.ports import SessionKey, Toolbox
 from worker.core.text.untrusted import one_line
 from worker.errors import StoreError, TurnTaken
 from worker.turns.folding import FoldedResults
 from worker.turns.parts import Deps, Toolset
+from worker.turns.prefetch import Prefetch
 
 log = logging.getLogger("sandpiper.turn")
 
@@ -91,6 +93,7 @@ class Workspace:
             *(deps.runtime.sandboxes, key.session_id, archives), adopt=begun, at_first_use=True
         )
         self._folded = FoldedResults(self.sandbox)
+        self._prefetch: Prefetch | None = None
         if not at_first_use:
             self._start()
 
@@ -100,9 +103,17 @@ class Workspace:
             self._starting = ""
             self.sandbox.begin()
 
+    def save_documents(self, files: Sequence[PlannedFile], toolbox: Toolbox) -> None:
+        """Save in the background what was announced to the model. Raises nothing."""
+        if files:
+            self._prefetch = Prefetch(files, toolbox, self.sandbox)
+            self._prefetch.begin()
+
     def prepare_tools(self, context: Context) -> None:
-        """Have the sandbox started, with what was folded. Raises SandboxLost."""
+        """Have the sandbox started, with what was announced and folded. Raises SandboxLost."""
         self._start()
+        if self._prefetch:
+            self._prefetch.wait()
         self._folded.write_missing(context)
 
     def save_now_and_then(self, context: Context) -> None:
@@ -140,6 +151,8 @@ class Workspace:
         self._news = _REPLACED.format(error=said, files=files)
         if began is None:
             return None
+        if self._prefetch:
+            self._prefetch.begin()
         return self._saved if began.archive_number == 1 else 0
 
     def _open_stored(self) -> Sequence[AbstractContextManager[Iterable[bytes]]]:
@@ -151,7 +164,8 @@ class Workspace:
     def tell_news(self) -> str:
         """What the model does not know of the sandbox yet, as soon as it is known; once."""
         news, self._news = self._news, ""
-        return news or self._tell_start()
+        unsaved = self._prefetch.tell_news() if self._prefetch else ""
+        return "\n".join(filter(None, (news or self._tell_start(), unsaved)))
 
     def _tell_start(self) -> str:
         began = None if self._told else self.sandbox.get_start_state(wait=self._begun)
@@ -214,6 +228,8 @@ class Workspace:
 
     def close(self) -> None:
         """End the sandbox. Never raises."""
+        if self._prefetch:
+            self._prefetch.close()
         self.sandbox.close()
 
 

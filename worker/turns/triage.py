@@ -14,13 +14,14 @@ from worker.core.conversation.context import KNOWN, RULE, Context, Outcome, Stat
 from worker.core.conversation.messages import Assistant, User
 from worker.core.failure import known, verdict
 from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
-from worker.core.failure.survey_text import tell_survey, tell_time
+from worker.core.failure.survey_text import MOST_TOLD, tell_diff, tell_survey, tell_time
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict
 from worker.core.finding import require_evidence as proof_needed
 from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
+from worker.turns import planning
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
@@ -32,11 +33,13 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     """`context` with the survey in its first message, unless it has begun without or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
-    made = _add_hits(_remove_hosts(toolset.survey(), deps), context, deps)
+    shown = planning.count_shown_bytes(context, deps)
+    made = _add_hits(_remove_hosts(toolset.survey(shown), deps), context, deps)
     first = context.messages[0]
     parts = (
         tell_time(deps.runtime.clock.now()),
-        tell_survey(made),
+        tell_survey(made, MOST_TOLD + shown),
+        tell_diff(made),
         tell_memory(context, deps),
     )
     told = "\n\n".join(filter(None, parts))

@@ -84,6 +84,7 @@ def build_deps(
             describe_tools=SandboxTools(driver).describe_versions,
             helper=build_helper(settings, watched),
             choosable=settings.models.choosable,
+            plan=settings.loop.plan,
             make_model=chains.make_chain,
         ),
         Storage(

@@ -65,9 +65,9 @@ class _WorkflowToolset:
         """Where the reader keeps its evidence."""
         self.reader.evidence.attach(read, write)
 
-    def survey(self) -> Survey:
+    def survey(self, shown: int = 0) -> Survey:
         """The failing jobs by cause."""
-        return read_survey(self.reader)
+        return read_survey(self.reader, shown=shown)
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
         """What the reader has taken out."""

@@ -161,7 +161,7 @@ def test_a_question_over_the_budget_is_answered_with_the_reason(at: Job) -> None
 class RuleKit(EchoToolset):
     """A failure that a rule explains."""
 
-    def survey(self) -> Survey:
+    def survey(self, shown: int = 0) -> Survey:
         ruled = RuleMatch("disk", Verdict.INFRASTRUCTURE, "The disk is full.", "Free it.")
         return Survey((Group("", "", (FailingJob(1, "test"),), rule_match=ruled),))
 

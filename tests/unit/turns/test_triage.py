@@ -104,7 +104,7 @@ def test_a_run_taken_up_again_is_not_surveyed_again(at: At) -> None:
 
 def test_a_survey_that_breaks_costs_nothing_but_itself(at: At) -> None:
     class Broken(SurveyedToolset):
-        def survey(self) -> Survey:
+        def survey(self, shown: int = 0) -> Survey:
             raise ValueError("a bug")
 
     done = finished(at.failed(at.flake(at.scene.mr), toolset=lambda subject, workflow: Broken()))

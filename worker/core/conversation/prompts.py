@@ -78,6 +78,7 @@ message.
 _NOT_LOOKED = "Nothing has been looked into yet."
 _LOOKED = "What was looked into until now stands above: go on from there."
 _UNUSED = "The sandbox is a new one: no tool has been used in this session so far."
+_NOT_SAVED = "The files that were announced at first are not there: fetch what you need."
 _RESTORED = "The files in /tmp/data and /tmp/_out have been restored."
 _OLDER = (
     "The files in /tmp/data and /tmp/_out have been restored as turn {} has left them; what was "
@@ -250,13 +251,14 @@ def write_continuation(
     )
 
 
-def tell_files(kept: int | None, used: int) -> str:
+def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:
     """What of the sandbox's files a reply finds: those that turn `kept` has left.
 
     None if there are none. `used` is the newest turn in which a tool was called, -1 for none.
+    `announced` says that the first message has named files.
     """
     if used < 0:
-        return _UNUSED
+        return f"{_UNUSED} {_NOT_SAVED}" if announced else _UNUSED
     if kept is None:
         return _LOST
     return _RESTORED if kept >= used else _OLDER.format(kept)

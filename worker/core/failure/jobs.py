@@ -38,7 +38,8 @@ class FailingJob:
     says that its log was read; `began` that, by its log, its script had begun. `green` is the job
     whose log is saved beside this one's, as that of its last run that passed; 0 if there is none.
     While a survey is made, `end` holds its last lines with their numbers, for the rules, and
-    `error_text` the lines of its whole log that tell of the failure, for the signature.
+    `error_text` the lines of its whole log that tell of the failure, for the signature. `preview`
+    shows more of the log than `excerpt`, to the model alone; it is not stored.
     """
 
     job_id: int
@@ -55,6 +56,7 @@ class FailingJob:
     external: bool = False
     end: tuple[tuple[int, str], ...] = ()
     error_text: str = ""
+    preview: str = ""
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
@@ -149,7 +151,7 @@ class Survey:
     `others` tells of the pipeline's other jobs: which failed and may, which failed and were
     retried, which passed. `changed_paths` are those that the merge request touches, None if they
     are not known. `whole` says that every failing job is in a group and its log was read where it
-    matters.
+    matters. `diff_preview` shows the merge request's diff to the model; it is not stored.
     """
 
     groups: tuple[Group, ...] = ()
@@ -157,6 +159,7 @@ class Survey:
     changed_paths: tuple[str, ...] | None = None
     whole: bool = True
     others: tuple[str, ...] = ()
+    diff_preview: str = ""
 
     @property
     def jobs(self) -> tuple[FailingJob, ...]:
@@ -266,7 +269,7 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, "end", "error_text") for job in group.jobs]
+    jobs = [to_stored(job, "end", "error_text", "preview") for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

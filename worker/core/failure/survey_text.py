@@ -39,6 +39,13 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
     return _cut("\n".join([*before, *shown, *after]), limit)
 
 
+def tell_diff(survey: Survey) -> str:
+    """What is shown of the merge request's diff at once, "" if nothing is."""
+    if not survey.diff_preview:
+        return ""
+    return f"The merge request's diff, as far as it fits here:\n{survey.diff_preview}"
+
+
 def tell_time(now: float) -> str:
     """The time (epoch seconds), by which the model judges how long ago something was."""
     return f"It is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC now."
@@ -154,7 +161,8 @@ def _is_contradicted(verdict: str, group: Group) -> bool:
 def _excerpt(group: Group) -> str:
     if not group.jobs or not group.jobs[0].excerpt or group.external:
         return ""
-    indented = "\n".join(f"    {line}" for line in group.jobs[0].excerpt.split("\n"))
+    shown = group.jobs[0].preview or group.jobs[0].excerpt
+    indented = "\n".join(f"    {line}" for line in shown.split("\n"))
     return f"excerpt of job {group.jobs[0].job_id}:\n{indented}"
 
 

@@ -23,7 +23,16 @@ SHOWN_WHOLE = 8192
 
 def fetch(args: NoArguments, reader: Reader) -> Document:
     """A summary, a line for each file, then the diffs."""
-    found = read_changed_files(reader)
+    return _make_document(read_changed_files(reader), reader)
+
+
+def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> str:
+    """What at most `limit` bytes show of a diff that was read."""
+    preview = _make_document(found, reader).preview
+    return preview(limit) if preview and found.items else ""
+
+
+def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:
     shown, cut = split_by_size(found.items)
     missing = list_left_out(cut)
     if found.more:

@@ -26,6 +26,7 @@ from worker.core.text.untrusted import one_line
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound
+from worker.sources.merge_request.diff import show_diff
 from worker.sources.pipelines.commit_statuses import find_failed_outside
 from worker.sources.pipelines.downstream import DownstreamPipelines
 from worker.sources.pipelines.pipeline_jobs import find_retried_ids, read_all_jobs
@@ -70,8 +71,12 @@ class _Found:
         self.whole = False
 
 
-def read_survey(reader: Reader, seconds: float = SECONDS) -> Survey:
-    """The failing jobs of the session's pipeline by cause."""
+def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> Survey:
+    """The failing jobs of the session's pipeline by cause.
+
+    `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for the
+    excerpts alone.
+    """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
     found = _Found()
@@ -84,7 +89,10 @@ def read_survey(reader: Reader, seconds: float = SECONDS) -> Survey:
     finally:
         # A log that hangs is left behind: its request has a time-out of its own.
         pool.shutdown(wait=False, cancel_futures=True)
-    return reader.redact.redact_value(_make_survey(found, reader, deadline))
+    made = _make_survey(found, reader, deadline)
+    if shown:
+        made = _add_previews(made, found.diff, reader, shown)
+    return reader.redact.redact_value(made)
 
 
 def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
@@ -103,6 +111,26 @@ def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
     bare = tuple(map(_drop_doubtful_rule, add_facts(bare, reader, found.diff, left)))
     whole = found.whole and _is_fully_read(bare)
     return Survey(bare, tuple(found.missing), changed, whole, found.others)
+
+
+def _add_previews(made: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
+    """The survey with more of the logs that stand for their groups, and of the diff."""
+    read = [group for group in made.groups if group.jobs and group.jobs[0].excerpt]
+    each = shown // max(len(read), 1)
+    groups = tuple(_add_preview(group, reader, each) for group in made.groups)
+    told = "" if isinstance(diff, Unknown) else show_diff(diff, reader, shown)
+    return replace(made, groups=groups if each > EXCERPT else made.groups, diff_preview=told)
+
+
+def _add_preview(group: Group, reader: Reader, most: int) -> Group:
+    if not group.jobs or not group.jobs[0].excerpt or group.external:
+        return group
+    first, *others = group.jobs
+    try:
+        preview = reader.logs.log(first.job_id).preview(most)
+    except SourceError:
+        return group
+    return replace(group, jobs=(replace(first, preview=preview), *others))
 
 
 def _drop_doubtful_rule(group: Group) -> Group:

@@ -1,0 +1,101 @@
+"""Saves in the sandbox what every investigation needs, while the model thinks."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+
+from sandbox.base import Sandbox, SandboxError
+from worker.core.conversation.messages import ToolCall
+from worker.core.conversation.plan import FETCH, PlannedFile
+from worker.core.ports import Toolbox
+from worker.core.text.untrusted import one_line
+from worker.errors import SandboxLost
+
+log = logging.getLogger("sandpiper.turn")
+
+WORKERS = 4
+
+PATIENCE = 60.0
+"""Seconds that commands wait for files; then they run, and the model is told what is not there."""
+
+_MOST_REASON = 300
+
+
+class Prefetch:
+    """Files that are saved in the background. What is there already is never written over.
+
+    They are saved by the model's own tool, so that they are read, redacted and kept as for it.
+    """
+
+    def __init__(self, files: Sequence[PlannedFile], toolbox: Toolbox, sandbox: Sandbox) -> None:
+        self._files, self._toolbox, self._sandbox = files, toolbox, sandbox
+        self._saving: dict[str, Future[str]] = {}
+        self._told: set[str] = set()
+        self._late: set[str] = set()
+        self._closed = threading.Event()
+
+    def begin(self) -> None:
+        """Save what is not there, once more in another sandbox. Raises nothing."""
+        self._told.clear()
+        if not self._files or self._closed.is_set():
+            return
+        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="prefetch")
+        self._saving = {
+            each.path: pool.submit(copy_context().run, self._save, each) for each in self._files
+        }
+        pool.shutdown(wait=False)
+
+    def _save(self, file: PlannedFile) -> str:
+        """Save one file; gives why it is not there, or ""."""
+        try:
+            if self._closed.is_set() or self._is_there(file.path):
+                return ""
+            call = ToolCall(f"prefetch {file.path}", FETCH, file.write_arguments())
+            (ran,) = self._toolbox.run([call], 0)
+        except (SandboxError, SandboxLost) as error:
+            log.info("%s was not saved: %s", file.path, error)
+            return ""  # the run hears of its sandbox by itself
+        return _read_failure(ran.result.content) if ran.result.is_error else ""
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._sandbox.get(path, limit=1)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Wait until all is saved, or PATIENCE is over."""
+        wait(self._saving.values(), PATIENCE)
+        self._late = {path for path, saving in self._saving.items() if not saving.done()}
+
+    def tell_news(self) -> str:
+        """What could not be saved, or is not there in time, in a line each; everything once."""
+        return "\n".join(self._list_news())
+
+    def _list_news(self) -> Iterator[str]:
+        for path, saving in self._saving.items():
+            late = path in self._late and not saving.done()
+            if path in self._told or not (saving.done() or late):
+                continue
+            self._told.add(path)
+            if reason := "it takes too long" if late else saving.result():
+                yield f"({path} could not be saved: {one_line(reason, _MOST_REASON)})"
+
+    def close(self) -> None:
+        """Begin no further file. Those being saved end with the sandbox."""
+        self._closed.set()
+        for saving in self._saving.values():
+            saving.cancel()
+
+
+def _read_failure(content: str) -> str:
+    """Why a source had nothing to give, from the tool's result."""
+    try:
+        made = json.loads(content)
+    except ValueError:
+        return content
+    return str(made.get("unavailable") or made.get("error") or content)

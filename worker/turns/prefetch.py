@@ -30,12 +30,19 @@ class Prefetch:
     They are saved by the model's own tool, so that they are read, redacted and kept as for it.
     """
 
-    def __init__(self, files: Sequence[PlannedFile], toolbox: Toolbox, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        files: Sequence[PlannedFile],
+        toolbox: Toolbox,
+        sandbox: Sandbox,
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
         self._files, self._toolbox, self._sandbox = files, toolbox, sandbox
         self._saving: dict[str, Future[str]] = {}
         self._told: set[str] = set()
         self._late: set[str] = set()
-        self._closed = threading.Event()
+        self._patience, self._closed = patience, threading.Event()
 
     def begin(self) -> None:
         """Save what is not there, once more in another sandbox. Raises nothing."""
@@ -68,8 +75,8 @@ class Prefetch:
         return True
 
     def wait(self) -> None:
-        """Wait until all is saved, or PATIENCE is over."""
-        wait(self._saving.values(), PATIENCE)
+        """Wait until all is saved, or the patience is over."""
+        wait(self._saving.values(), self._patience)
         self._late = {path for path, saving in self._saving.items() if not saving.done()}
 
     def tell_news(self) -> str:

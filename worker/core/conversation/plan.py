@@ -95,7 +95,8 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
     return "\n".join(
         [
             *(ANNOUNCEMENT, *listed, *([beside] if green else [])),
-            "Your commands wait until they are there; don't fetch them again.",
+            "Your commands wait until they are there. Don't fetch them again: what the workflow "
+            "says of fetching them is done.",
             *("Proposed steps:", *numbered),
         ]
     )

@@ -81,6 +81,9 @@ class ForgeError(SandpiperError):
         self.status = status
 
 
+NO_TOOLS = "no_tools"
+"""The kind of a ModelError of a model that is served without native tools."""
+
 CIRCUIT_OPEN = "circuit_open"
 """The kind of a ModelError of a provider that is not even asked, for it has not answered others."""
 

@@ -122,6 +122,8 @@ class Cause(Enum):
     INVALID = auto()
     BOUND = auto()
     """A verbatim part belongs to another prefix, model or account: send the request bare."""
+    NO_TOOLS = auto()
+    """The model is served without native tools: calls may be asked for as text."""
 
 
 CAUSES: Mapping[int, Cause] = {

@@ -94,6 +94,11 @@ class CatalogueSettings(PriceSettings):
     temperature: bool | None = Field(
         default=None, description="Whether it takes `temperature`, which is never sent."
     )
+    text_tools: bool | None = Field(
+        default=None,
+        description="`openai-compatible`: whether its calls are asked for as text from the start; "
+        "else only once the server has refused native tools.",
+    )
     tiers: tuple[TierSettings, ...] | None = Field(
         default=None, description="Prices for long prompts, or from a day on."
     )

@@ -2,7 +2,7 @@
 
 import threading
 
-from worker.core.ports import Helper
+from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
 from worker.models.base import Dialect
 from worker.models.catalogue.model_info import Catalogue
@@ -11,6 +11,7 @@ from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
+from worker.models.openai.text_tools import TextToolsModel
 from worker.models.table import build_model
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
@@ -85,8 +86,16 @@ class ModelChains:
                 made = _build_model(
                     *(wanted.model, self._settings, self._told), level=wanted.reasoning
                 )
-                self._built[wanted] = self._breakers.guard(made)
+                self._built[wanted] = self._breakers.guard(_add_text_tools(made, self._settings))
             return self._built[wanted]
+
+
+def _add_text_tools(model: HttpModel, settings: Settings) -> Model:
+    """The model, which of a compatible server can do without native tools."""
+    if not model.name.startswith("openai-compatible/"):
+        return model
+    always = build_catalogue(settings).get_info(model.name).has_text_tools
+    return TextToolsModel(model, always=always)
 
 
 def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:

@@ -31,12 +31,13 @@ class ChatSim(Simulator):
         *,
         own: bool = False,
         reasoning: str = "",
+        takes_tools: bool = True,
         key: str = "",
         think: float = 0.0,
         window: int = 1_000_000,
         cache: PrefixCache | None = None,
     ) -> None:
-        wire = _Chat(Server(own, reasoning))
+        wire = _Chat(Server(own, reasoning, takes_tools))
         super().__init__(wire, script, key=key, think=think, window=window, cache=cache)
 
 

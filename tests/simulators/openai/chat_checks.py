@@ -36,10 +36,12 @@ _RESPONSES_ONLY = re.compile(r"gpt-6(\.\d+)?-astra|gpt-6\.[12]-")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Which server is played. `reasoning` is the field in which it wants reasoning back."""
+    """Which server is played. `reasoning` is the field in which it wants reasoning back. Without
+    `takes_tools` it serves a model as Ollama does one whose template knows no tools."""
 
     own: bool = False
     reasoning: str = ""
+    takes_tools: bool = True
 
     def check(self, body: Json) -> None:
         """Every rule of the body. Raises Refused for the first that is broken."""
@@ -58,6 +60,8 @@ class Server:
         if body.get("stream") or body.get("n", 1) != 1:
             raise invalid("only one plain answer is simulated", "stream")
         self._check_model(body)
+        if not self.takes_tools and ("tools" in body or "tool_choice" in body):
+            raise Refused(400, f"{body['model']} does not support tools", kind="api_error")
         _check_tools(body)
         messages = protocol.items("messages", body["messages"])
         for number, message in enumerate(messages):

@@ -65,6 +65,7 @@ class ModelInfo:
     states, "" for none; `chat_effort` must be stated before Chat Completions accepts tools.
     `thinks_if_asked`: without a request for adaptive thinking it does not think at any level.
     `takes_temperature` is None if unknown. `has_assumed_price`: the rates are another model's.
+    `has_text_tools`: its server takes no native tools.
     """
 
     rates: tuple[Rate, ...] = ()
@@ -79,6 +80,7 @@ class ModelInfo:
     thinks_if_asked: bool = False
     takes_temperature: bool | None = None
     has_assumed_price: bool = False
+    has_text_tools: bool = False
 
     def may_think(self) -> bool:
         """Whether the model may think before it answers, as far as is known. What it thinks counts

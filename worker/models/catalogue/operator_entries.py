@@ -11,7 +11,11 @@ from worker.models.catalogue.model_info import EFFORTS, Catalogue, Level, ModelI
 
 _SIZES = ("window", "max_output", "min_cached")
 _EFFORTS = ("effort", "chat_effort", "default_level")
-_SWITCHES = {"binds_thinking": "binds_thinking", "temperature": "takes_temperature"}
+_SWITCHES = {
+    "binds_thinking": "binds_thinking",
+    "temperature": "takes_temperature",
+    "text_tools": "has_text_tools",
+}
 _LEVEL = ("window", "thinking_tokens")
 _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 _TIER = (*_PRICES, "above", "since")

@@ -27,7 +27,7 @@ BYTES_PER_TOKEN = 4
 
 MAX_HOPS = 16
 """Parts that an answer may have: many times what the longest one needs."""
-_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND})
+_FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
 
 
 OnFailure = Callable[[str, ModelError, bool], None]

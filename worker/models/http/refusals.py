@@ -37,6 +37,7 @@ _ADVICE = {
     Cause.OVERLOADED: ("the API is overloaded or failing", "try again later"),
     Cause.INVALID: ("the request was refused", ""),
     Cause.BOUND: ("an earlier answer was refused when sent back", "start a new session"),
+    Cause.NO_TOOLS: ("{model} is served without native tools", "its calls are asked for as text"),
 }
 
 

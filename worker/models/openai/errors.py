@@ -28,6 +28,15 @@ _BOUND = re.compile(
     r"|invalid control character at|extra data: line",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_TOOLS = re.compile(
+    r"does not support (?:tools|tool use|tool calling|function calling|parameters: .{0,80}tools)"
+    r"|tool(?:s| use| calling|_choice)? (?:is|are) not supported|unsupported param: tools"
+    r"|requires --enable-auto-tool-choice|tools param requires --jinja"
+    r"|no endpoints found that support tool use",
+    re.IGNORECASE,
+)
+"""How Ollama, llama.cpp, vLLM, LiteLLM and OpenRouter refuse tools."""
+
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _TRANSIENT = frozenset({408, 409, 429})
 
@@ -42,6 +51,8 @@ def classify(status: int, body: bytes) -> Failure:
         return Failure(Cause.OVERFLOW, reason)
     if (status in _MAY_OVERFLOW or status == 500) and _BOUND.search(told):
         return Failure(Cause.BOUND, reason)
+    if (status in _MAY_OVERFLOW or status == 500) and _NO_TOOLS.search(told):
+        return Failure(Cause.NO_TOOLS, reason)
     if status >= 500:
         return Failure(Cause.OVERLOADED, reason, transient=True)
     if "model_not_found" in codes:

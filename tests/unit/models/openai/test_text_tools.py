@@ -1,0 +1,68 @@
+"""A model without native tools goes on by text, and remembers for which session."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes import Answer, ScriptedModel, says
+from worker.core.conversation.messages import ToolSpec, User
+from worker.core.ports import Request, StopReason
+from worker.errors import NO_TOOLS, ModelError
+from worker.models.openai.text_tools import TextToolsModel
+
+TOOL = ToolSpec("look", "Look.", {"type": "object"})
+REQUEST = Request("system", (TOOL,), (User("event"),), session="s1")
+REFUSED = ModelError("it does not support tools", kind=NO_TOOLS)
+BLOCK = 'I look.\n```tool_call\n{"name": "look", "arguments": {}}\n```'
+
+
+def scripted(*answers: Answer) -> ScriptedModel:
+    return ScriptedModel(answers, name="openai-compatible/small")
+
+
+def test_a_refused_session_goes_on_by_text_and_stays_there() -> None:
+    inner = scripted(REFUSED, says(BLOCK), says("Done."))
+    model = TextToolsModel(inner)
+    reply = model.reply(REQUEST)
+    assert (reply.text, reply.stop, reply.wire) == ("I look.", StopReason.TOOL_CALLS, "")
+    assert [call.name for call in reply.calls] == ["look"]
+    reply = model.reply(REQUEST)
+    assert (reply.text, reply.calls, reply.stop) == ("Done.", (), StopReason.END)
+    assert [bool(each.tools) for each in inner.requests] == [True, False, False]
+
+
+def test_another_session_is_asked_natively_first() -> None:
+    inner = scripted(REFUSED, says("a"), REFUSED, says("b"))
+    model = TextToolsModel(inner)
+    model.reply(REQUEST)
+    model.reply(replace(REQUEST, session="s2"))
+    assert [bool(each.tools) for each in inner.requests] == [True, False, True, False]
+
+
+def test_a_server_that_takes_tools_is_asked_natively() -> None:
+    inner = scripted(says(BLOCK))
+    reply = TextToolsModel(inner).reply(REQUEST)
+    assert (reply.text, reply.calls) == (BLOCK, ())
+
+
+def test_what_is_known_before_costs_no_refused_request() -> None:
+    inner = scripted(says("Done."))
+    assert TextToolsModel(inner, always=True).reply(REQUEST).text == "Done."
+    assert inner.requests[0].tools == ()
+
+
+def test_another_error_is_passed_on() -> None:
+    with pytest.raises(ModelError, match="529"):
+        TextToolsModel(scripted(ModelError("529"))).reply(REQUEST)
+
+
+def test_a_block_that_cannot_be_read_is_a_broken_answer() -> None:
+    inner = scripted(says("I look.\n```tool_call\n{\n```"))
+    reply = TextToolsModel(inner, always=True).reply(REQUEST)
+    assert (reply.stop, reply.dropped_calls) == (StopReason.MALFORMED, 1)
+
+
+def test_a_cut_answer_runs_nothing() -> None:
+    cut = replace(says(BLOCK), stop=StopReason.TRUNCATED)
+    reply = TextToolsModel(scripted(cut), always=True).reply(REQUEST)
+    assert (reply.calls, reply.stop) == ((), StopReason.TRUNCATED)

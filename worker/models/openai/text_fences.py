@@ -1,0 +1,140 @@
+"""Tool calls as fenced text, for servers that take no native ones. Pure.
+
+A call is the fence that ends an answer; what is quoted before it, or inside another block, is text.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    User,
+)
+from worker.core.ports import Request
+
+NAME = "tool_call"
+MOST_CALLS = 20
+
+_FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
+
+_HOW = """\
+## Tools
+This server takes no native tool calls. To call tools, end your answer with one block like this, and
+write nothing after it:
+
+```tool_call
+{"name": "NAME", "arguments": {"KEY": "VALUE"}}
+```
+
+For several calls the block holds a JSON array of such objects. Only a block at the very end of your
+answer is run; an answer without one is your final answer. Results come back in the next message.
+
+The tools, with JSON Schemas of their arguments:
+"""
+
+
+def rewrite_request(request: Request) -> Request:
+    """Return the same request without native tools: the calls and results of its history as text.
+
+    The tools are described at the end of the system prompt. Each message is rewritten by itself, so
+    that what was sent before is sent again byte for byte.
+    """
+    described = "\n".join(map(_describe_tool, request.tools))
+    messages = tuple(map(_rewrite_message, request.messages))
+    system = f"{request.system}\n\n{_HOW}{described}\n"
+    return replace(request, system=system, tools=(), messages=messages, tools_allowed=True)
+
+
+def _describe_tool(spec: ToolSpec) -> str:
+    schema = json.dumps(dict(spec.parameters), ensure_ascii=False, separators=(",", ":"))
+    return f"- {spec.name}: {spec.description}\n  {schema}"
+
+
+def _rewrite_message(message: Message) -> Message:
+    match message:
+        case Assistant(text, calls) if calls:
+            return Assistant("\n\n".join(filter(None, (text.strip(), write_calls(calls)))))
+        case Assistant(text):
+            return Assistant(text)
+        case ToolResult():
+            failed = " (it failed)" if message.is_error else ""
+            return User(f"Result of {message.name}{failed}:\n{message.content}")
+        case _:
+            return message
+
+
+def write_calls(calls: Sequence[ToolCall]) -> str:
+    """Return the block in which a model writes these calls."""
+    listed = [{"name": call.name, "arguments": _read_arguments(call)} for call in calls]
+    made = listed[0] if len(listed) == 1 else listed
+    return f"```{NAME}\n{json.dumps(made, ensure_ascii=False)}\n```"
+
+
+def _read_arguments(call: ToolCall) -> Any:
+    try:
+        return json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An answer's text without the block that ends it, and its calls.
+
+    `is_broken` says that there is such a block and that it cannot be read.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    is_broken: bool = False
+
+
+def parse_answer(text: str, position: int) -> Parsed:
+    """Parse an answer, the one at `position` in its conversation, by which its calls get ids."""
+    lines = text.rstrip().split("\n")
+    start = _find_last_block(lines)
+    if start is None:
+        return Parsed(text)
+    before, body = "\n".join(lines[:start]).rstrip(), "\n".join(lines[start + 1 : -1])
+    calls = tuple(_read_calls(body, f"{position}\n{text}"))
+    return Parsed(before, calls) if calls else Parsed(before, is_broken=True)
+
+
+def _find_last_block(lines: Sequence[str]) -> int | None:
+    """The line that opens the block of calls which ends the answer, or None."""
+    opened, mark, info = -1, "", ""
+    for number, line in enumerate(lines):
+        fence = _FENCE.fullmatch(line.rstrip())
+        if fence is None:
+            continue
+        if not mark:
+            opened, mark, info = number, fence["mark"], fence["info"].strip()
+        elif fence["mark"].startswith(mark) and not fence["info"].strip():
+            if number == len(lines) - 1:
+                return opened if info == NAME else None
+            mark = ""
+    return None
+
+
+def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
+    try:
+        made = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    listed = made if isinstance(made, list) else [made]
+    for number, each in enumerate(listed[:MOST_CALLS]):
+        name = each.get("name") if isinstance(each, dict) else None
+        if not isinstance(name, str) or not name:
+            return
+        arguments = each.get("arguments", {})
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        made_id = hashlib.sha256(f"{number}\n{seed}".encode(errors="replace")).hexdigest()[:16]
+        yield ToolCall(f"text_{made_id}", name, written)

@@ -1,0 +1,80 @@
+"""A model whose server refuses native tools goes on with calls as fenced text.
+
+What is remembered is the session and the server's model: the stored conversation stays as it is, so
+that another provider resumes it with native calls.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from worker.core.conversation.messages import Assistant
+from worker.core.ports import Model, Reply, Request, StopReason
+from worker.errors import NO_TOOLS, ModelError
+from worker.models.openai.text_fences import Parsed, parse_answer, rewrite_request
+from worker.models.wrapper import ModelWrapper
+
+_log = logging.getLogger(__name__)
+
+MOST_SESSIONS = 10_000
+"""Sessions that are remembered; one that is forgotten costs a refused request."""
+
+_USABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
+
+
+class TextToolsModel(ModelWrapper):
+    """A `core.ports.Model` that asks for calls as text where native tools are refused.
+
+    `always` asks so from the first request on. As safe to share as the model.
+    """
+
+    def __init__(self, model: Model, *, always: bool = False) -> None:
+        super().__init__(model)
+        self._always = always
+        self._sessions: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        if not request.tools:
+            return super().reply(request)
+        if self._always or request.session in self._sessions:
+            return self._ask_by_text(request)
+        try:
+            return super().reply(request)
+        except ModelError as error:
+            if error.kind != NO_TOOLS:
+                raise
+            _log.warning("%s: %s; asking for calls as text", self.name, error)
+        self._remember(request.session)
+        return self._ask_by_text(request)
+
+    def _remember(self, session: str) -> None:
+        with self._lock:
+            self._sessions[session] = None
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def _ask_by_text(self, request: Request) -> Reply:
+        reply = super().reply(rewrite_request(request))
+        if reply.stop not in _USABLE:
+            return replace(reply, wire="")
+        position = sum(isinstance(each, Assistant) for each in request.messages)
+        return _take_calls(reply, parse_answer(reply.text, position))
+
+
+def _take_calls(reply: Reply, found: Parsed) -> Reply:
+    """The reply with the calls that its text ends in."""
+    if found.is_broken:
+        broken = StopReason.MALFORMED
+        return replace(reply, text=found.text, wire="", stop=broken, dropped_calls=1)
+    stop = StopReason.TOOL_CALLS if found.calls else StopReason.END
+    return replace(reply, text=found.text, calls=found.calls, wire="", stop=stop)
+
+
+if TYPE_CHECKING:
+
+    def _conforms(model: TextToolsModel) -> Model:
+        return model

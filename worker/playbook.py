@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from worker.core import comment_commands
 from worker.core.conversation.plan import PlanBy
+from worker.core.gate.rules import Gate
 from worker.core.routing.tiers import TierName
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings
@@ -27,11 +28,11 @@ _RESERVED = comment_commands.KNOWN - {"analyze"} | {"unknown"}
 class Workflow(BaseModel):
     """One workflow. `tools` are name globs; `text` goes verbatim into the system prompt.
 
-    `model_tier` goes before what people prefer, but not before what they force; `plan` before the
-    setting `loop.plan`. `context` replaces the fields of the settings that it names. A `compact`
-    workflow has short descriptions of the tools, short previews, and announces `small_tools` only,
-    if it names any; the others may still be called and fetched. `small_text` takes the place of
-    `text` then.
+    `model_tier` goes before what people prefer, but not before what they force; `plan` and `gate`
+    before the settings `loop.plan` and `loop.gate`. `context` replaces the fields of the settings
+    that it names. A `compact` workflow has short descriptions of the tools, short previews, and
+    announces `small_tools` only, if it names any; the others may still be called and fetched.
+    `small_text` takes the place of `text` then.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +45,7 @@ class Workflow(BaseModel):
     model_tier: TierName | None = None
     context: ContextSettings = ContextSettings()
     plan: PlanBy | None = None
+    gate: Gate | None = None
     compact: bool = False
     small_tools: tuple[str, ...] = ()
     text: str = Field(min_length=1)

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from worker.core.conversation.plan import PlanBy
+from worker.core.gate.rules import Gate
 from worker.settings.base import Part
 
 
@@ -15,4 +16,11 @@ class LoopSettings(Part):
         "representative logs, the diff and the list of jobs are saved in the sandbox while the "
         "model thinks, it is shown what explains the failure, and steps are proposed by rules; "
         "`model`: `models.helper` proposes the steps.",
+    )
+    gate: Gate = Field(
+        default=Gate.RULES,
+        description="What a text has to be before it ends a turn: `off`: anything; `rules`: no "
+        "promise, no tool call written as text, no raw data, with the sections of a finding, and "
+        "not without a look; `judge`: `models.helper` is asked as well. What does not pass is "
+        "asked for once more.",
     )

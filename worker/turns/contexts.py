@@ -21,6 +21,8 @@ from worker.core.conversation.plan import ANNOUNCEMENT
 from worker.core.conversation.posted_note import compare_note
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
+from worker.core.gate.question_parts import list_parts, split_question
+from worker.core.gate.rules import Gate
 from worker.core.ports import SessionKey
 from worker.core.routing.tiers import TierChoice
 from worker.core.text.redacted_values import redact_values
@@ -153,8 +155,9 @@ def _write_next_message(
 ) -> str:
     kept, used = next(iter(files_of), None), find_last_use(stored)
     deleted = ["The conversation until now was deleted on request."] if is_forgotten(stored) else []
+    parts = () if deps.runtime.find_gate(stored.workflow) is Gate.OFF else split_question(text)
     return prompts.write_continuation(
-        text,
+        "\n\n".join([text, *([list_parts(parts)] if parts else [])]),
         first_look=stored.found_by == ASKED,
         files=prompts.tell_files(kept, used, announced=ANNOUNCEMENT in _read_first(stored)),
         about=list(_tell_news(stored, asker, deps, files=kept is not None and kept >= used)),

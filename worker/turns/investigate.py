@@ -25,6 +25,7 @@ from worker.errors import (
 )
 from worker.forge.defence.finish import find_kept_back
 from worker.turns import triage
+from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
@@ -132,9 +133,13 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         change_model=partial(change_model, last.context.workflow, deps),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, kit, deps)),
-        object_to=lambda answer: quote_repair.find_objections(
-            *(answer, kit.captures, deps.runtime.redact),
-            partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
+        examiner=Examiner(
+            gate=deps.runtime.find_gate(last.context.workflow),
+            helper=deps.runtime.helper,
+            find_objections=lambda answer: quote_repair.find_objections(
+                *(answer, kit.captures, deps.runtime.redact),
+                partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
+            ),
         ),
     )
 

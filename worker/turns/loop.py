@@ -36,13 +36,13 @@ from worker.core.conversation.model_switch import (
     raise_for_answer,
     switch_tier,
 )
-from worker.core.conversation.quote_repair import Objections
 from worker.core.conversation.repair import close_calls, close_lost_calls, list_saving_calls
 from worker.core.conversation.repeated_calls import HINT
 from worker.core.events import Answered, Asking, Stage, ToolRan, Watcher
 from worker.core.ports import Clock, Model, Reply, Request, Toolbox
 from worker.core.routing.tiers import Signal, TierChoice
 from worker.errors import CIRCUIT_OPEN, ContextOverflow, ModelError, Postponed, SandboxLost
+from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts, make_fold
 
 FINAL_GRACE = 120.0
@@ -51,7 +51,7 @@ FINAL_GRACE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one run is driven with. `object_to` says what is wrong with an answer.
+    """What one run is driven with. `examiner` says what is wrong with an answer.
 
     `patient` runs end in Postponed while no provider is asked, others in the reason.
     `news` gives what the model has to know besides, once; it stays in the history.
@@ -66,7 +66,7 @@ class Parts:
     clock: Clock
     checkpoint: Callable[[Context], None]
     watch: Watcher
-    object_to: Callable[[str], Objections] = lambda answer: Objections()
+    examiner: Examiner = field(default_factory=Examiner)
     news: Callable[[], str] = lambda: ""
     patient: bool = False
     prepare_tools: Callable[[Context], None] = lambda context: None
@@ -97,10 +97,11 @@ def run_loop(context: Context, limits: Limits, parts: Parts) -> Context:
                 bound = parts.model.binds_thinking
                 context = make_fold(context, fold, parts.fold_parts, drops_wire=bound)
             case Stop(outcome):
-                wrong = _find_objections(context, outcome, limits, parts)
+                now = parts.clock.now()
+                context, wrong = parts.examiner.examine(context, outcome, limits, now)
                 raised = None if wrong else _raise_for_answer(context, outcome, limits, parts)
                 if not wrong and raised is None:
-                    return replace(context, outcome=quote_repair.choose_outcome(context, outcome))
+                    return parts.examiner.conclude(context, outcome)
                 context = raised or quote_repair.ask_for_repair(context, wrong)
         parts.checkpoint(context)
 
@@ -119,15 +120,6 @@ def _raise_for_answer(
     """The context in which a stronger model goes on, None if the answer stands."""
     signal = parts.find_signal(context, outcome) if context.tier else None
     return raise_for_answer(context, limits, signal) if signal else None
-
-
-def _find_objections(
-    context: Context, outcome: Outcome, limits: Limits, parts: Parts
-) -> Objections:
-    """What the model may repair, once."""
-    if not quote_repair.may_repair(context, outcome, limits, parts.clock.now()):
-        return Objections()
-    return parts.object_to(outcome.text)
 
 
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:

@@ -12,6 +12,7 @@ from worker.core.conversation.plan import PlanBy
 from worker.core.events import Watcher, ignore_event
 from worker.core.failure.jobs import Survey
 from worker.core.failure.known import Settings as KnownSettings
+from worker.core.gate.rules import Gate
 from worker.core.ports import (
     Captures,
     Clock,
@@ -133,7 +134,8 @@ class Runtime:
 
     `model` makes the configured model, `choices` those that a comment may ask for, by their names;
     `choosable` are globs of others that it may. `make_model` makes the model of a tier, or raises
-    ConfigError. `plan` says who plans an investigation, where the workflow does not.
+    ConfigError. `plan` says who plans an investigation, `gate` who judges an answer, where
+    the workflow does not.
     `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
     secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
     `helper` answers small questions of the host's own; None where rules have to do.
@@ -151,7 +153,12 @@ class Runtime:
     helper: Helper | None = None
     choosable: tuple[str, ...] = ()
     plan: PlanBy = PlanBy.OFF
+    gate: Gate = Gate.OFF
     make_model: Callable[[TierModel], Model] = refuse_model
+
+    def find_gate(self, workflow: str) -> Gate:
+        """Who judges the answers of a workflow."""
+        return self.playbook.get(workflow).gate or self.gate
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
         """The operator's limits, tightened by the workflow's and by the model's window."""

@@ -85,6 +85,7 @@ def build_deps(
             helper=build_helper(settings, watched),
             choosable=settings.models.choosable,
             plan=settings.loop.plan,
+            gate=settings.loop.gate,
             make_model=chains.make_chain,
         ),
         Storage(

@@ -10,6 +10,8 @@ from worker.core.conversation.decide import Ask
 from worker.core.conversation.limits import Dimension
 from worker.core.conversation.posted_note import Difference
 from worker.core.finding import Unproven, WithheldPart
+from worker.core.gate.question_parts import read_parts
+from worker.core.gate.rules import Failure
 from worker.core.routing.tiers import Signal
 from worker.core.text.sentences import ASKED
 from worker.core.text.untrusted import one_line
@@ -66,6 +68,7 @@ evidence: it then stands in the place of the first note.
 
 {text}
 """
+_QUESTION_FOLLOWS = ")\n\n"
 _FIRST_LOOK = """\
 (There is no explanation of this failure by a model yet: what the notes say of its cause is the
 host's, and nothing of it is proven. {looked} {files}
@@ -121,6 +124,12 @@ TOO_LONG = "Your answer does not fit into the note."
 REPAIRS = (REPAIR, KEPT_BACK, TOO_LONG)
 """How the request to repair an answer begins, by which it is found in a transcript."""
 
+GATE = "That does not end your task."
+GATE_AND_REPAIR = "That does not end your task, and it cannot stand in the note as it is."
+GATES = (GATE, GATE_AND_REPAIR)
+"""How the request begins after a text that is no answer, or lacks something; the second one asks
+for a repair too."""
+
 _REPAIR = """\
 {failed}
 
@@ -170,10 +179,14 @@ def write_repair_request(
     failed: Sequence[Unproven],
     kept_back: Sequence[WithheldPart] = (),
     too_long: Sequence[str] = (),
+    failures: Sequence[Failure] = (),
 ) -> str:
-    """The request to repair quotes, parts that a note must not hold, and sections whose first
-    sentence is too long. At most about 16 KB."""
-    asked = []
+    """The request after an answer with `failures`, and to repair quotes, parts that a note must not
+    hold, and sections whose first sentence is too long. At most about 18 KB."""
+    asked, repairs = [], bool(failed or kept_back or too_long)
+    if failures:
+        lacks = "\n".join(f"- {each.request}" for each in failures)
+        asked.append(f"{GATE_AND_REPAIR if repairs else GATE}\n{lacks}")
     if failed:
         asked += [REPAIR, _REPAIR.format(failed=_listed([_failed(each) for each in failed]))]
     if kept_back:
@@ -182,7 +195,7 @@ def write_repair_request(
     if too_long:
         titles = " and ".join(f'"{title}"' for title in too_long)
         asked += [TOO_LONG, _TOO_LONG.format(titles=titles, most=ASKED)]
-    asked += [] if failed else [_WHOLE]
+    asked += [_WHOLE] if repairs and not failed else []
     return "\n\n".join(asked)
 
 
@@ -249,6 +262,12 @@ def write_continuation(
         posted=f"\n{posted}" if posted else "",
         looked=_LOOKED if used else _NOT_LOOKED,
     )
+
+
+def read_question(message: str) -> str:
+    """The words of the person who asks, as far as they are sure, in a message of
+    `write_continuation`."""
+    return "\n".join(read_parts(message)) or message.rpartition(_QUESTION_FOLLOWS)[2]
 
 
 def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:

@@ -1,13 +1,14 @@
-"""One chance to repair quotes that could not be proven, and parts that a note must not hold.
+"""One chance to write an answer where there was none, and one to repair what cannot be posted.
 
-Pure; the transcript is the state.
+Quotes that could not be proven and parts that a note must not hold are repaired. Pure; the
+transcript is the state.
 
 The request is a user message in the history, after the answer it is about: so a run that is taken
 up again after a crash sees that the chance was given, the cached prefix stays as it is, and in a
 later turn the model knows what became of its quotes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from worker.core.conversation import prompts
@@ -19,35 +20,45 @@ from worker.core.finding import (
     Unproven,
     WithheldPart,
     find_unproven,
+    is_finding,
     parse_finding,
     prove_finding,
 )
+from worker.core.gate.rules import Failure
 from worker.core.ports import Captures
 from worker.core.text.redacted_values import redact_values
 from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentences
 
 
-def may_repair(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
-    """Whether the model may be asked again: a whole finding, and budget for one request."""
-    return (
-        context.investigates
-        and outcome.status is Status.DONE
-        and _asked_at(context) is None
-        and not find_reached_limits(limits, context.turn_usage, now, 1.0)
+def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
+    """Whether the model may be asked again: an answer, and budget for one request."""
+    return outcome.status is Status.DONE and not find_reached_limits(
+        limits, context.turn_usage, now, 1.0
     )
+
+
+def was_stopped(context: Context) -> bool:
+    """Whether an answer of the present model was no answer, or lacked something, in this turn."""
+    return _asked_at(context, prompts.GATES) is not None
+
+
+def was_repaired(context: Context) -> bool:
+    """Whether the present model was asked for a repair in this turn."""
+    return _asked_at(context, (*prompts.REPAIRS, prompts.GATE_AND_REPAIR)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Objections:
     """What is wrong with an answer: quotes that are not there, parts that must not be posted,
-    sections whose first sentence is too long to be shown whole."""
+    sections whose first sentence is too long to be shown whole, what keeps it from being one."""
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[WithheldPart, ...] = ()
     too_long: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.unproven or self.kept_back or self.too_long)
+        return bool(self.unproven or self.kept_back or self.too_long or self.failures)
 
 
 def find_objections(
@@ -76,27 +87,42 @@ def _too_long(found: Finding, most: int) -> tuple[str, ...]:
 
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:
-    """Return `context` with the request to repair what is wrong."""
+    """Return `context` with the request to mend what is wrong."""
     return context.add(
-        User(prompts.write_repair_request(wrong.unproven, wrong.kept_back, wrong.too_long))
+        User(
+            prompts.write_repair_request(
+                wrong.unproven, wrong.kept_back, wrong.too_long, wrong.failures
+            )
+        )
     )
 
 
-def choose_outcome(context: Context, outcome: Outcome) -> Outcome:
-    """Return the outcome of a turn in which the model may have been asked for a repair, or another
-    one may have taken over.
+def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failure] = ()) -> Outcome:
+    """Return the outcome of a turn in which the model may have been asked again, or another one may
+    have taken over.
 
-    If that did not end in an answer, the answer before it still counts: it was complete.
+    If that did not end in an answer, the one before it still counts if it was complete. A text with
+    `failures` is told as what it is.
     """
-    first = find_first_answer(context) or _find_answer_before_takeover(context)
-    return outcome if not first or outcome.status is Status.DONE else Outcome(Status.DONE, first)
+    if outcome.status is Status.DONE and not failures:
+        return outcome
+    if first := find_first_answer(context) or _find_answer_before_takeover(context):
+        return Outcome(Status.DONE, first)
+    return _tell_failures(context, outcome, failures) if failures else outcome
+
+
+def _tell_failures(context: Context, outcome: Outcome, failures: Sequence[Failure]) -> Outcome:
+    again = ", also when it was asked again" if was_stopped(context) else ""
+    reasons = " and ".join(dict.fromkeys(each.reason for each in failures))
+    text, before = outcome.text, _read_answer_at(context, _asked_at(context, prompts.GATES))
+    if is_finding(before) and not is_finding(text):
+        text = before
+    return Outcome(Status.PARTIAL, text, f"the model gave no whole answer ({reasons}{again})")
 
 
 def find_first_answer(context: Context) -> str:
     """The answer that the model was asked to repair, "" if it was not."""
-    at = _asked_at(context)
-    before = context.messages[at - 1] if at else None
-    return before.text if isinstance(before, Assistant) else ""
+    return _read_answer_at(context, _asked_at(context, prompts.REPAIRS))
 
 
 def make_finding(
@@ -120,15 +146,18 @@ def make_finding(
 
 
 def _find_answer_before_takeover(context: Context) -> str:
-    at = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
-    before = context.messages[at - 1] if at else None
+    return _read_answer_at(context, _find_last(context, (prompts.TAKEOVER,), context.turn_start))
+
+
+def _read_answer_at(context: Context, asked_at: int | None) -> str:
+    before = context.messages[asked_at - 1] if asked_at else None
     return before.text if isinstance(before, Assistant) else ""
 
 
-def _asked_at(context: Context) -> int | None:
-    """Where in this turn the request to repair stands that the present model was given."""
+def _asked_at(context: Context, beginnings: tuple[str, ...]) -> int | None:
+    """Where in this turn such a request stands that the present model was given."""
     began = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
-    return _find_last(context, prompts.REPAIRS, began or context.turn_start)
+    return _find_last(context, beginnings, began or context.turn_start)
 
 
 def _find_last(context: Context, beginnings: tuple[str, ...], after: int) -> int | None:

@@ -14,6 +14,7 @@ from worker.core.conversation.messages import Assistant, User
 from worker.core.finding import Unproven, Verdict, find_unproven, parse_finding
 from worker.core.ports.evidence import JobLog
 from worker.errors import ModelError
+from worker.turns.examination import Examiner
 from worker.turns.loop import Parts, run_loop
 
 LIMITS = Limits(max_iterations=10, context_tokens=1000, wall_clock=100.0, cost_usd=1.0)
@@ -22,6 +23,13 @@ ANSWER = "## Verdict\nflaky\n## Cause\nA race.\n## Evidence\n{}\n"
 TRUE, FALSE = "- job 7 line 2: error: no such file", "- job 7 line 2: error: no such door"
 GOOD, BAD = ANSWER.format(TRUE), ANSWER.format(FALSE)
 HALF = ANSWER.format(f"{TRUE}\n{FALSE}")
+
+
+EXAMINER = Examiner(
+    find_objections=lambda answer: quote_repair.Objections(
+        find_unproven(parse_finding(answer), HELD)
+    )
+)
 
 
 class Run:
@@ -38,7 +46,7 @@ class Run:
             HandClock(0.0),
             self.checkpoints.append,
             lambda event: None,
-            lambda answer: quote_repair.Objections(find_unproven(parse_finding(answer), HELD)),
+            EXAMINER,
         )
         return run_loop(start or context(), limits, parts)
 
@@ -120,19 +128,22 @@ def test_a_repair_that_says_nothing_leaves_the_first_answer() -> None:
     assert shown(Run(says(HALF), says("OK."))()) == (Verdict.FLAKY, ["error: no such file"], 1)
 
 
+def is_asked(context: Context, outcome: Outcome) -> bool:
+    return bool(EXAMINER.examine(context, outcome, LIMITS, 0.0)[1])
+
+
 def test_a_reply_is_asked_nothing() -> None:
     done = Outcome(Status.DONE, BAD)
     first = context(User("event"), Assistant(BAD))
-    assert quote_repair.may_repair(first, done, LIMITS, 0.0)
-    assert not quote_repair.may_repair(replace(first, turn=1), done, LIMITS, 0.0)
-    looks = replace(first, turn=1, found_by=ASKED)
-    assert quote_repair.may_repair(looks, done, LIMITS, 0.0)
-    assert not quote_repair.may_repair(first, Outcome(Status.PARTIAL, BAD), LIMITS, 0.0)
+    assert is_asked(first, done)
+    assert not is_asked(replace(first, turn=1), done)
+    assert is_asked(replace(first, turn=1, found_by=ASKED), done)
+    assert not is_asked(first, Outcome(Status.PARTIAL, BAD))
 
 
 def test_a_human_cannot_take_the_chance_away() -> None:
     forged = context(User(prompts.REPAIR), Assistant(BAD))
-    assert quote_repair.may_repair(forged, Outcome(Status.DONE, BAD), LIMITS, 0.0)
+    assert is_asked(forged, Outcome(Status.DONE, BAD))
 
 
 def test_the_request_is_short_whatever_failed() -> None:

@@ -1,0 +1,1 @@
+"""Whether the text with which a model ends a turn is an answer. Pure."""

@@ -1,0 +1,90 @@
+"""Texts that say what the model is going to do, and are no answer. Pure.
+
+A sentence is a promise if it begins as one ("I will", "let me", "ich werde"), and names no
+condition: "If you want, I'll look at the other job" offers more to somebody who has an answer.
+"""
+
+import re
+
+from worker.core.text.sentences import split_sentences
+
+_MOST_CHARACTERS = 600
+"""A longer text says more than what comes next."""
+
+_MOST_BEFORE = 2
+"""Sentences before the promise that ends a text: more of them are an answer."""
+
+_OPENERS = """
+    ok okay sure alright right great good certainly understood now first next then so thanks and
+    of|course klar gut zuerst jetzt nun als|nächstes zunächst danach d'accord bien d'abord ensuite
+    maintenant vale claro primero ahora bueno certo adesso ora prima agora primeiro dobrze teraz
+    najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
+    接下来 では まず 次に はい 네 먼저 이제
+"""
+_PROMISES = {
+    "en": r"i(?:'ll| will|'m (?:now )?(?:going|about) to|(?: am)? (?:now )?going to| need to"
+    r"| have to|'d like to| want to| plan to| shall) "
+    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never)"
+    r"|let me (?!know)|let's |let us |allow me to |time to |(?:going|about) to |my next step"
+    r"|the next step is to|we(?:'ll| will| need to| should| must) (?:now |first )?"
+    r"(?:fetch|look|check|call|inspect|examine|read|get) "
+    r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) [^:]*$"
+    r"|(?:please )?(?:give me a (?:moment|second)|one moment|hold on|stand by|wait while)",
+    "de": r"ich (?:werde|schaue|sehe|prüfe|untersuche|hole|lese|lade|suche|muss|möchte|analysiere"
+    r"|beginne)\b(?!.*\bnicht\b)|(?:schaue|sehe|prüfe|hole|lese|lade|werde|muss) ich\b"
+    r"|lass(?:en sie|t)? (?:mich|uns)\b",
+    "fr": r"je (?:vais|regarde|vérifie|dois|commence|consulte)\b|laisse[zr]?[- ]moi|permettez",
+    "es": r"voy a |vamos a |d[ée]j[ae]me |perm[ií]t[ae]me |tengo que |necesito ",
+    "pt": r"vou |vamos |deixe[- ]me |deixa[- ]me |preciso ",
+    "it": r"(?:controllo|verifico|guardo|esamino|analizzo|vado a|devo|fammi|lasciami)\b",
+    "nl": r"ik (?:ga|zal|kijk|bekijk|moet|controleer)\b|laat me |laten we ",
+    "pl": r"(?:sprawdz[ęi]|zobacz[ęy]|przejrz[ęy]|przeanalizuj[ęe]|pobior[ęe]|muszę|zaraz)\b",
+    "ru": r"(?:я )?(?:посмотрю|проверю|изучу|проанализирую|загляну|загружу|получу|мне нужно|буду"
+    r"|начну)\b|давай(?:те)? |позвольте ",
+    "uk": r"(?:я )?(?:подивлюся|перевірю|проаналізую|перегляну)\b",
+    "sv": r"jag (?:ska|kollar|tittar|kommer att)\b|låt mig ",
+    "tr": r".{0,80}(?:bakacağım|kontrol edeceğim|inceleyeceğim|edeyim|bakayım|inceleyeyim)\b",
+    "zh": r"让我|我来|我会(?!议)|我将|我先|我需要|我要|请稍|稍等|正在",
+    "ja": r".{0,80}(?:確認|調査|調べ|見て|取得|分析|チェック)(?:し|み|てみ|してみ|いたし)?ます"
+    r"|少々お待ち",
+    "ko": r".{0,80}(?:하겠습니다|보겠습니다|살펴볼게요|확인할게요|드리겠습니다)",
+}
+"""By language: how a sentence begins that promises."""
+
+_CONDITIONS = (
+    r"\b(?:if|once|when(?:ever)?|unless|should you|wenn|falls|sobald|si|cuando|lorsque|quand|se"
+    r"|quando|als|wanneer|jeśli|gdy|если|когда|якщо|om|när|eğer)\b|如果|若|要是|たら|れば|면\b"
+)
+
+
+def _join_openers() -> str:
+    words = (re.escape(word).replace(r"\|", " ") for word in _OPENERS.split())
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+_PROMISE = re.compile(
+    rf"(?:\W{{0,9}}(?:{_join_openers()})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
+    rf"\W{{0,9}}(?:{'|'.join(_PROMISES.values())})",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(_CONDITIONS, re.IGNORECASE)
+
+
+def is_promise(text: str) -> bool:
+    """Return whether a text without sections only says what comes next."""
+    if len(text) > _MOST_CHARACTERS:
+        return False
+    sentences = _split(text)
+    if len(sentences) > _MOST_BEFORE + 1:
+        return all(map(_promises, sentences))
+    return bool(sentences) and _promises(sentences[-1])
+
+
+def _split(text: str) -> list[str]:
+    plain = re.sub(r"(?<=[。！？])", "\n\n", text.replace("’", "'"))
+    said = (each.strip(" \t\n*_>#`") for each in split_sentences(plain))
+    return [each for each in said if each]
+
+
+def _promises(sentence: str) -> bool:
+    return bool(_PROMISE.match(sentence)) and not _CONDITION.search(sentence)

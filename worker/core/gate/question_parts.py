@@ -1,0 +1,122 @@
+"""Questions with several parts, and answers that leave one out. Pure.
+
+The parts are listed to the model below the question, and read from that list again when an answer
+is there: a worker that takes the turn over finds the same ones.
+"""
+
+import re
+from collections.abc import Sequence
+
+from worker.core.text.sentences import split_sentences
+from worker.core.text.untrusted import one_line
+
+MOST_PARTS = 6
+_MOST_CHARACTERS = 4000
+_PART, _LEAST_PART = 300, 9
+
+_ITEM = re.compile(r"[ \t]*(?:\d{1,2}[.)]|[-*+]|[a-z]\))[ \t]+(\S.*)")
+_ASKS = re.compile(r"[?？][\"'”’)\]*_]*$")
+_QUESTION_WORDS = (
+    r"what|why|how|when|where|which|who|is|are|was|were|does|do|did|can|could|should|will|would"
+    r"|was|warum|wieso|wie|wann|wo|welche[rsn]?|wer|ist|sind|kann|soll|muss"
+    r"|pourquoi|comment|quand|où|quel(?:le)?s?|qui|est-ce|faut-il"
+    r"|qué|por qué|cómo|cuándo|dónde|cuál(?:es)?|quién|hay|debo"
+    r"|che cosa|cosa|perché|come|quando|dove|quale|chi|como|onde|qual|quem|por que"
+    r"|waarom|hoe|wanneer|waar|welke|dlaczego|jak|kiedy|gdzie|почему|как|когда|где|кто"
+)
+_BOTH = re.compile(
+    rf",?\s+(?:and|und|et|y|e|en|i|и)(?:\s+(?:also|auch|aussi|también))?\s+(?=(?:{_QUESTION_WORDS})\b)",
+    re.IGNORECASE,
+)
+
+_TITLE = "The message has {count} parts. Answer each of them:"
+_LISTED = re.compile(r"^The message has \d+ parts\. Answer each of them:\n((?:\d+\. .*\n?)+)", re.M)
+
+_CLOSED = re.compile(
+    r"\W*(?:is|are|was|were|does|do|did|can|could|should|will|would|ist|sind|kann|soll|muss|est-ce"
+    r"|faut-il|hay|debo|è|é|są|czy)\b",
+    re.IGNORECASE,
+)
+_YES_OR_NO = re.compile(
+    r"\b(?:yes|no|not|never|neither|nor|none|ja|nein|nicht|kein\w*|nie|oui|non|pas|ni|sí|si|não|sim"
+    r"|tak|nee|niet|да|нет|не)\b|n't\b|n’t\b|是|不|没|はい|いいえ|ない|ません|네|아니",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W_][\w.-]{3,}")
+_STEM = 5
+
+
+def split_question(text: str) -> tuple[str, ...]:
+    """Return the parts of a question, () if it has only one."""
+    if len(text) > _MOST_CHARACTERS:
+        return ()
+    items = [match[1] for line in text.split("\n") if (match := _ITEM.match(line))]
+    parts = items if len(items) > 1 and any(map(_ASKS.search, items)) else _split_sentences(text)
+    told = [one_line(part, _PART) for part in parts[:MOST_PARTS]]
+    return tuple(told) if len(told) > 1 else ()
+
+
+def _split_sentences(text: str) -> list[str]:
+    spaced = re.sub(r"(?<=[。！？])", "\n\n", text)
+    asked = [each for each in split_sentences(spaced) if _ASKS.search(each)]
+    return [part for each in asked for part in _split_clauses(each)]
+
+
+def _split_clauses(question: str) -> list[str]:
+    """The parts of a sentence that asks twice: "Why does it fail, and how do I fix it?" """
+    clauses = _BOTH.split(question)
+    whole = all(len(each.strip()) >= _LEAST_PART for each in clauses)
+    return clauses if len(clauses) == 2 and whole else [question]
+
+
+def list_parts(parts: Sequence[str]) -> str:
+    """Return the lines that tell a model of the parts, "" if there are none."""
+    if not parts:
+        return ""
+    numbered = (f"{number}. {part}" for number, part in enumerate(parts, 1))
+    return "\n".join([_TITLE.format(count=len(parts)), *numbered])
+
+
+def read_parts(message: str) -> tuple[str, ...]:
+    """Return the parts that a message lists by `list_parts`, () if it lists none."""
+    listed = _LISTED.findall(message)
+    lines = listed[-1].rstrip("\n").split("\n") if listed else []
+    return tuple(line.partition(". ")[2] for line in lines)
+
+
+def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
+    """Return the parts that an answer surely does not speak of.
+
+    Nothing is sure of an answer that has as many items or paragraphs as there are parts, nor of one
+    that shares no word with any of them: it may be in another language. A question for yes or no is
+    answered by such a word.
+    """
+    said = _read_stems(answer)
+    others = [_read_stems(part) for part in parts]
+    own = [
+        stems - frozenset().union(*others[:at], *others[at + 1 :])
+        for at, stems in enumerate(others)
+    ]
+    missed = tuple(
+        part
+        for part, stems in zip(parts, own, strict=True)
+        if stems and not stems & said and not _is_decided(part, answer)
+    )
+    if len(split_sentences(answer)) < len(parts):
+        return missed
+    is_foreign = not any(stems & said for stems in others)
+    return () if is_foreign or _has_pieces(answer, len(parts)) else missed
+
+
+def _is_decided(part: str, answer: str) -> bool:
+    return bool(_CLOSED.match(part) and _YES_OR_NO.search(answer))
+
+
+def _read_stems(text: str) -> frozenset[str]:
+    return frozenset(word.casefold()[:_STEM] for word in _WORD.findall(text))
+
+
+def _has_pieces(answer: str, count: int) -> bool:
+    items = sum(1 for line in answer.split("\n") if _ITEM.match(line))
+    paragraphs = sum(1 for part in re.split(r"\n\s*\n", answer) if part.strip())
+    return max(items, paragraphs) >= count

@@ -1,0 +1,50 @@
+"""Texts that are raw data instead of an answer. Pure."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from worker.core.gate.blocks import Block, BlockKind
+
+_LEAST_DUMP = 400
+"""Characters of data from which a text without prose is a dump."""
+
+_LEAST_SAID = 40
+"""Characters that a model has to say itself beside it."""
+
+_LOG_LINE = re.compile(
+    r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\d{1,6}[:|]\s|\$ |[+>] |\[\d+/\d+\]"
+    r"|(?:ERROR|INFO|WARN(?:ING)?|DEBUG|TRACE|FATAL|npm ERR!|E  |diff --git|@@ |[-+]{3} )"
+    r"|section_(?:start|end))"
+)
+
+
+def is_broken_json(text: str, blocks: Sequence[Block]) -> bool:
+    """Return whether a text is JSON, or ends in a block of it, that breaks off in its middle."""
+    bare = text.strip()
+    if bare[:1] in ("{", "[") and _begins_json(bare):
+        return not _parses(bare) and bare[-1] not in "}]"
+    last = blocks[-1] if blocks else None
+    return last is not None and last.info == "json" and not last.is_closed
+
+
+def _begins_json(text: str) -> bool:
+    return bool(re.match(r'\{\s*"|\[\s*[\[{"\d]', text))
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def is_dump(text: str, blocks: Sequence[Block]) -> bool:
+    """Return whether a text holds data and next to nothing that the model says itself."""
+    bare = text.strip()
+    if bare[:1] in ("{", "[") and _parses(bare):
+        return True
+    said = "\n".join(block.text for block in blocks if block.kind is BlockKind.PROSE)
+    own = [line for line in said.split("\n") if not _LOG_LINE.match(line)]
+    return len(bare) >= _LEAST_DUMP and len("".join(own).strip()) < _LEAST_SAID

@@ -1,0 +1,163 @@
+"""What an answer has to be before it ends a turn: one row for each rule. Pure.
+
+A text that is no answer at all fails by the first of these rules alone; of an answer that lacks
+something, everything is said that it lacks.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from worker.core.failure.verdict import Verdict
+from worker.core.finding import parse_finding
+from worker.core.finding.model import CLAIMS
+from worker.core.finding.sections import split_sections
+from worker.core.gate.blocks import Block, read_blocks
+from worker.core.gate.promises import is_promise
+from worker.core.gate.question_parts import find_left_out
+from worker.core.gate.raw_data import is_broken_json, is_dump
+from worker.core.gate.written_calls import has_written_call
+
+
+class Gate(StrEnum):
+    """Who judges whether an answer ends a turn."""
+
+    OFF = "off"
+    RULES = "rules"
+    JUDGE = "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text that would end a turn, and what is known of the turn.
+
+    `is_finding_asked` says that the turn shall end in the sections of a finding. `has_looked` says
+    that the session has used a tool, or that there was nothing to look at. `tools` are the names
+    there are, `parts` those of the question.
+    """
+
+    text: str
+    is_finding_asked: bool = False
+    has_looked: bool = True
+    tools: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", read_blocks(self.text))
+
+    @property
+    def has_sections(self) -> bool:
+        """Whether the text is divided as a finding is."""
+        return bool(split_sections(self.text).keys() - {""})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a text does not end a turn: as the model is asked, and as the reader of the note is
+    told."""
+
+    request: str
+    reason: str
+
+
+def find_failures(candidate: Candidate) -> tuple[Failure, ...]:
+    """Return what is wrong with a text as the answer of a turn."""
+    for rule in _NO_ANSWER:
+        if failure := rule(candidate):
+            return (failure,)
+    return tuple(failure for rule in _LACKS for failure in rule(candidate))
+
+
+def _find_call(candidate: Candidate) -> Failure | None:
+    if not has_written_call(candidate.blocks, candidate.tools):
+        return None
+    return Failure(
+        "It holds a tool call written as text, which was not run. Make the call as a tool call, or "
+        "leave it out and write your answer.",
+        "it held a tool call written as text",
+    )
+
+
+def _find_broken_json(candidate: Candidate) -> Failure | None:
+    if not is_broken_json(candidate.text, candidate.blocks):
+        return None
+    return Failure(
+        "It is JSON that breaks off. Say in your own words what you found.",
+        "it was JSON that breaks off",
+    )
+
+
+def _find_promise(candidate: Candidate) -> Failure | None:
+    if candidate.has_sections or not is_promise(candidate.text):
+        return None
+    return Failure(
+        "It says what you are going to do. Nobody answers it: do it now, with your tools, and then "
+        "write your answer.",
+        "it only said what would be done",
+    )
+
+
+def _find_dump(candidate: Candidate) -> Failure | None:
+    shows = candidate.is_finding_asked and not candidate.has_sections
+    if not shows or not is_dump(candidate.text, candidate.blocks):
+        return None
+    return Failure(
+        "It is data. Say in your own words what it shows.",
+        "it was raw data without an explanation",
+    )
+
+
+_NO_ANSWER: tuple[Callable[[Candidate], Failure | None], ...] = (
+    _find_call,
+    _find_broken_json,
+    _find_promise,
+    _find_dump,
+)
+
+
+def _list_missing_sections(candidate: Candidate) -> Iterator[Failure]:
+    if not candidate.is_finding_asked:
+        return
+    missing = ", ".join(_name_missing(candidate.text))
+    if missing:
+        yield Failure(
+            f"These sections are missing, or empty: {missing}. Write the whole answer, in the "
+            "sections that the workflow names.",
+            f"it had no section {missing}",
+        )
+
+
+def _name_missing(text: str) -> Iterator[str]:
+    found, finding = split_sections(text), parse_finding(text)
+    if not found.get("verdict"):
+        yield "Verdict"
+    if not finding.cause and finding.verdict is not Verdict.ABSTAIN:
+        yield "Cause"
+    elif not finding.cause and not finding.missing_evidence:
+        yield "Missing"
+    if finding.verdict in CLAIMS:
+        yield from ["Evidence"] if not found.get("evidence") else []
+        yield from ["What to do"] if not finding.to_do else []
+
+
+def _list_no_look(candidate: Candidate) -> Iterator[Failure]:
+    if not candidate.is_finding_asked or candidate.has_looked:
+        return
+    if not parse_finding(candidate.text).evidence:
+        yield Failure(
+            "No tool was used, and nothing is quoted. Look at the logs and the change first.",
+            "nothing was looked at for it",
+        )
+
+
+def _list_left_out(candidate: Candidate) -> Iterator[Failure]:
+    for part in find_left_out(candidate.parts, candidate.text):
+        yield Failure(f"It leaves out this part of the question: {part}", "it left a part out")
+
+
+_LACKS: tuple[Callable[[Candidate], Iterator[Failure]], ...] = (
+    _list_missing_sections,
+    _list_no_look,
+    _list_left_out,
+)

@@ -1,0 +1,62 @@
+"""Tool calls that a model has written as text instead of making them. Pure.
+
+Logs and diffs of projects that build on language models hold such texts too: what stands in a list,
+in a quote or in a block of code is shown, and no call, but for the block that ends the answer.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from worker.core.gate.blocks import Block, BlockKind
+
+_FENCES = frozenset(
+    ("tool_call", "tool_calls", "tool", "tool_code", "tool_use", "function_call", "function")
+)
+_DATA_FENCES = frozenset(("", "json", "xml", "python"))
+
+_MARKS = re.compile(
+    r"""\s*(?:
+        [{,]?\s*["']?(?:tool_calls|function_call)["']?\s*[:=]\s*[\[{(]
+      | </?(?:tool_calls?|tool_use|tool_code|function_calls?|function|(?:antml:)?invoke)[\s>=]
+      | <\|(?:tool|python_tag|channel|call|im_start)
+      | <｜tool
+      | \[(?:TOOL_CALLS|TOOL_REQUEST)\]
+      | Action\s*:\s*[\w.]+\s*$
+      | to=functions\.
+    )""",
+    re.VERBOSE | re.MULTILINE,
+)
+_NAMED = r"""
+    \s*(?:print\()?(?:functions\.|default_api\.)?(?:{tools})\s*[({{]
+  | \s*\[?\s*\{{\s*["'](?:name|tool|tool_name|function|action|recipient_name)["']\s*:
+    \s*["'](?:functions\.)?(?:{tools})["']
+"""
+
+
+def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
+    """Return whether a call stands among what the model says; `tools` are the names there are."""
+    named = re.compile(_NAMED.format(tools=_join(tools)), re.VERBOSE)
+    return any(
+        block.info.split(" ")[0] in _FENCES
+        or any(_MARKS.match(line) or named.match(line) for line in _list_lines(block))
+        for block in _select_said(blocks)
+    )
+
+
+def _join(tools: Collection[str]) -> str:
+    return "|".join(map(re.escape, sorted(tools))) or "(?!)"
+
+
+def _select_said(blocks: Sequence[Block]) -> Iterator[Block]:
+    """What the model says itself, and the block of code that ends its answer."""
+    for number, block in enumerate(blocks, 1):
+        ends = number == len(blocks) and block.info in _DATA_FENCES
+        if block.kind in (BlockKind.PROSE, BlockKind.HEADING) or block.info in _FENCES or ends:
+            yield block
+
+
+def _list_lines(block: Block) -> list[str]:
+    if block.kind is BlockKind.ITEM:
+        return []
+    # JSON may be spread over lines: its beginning is looked at as one.
+    return [block.text[:400].replace("\n", " "), *block.text.split("\n")]

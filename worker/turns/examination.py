@@ -1,0 +1,93 @@
+"""Examines the answer that would end a turn, and says as what it is told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from worker.core.conversation.absorb import charge_helper
+from worker.core.conversation.context import Context, Outcome, Status
+from worker.core.conversation.limits import Limits
+from worker.core.conversation.messages import User, find_results
+from worker.core.conversation.model_switch import SET_TIER
+from worker.core.conversation.quote_repair import (
+    Objections,
+    choose_outcome,
+    find_first_answer,
+    may_ask_again,
+    was_repaired,
+    was_stopped,
+)
+from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
+from worker.core.gate.question_parts import read_parts
+from worker.core.gate.rules import Candidate, Failure, Gate, find_failures
+from worker.core.ports import Helper
+
+_FINDING = "## Verdict"
+"""A workflow that names this section asks for a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examiner:
+    """`gate` is who judges whether a text is an answer; `find_objections` says what of it cannot
+    stand in a note."""
+
+    gate: Gate = Gate.OFF
+    helper: Helper | None = None
+    find_objections: Callable[[str], Objections] = lambda answer: Objections()
+
+    def examine(
+        self, context: Context, outcome: Outcome, limits: Limits, now: float
+    ) -> tuple[Context, Objections]:
+        """Return what the model has to mend, and the context with what it cost to judge that."""
+        if not may_ask_again(context, outcome, limits, now):
+            return context, Objections()
+        repairs = context.investigates and not was_repaired(context)
+        wrong = self.find_objections(outcome.text) if repairs else Objections()
+        if was_stopped(context):
+            return context, wrong
+        failures = self._find_failures(context, outcome)
+        if not failures and not wrong and self.gate is Gate.JUDGE:
+            context, failures = self._ask_judge(context, outcome.text)
+        return context, replace(wrong, failures=failures)
+
+    def conclude(self, context: Context, outcome: Outcome) -> Context:
+        """Return the context with the outcome of its turn."""
+        failures = self._find_failures(context, outcome)
+        return replace(context, outcome=choose_outcome(context, outcome, failures))
+
+    def _find_failures(self, context: Context, outcome: Outcome) -> tuple[Failure, ...]:
+        # What answers a repair may be nothing but quotes: they join the answer before it.
+        checked = outcome.status is Status.DONE and not find_first_answer(context)
+        if self.gate is Gate.OFF or not checked:
+            return ()
+        return find_failures(_make_candidate(context, outcome.text))
+
+    def _ask_judge(self, context: Context, text: str) -> tuple[Context, tuple[Failure, ...]]:
+        if self.helper is None:
+            return context, ()
+        results = find_results(context.messages[context.turn_start :])
+        case = write_case(_read_request(context), tuple(results), text)
+        answer = self.helper.ask(TASK, case, MOST_TOKENS)
+        if answer is None:
+            return context, ()
+        missing = read_judgement(answer.text)
+        told = Failure(f"Another model that has read it says: {missing}", "it left something out")
+        return charge_helper(context, "gate", [answer]), (told,) if missing else ()
+
+
+def _make_candidate(context: Context, text: str) -> Candidate:
+    results = find_results(context.messages)
+    survey = context.survey
+    return Candidate(
+        text,
+        is_finding_asked=context.investigates and _FINDING in context.system,
+        has_looked=(survey is not None and not survey.groups)
+        or any(each.name != SET_TIER for each in results),
+        tools=tuple(tool.name for tool in context.tools),
+        parts=() if context.investigates else read_parts(_read_request(context)),
+    )
+
+
+def _read_request(context: Context) -> str:
+    """What the turn was asked for."""
+    first = context.messages[context.turn_start]
+    return first.text if isinstance(first, User) else ""

@@ -5,10 +5,12 @@ from dataclasses import replace
 from worker.core import finding
 from worker.core.conversation import quote_repair
 from worker.core.conversation.context import ASKED, KNOWN, Context, Outcome, Status
+from worker.core.conversation.digest import Digest, write_digest
 from worker.core.conversation.repair import find_unavailable
 from worker.core.failure.verdict import Verdict
 from worker.core.finding import missing_evidence, suggestions
 from worker.core.session_id import Marker
+from worker.core.text.redacted_values import redact_values
 from worker.forge.text import note
 from worker.forge.text.known import write_known_failure
 from worker.forge.text.revision import put_above
@@ -97,7 +99,13 @@ def _make_footer(context: Context, found: finding.Finding | None, deps: Deps) ->
         page=deps.options.page(context.session_id),
         tier=describe_tier(context),
         models=describe_models(context),
+        digest=_write_digest(context, deps),
     )
+
+
+def _write_digest(context: Context, deps: Deps) -> Digest | None:
+    digest = write_digest(context)
+    return redact_values(digest, deps.runtime.redact) if digest else None
 
 
 def _write_answer(

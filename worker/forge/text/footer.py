@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from worker.core.conversation.digest import Digest
 from worker.core.text.redaction_counts import Counts, count_all, describe_counts, group_by_document
 from worker.forge.defence.spans import is_plain_url
 from worker.forge.text.code import write_code_line
@@ -27,7 +28,8 @@ class Footer:
     the model that did not answer, if another one took the turn over. `found_by` is "rule" or
     "known" where no model was asked. `page` is the URL of the session's page, if there is one.
     `tier` is the model's tier with its level, "" without tiers; `models` says of each model that
-    was asked how often it was, and why it changed.
+    was asked how often it was, and why it changed. `digest` says what a turn has looked at that a
+    limit has ended.
     """
 
     model: str
@@ -39,6 +41,7 @@ class Footer:
     page: str = ""
     tier: str = ""
     models: tuple[str, ...] = ()
+    digest: Digest | None = None
 
 
 _WITHOUT = {
@@ -67,6 +70,9 @@ def write_small_print(footer: Footer, unproven: int) -> str:
 
 def list_folded_lines(footer: Footer, small_print: str) -> Iterator[tuple[str, list[str]]]:
     """Yields titles and the lines to fold under them: what the `small_print` has no room for."""
+    if footer.digest:
+        title = clean_line(footer.digest.title, frozenset(), 80)
+        yield title, [clean_line(line, frozenset(), 300) for line in footer.digest.lines]
     if footer.missing_sources:
         yield (
             "Not available",

@@ -36,7 +36,7 @@ LINES = "wc -l < /tmp/data/count"
 def conclude(asked: Asked) -> Say:
     """How often the command ran, by what it has left behind."""
     lines = json.loads(asked.results[-1].content).get("stdout", "").strip()
-    return Say(f"## Verdict\nflaky\n\n## Cause\nThe command ran {lines} times.\n")
+    return Say(f"## Verdict\nunknown\n\n## Cause\nThe command ran {lines} times.\n")
 
 
 def script(

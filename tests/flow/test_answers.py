@@ -10,8 +10,11 @@ from worker.demo.script import Answer, Asked, Refuse, Say, Script, Truncated
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
-FOUND = Say("## Verdict\nflaky\n\n## Cause\nTwo writers raced.\n")
-HALF = Truncated("## Verdict\nflaky\n\n## Cause\nTwo writers ra")
+FOUND = Say(
+    "## Verdict\nunknown\n\n## Cause\nTwo writers raced.\n\n## Evidence\n"
+    "- job 500003 line 1658: E       AssertionError: assert [] == ['23:50']\n"
+)
+HALF = Truncated("## Verdict\nunknown\n\n## Cause\nTwo writers ra")
 IN_A_CALL = Truncated("I write it down.", [("sandbox_exec", {"command": "cat > /tmp/data/x"})])
 
 

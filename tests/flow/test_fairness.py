@@ -21,7 +21,7 @@ def thinking(*arguments: Any, **options: Any) -> AnthropicSim:
 
 
 def puzzled(asked: Asked) -> Say:
-    return Say("It could not be told.")
+    return Say("## Verdict\nunknown\n\n## Cause\nIt could not be told.\n")
 
 
 def fail(told: Product, project: Project, number: int) -> MergeRequest:

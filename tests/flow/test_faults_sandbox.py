@@ -36,7 +36,7 @@ def test_a_command_that_eats_all_memory_is_killed_and_the_model_goes_on(
 
     def last(asked: Asked) -> Say:
         kept = json.loads(asked.results[-1].content)["stdout"].strip()
-        return Say(f"## Verdict\nflaky\n\n## Cause\nThe file says {kept}.\n")
+        return Say(f"## Verdict\nunknown\n\n## Cause\nThe file says {kept}.\n")
 
     command = f"echo before > /tmp/data/kept; {HUNGRY}"
     chosen = Scripted([Call([("sandbox_exec", {"command": command})]), told, last])
@@ -70,7 +70,7 @@ def test_what_lives_on_after_its_runner_costs_three_sandboxes_and_the_note_says_
 
 def test_files_that_could_not_be_kept_are_named_in_the_note(tmp_path: Path, redis_url: str) -> None:
     large = Call([("sandbox_exec", {"command": "truncate -s 300M /tmp/data/core.4711"})])
-    chosen = Scripted([large, Say("## Verdict\nflaky\n\n## Cause\nIt dumped core.\n")])
+    chosen = Scripted([large, Say("## Verdict\nunknown\n\n## Cause\nIt dumped core.\n")])
     with crew.hasty(tmp_path, chosen, redis_url) as made:
         crew.fails(made)
         with crew.at_work(made) as worker:

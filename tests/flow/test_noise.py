@@ -16,12 +16,13 @@ gitlab:
   skip_paths: ["docs/*"]
   debounce: 2
 """
+FINDING = "## Verdict\nunknown\n\n## Cause\nA race.\n"
 
 
 @pytest.mark.usefixtures("sandbox_image")
 def test_what_was_opted_out_is_left_alone_and_quick_pushes_get_one_note(tmp_path: Path) -> None:
     (tmp_path / "sandpiper.yaml").write_text(CONFIG)
-    with product(tmp_path, lambda asked: Say("## Cause\nA race.\n"), "memory://") as told:
+    with product(tmp_path, lambda asked: Say(FINDING), "memory://") as told:
         with told.serve() as serve:
             labelled, draft = opened(told, "labelled"), opened(told, "draft")
             labelled.labels.append("no-bot")

@@ -15,7 +15,16 @@ from worker.demo.script import Answer, Asked, Call, Say, Script
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
-UNCLEAR = "## Verdict\nUnknown\n\n## Cause\nThe logs show no cause.\n"
+UNCLEAR = """\
+## Verdict
+Unknown
+
+## Cause
+The logs show no cause.
+
+## Evidence
+- job 500003 line 1658: E       AssertionError: assert [] == ['23:50']
+"""
 
 MODELS = {
     "anthropic": ("anthropic/claude-haiku-5-5", "anthropic/claude-opus-5-5"),

@@ -16,6 +16,7 @@ from worker.core.conversation.quote_repair import (
     was_repaired,
     was_stopped,
 )
+from worker.core.conversation.repair import find_unavailable
 from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
 from worker.core.gate.question_parts import read_parts
 from worker.core.gate.rules import Candidate, Failure, Gate, find_failures
@@ -83,6 +84,7 @@ def _make_candidate(context: Context, text: str) -> Candidate:
         has_looked=(survey is not None and not survey.groups)
         or any(each.name != SET_TIER for each in results),
         tools=tuple(tool.name for tool in context.tools),
+        knows_missing=bool(find_unavailable(context)),
         parts=() if context.investigates else read_parts(_read_request(context)),
     )
 

@@ -33,7 +33,8 @@ class Candidate:
 
     `is_finding_asked` says that the turn shall end in the sections of a finding. `has_looked` says
     that the session has used a tool, or that there was nothing to look at. `tools` are the names
-    there are, `parts` those of the question.
+    there are, `parts` those of the question. `knows_missing` says that the host knows itself what
+    evidence was not there.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Candidate:
     has_looked: bool = True
     tools: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    knows_missing: bool = False
     blocks: tuple[Block, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +121,7 @@ _NO_ANSWER: tuple[Callable[[Candidate], Failure | None], ...] = (
 def _list_missing_sections(candidate: Candidate) -> Iterator[Failure]:
     if not candidate.is_finding_asked:
         return
-    missing = ", ".join(_name_missing(candidate.text))
+    missing = ", ".join(_name_missing(candidate))
     if missing:
         yield Failure(
             f"These sections are missing, or empty: {missing}. Write the whole answer, in the "
@@ -128,13 +130,13 @@ def _list_missing_sections(candidate: Candidate) -> Iterator[Failure]:
         )
 
 
-def _name_missing(text: str) -> Iterator[str]:
-    found, finding = split_sections(text), parse_finding(text)
+def _name_missing(candidate: Candidate) -> Iterator[str]:
+    found, finding = split_sections(candidate.text), parse_finding(candidate.text)
     if not found.get("verdict"):
         yield "Verdict"
     if not finding.cause and finding.verdict is not Verdict.ABSTAIN:
         yield "Cause"
-    elif not finding.cause and not finding.missing_evidence:
+    elif not (finding.cause or finding.missing_evidence or candidate.knows_missing):
         yield "Missing"
     if finding.verdict in CLAIMS:
         yield from ["Evidence"] if not found.get("evidence") else []

@@ -99,6 +99,11 @@ class CatalogueSettings(PriceSettings):
         description="`openai-compatible`: whether its calls are asked for as text from the start; "
         "else only once the server has refused native tools.",
     )
+    forced_decision: bool | None = Field(
+        default=None,
+        description="`openai-compatible`: whether it has to call a tool in every answer, and ends "
+        "its work by a tool `answer`; for servers that obey `tool_choice: required`.",
+    )
     tiers: tuple[TierSettings, ...] | None = Field(
         default=None, description="Prices for long prompts, or from a day on."
     )

@@ -11,6 +11,7 @@ from worker.models.fallback import FallbackModel
 from worker.models.helper import ModelHelper
 from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
+from worker.models.openai.forced_answers import ForcedAnswersModel
 from worker.models.openai.text_tools import TextToolsModel
 from worker.models.table import build_model
 from worker.settings import ProviderSettings, Settings
@@ -86,16 +87,18 @@ class ModelChains:
                 made = _build_model(
                     *(wanted.model, self._settings, self._told), level=wanted.reasoning
                 )
-                self._built[wanted] = self._breakers.guard(_add_text_tools(made, self._settings))
+                self._built[wanted] = self._breakers.guard(_fit_to_server(made, self._settings))
             return self._built[wanted]
 
 
-def _add_text_tools(model: HttpModel, settings: Settings) -> Model:
-    """The model, which of a compatible server can do without native tools."""
+def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
+    """The model, which of a compatible server can do without native tools, or has to call one."""
     if not model.name.startswith("openai-compatible/"):
         return model
-    always = build_catalogue(settings).get_info(model.name).has_text_tools
-    return TextToolsModel(model, always=always)
+    info = build_catalogue(settings).get_info(model.name)
+    if info.obeys_required and not info.has_text_tools:
+        return ForcedAnswersModel(model)
+    return TextToolsModel(model, always=info.has_text_tools)
 
 
 def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:

@@ -75,6 +75,8 @@ class _Chat:
 
     def answer(self, answer: Answer, body: Json, counted: Counted) -> Json:
         seed = hashlib.sha256(compact(body).encode()).hexdigest()
+        if body.get("tool_choice") == "required" and isinstance(answer, Say):
+            raise ValueError("a server that obeys `tool_choice: required` answers by a call")
         message, reason = self._message(answer, seed)
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return {

@@ -28,7 +28,8 @@ class Request:
     `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
     a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it. `session`
     is the same for all requests of a session: providers route by it to a warm cache. `max_output`
-    is the longest answer in tokens where it is to be shorter than the model's, else 0.
+    is the longest answer in tokens where it is to be shorter than the model's, else 0. With
+    `has_to_call` the answer must call a tool, on wires that know that.
     """
 
     system: str
@@ -40,6 +41,7 @@ class Request:
     deadline: float | None = None
     session: str = ""
     max_output: int = 0
+    has_to_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ class ModelInfo:
     states, "" for none; `chat_effort` must be stated before Chat Completions accepts tools.
     `thinks_if_asked`: without a request for adaptive thinking it does not think at any level.
     `takes_temperature` is None if unknown. `has_assumed_price`: the rates are another model's.
-    `has_text_tools`: its server takes no native tools.
+    `has_text_tools`: its server takes no native tools. `obeys_required`: its server obeys
+    `tool_choice: required`, and the model is to end its turns by a tool.
     """
 
     rates: tuple[Rate, ...] = ()
@@ -81,6 +82,7 @@ class ModelInfo:
     takes_temperature: bool | None = None
     has_assumed_price: bool = False
     has_text_tools: bool = False
+    obeys_required: bool = False
 
     def may_think(self) -> bool:
         """Whether the model may think before it answers, as far as is known. What it thinks counts

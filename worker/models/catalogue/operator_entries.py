@@ -15,6 +15,7 @@ _SWITCHES = {
     "binds_thinking": "binds_thinking",
     "temperature": "takes_temperature",
     "text_tools": "has_text_tools",
+    "forced_decision": "obeys_required",
 }
 _LEVEL = ("window", "thinking_tokens")
 _PRICES = ("input", "output", "cache_read", "cache_write", "cache_write_1h")

@@ -57,6 +57,8 @@ class OpenAIChat:
         parts.append(b"]")
         if request.tools and not request.tools_allowed:
             parts.append(b',"tool_choice":"none"')
+        elif request.has_to_call:
+            parts.append(b',"tool_choice":"required"')
         return b"".join([*parts, b"}"])
 
     def decode(self, body: bytes) -> Decoded:

@@ -1,0 +1,63 @@
+"""A model whose server makes it call a tool in every answer; the tool `answer` ends the turn.
+
+For small models that stop in the middle of their work to say what they will do next: where the
+server obeys `tool_choice: required` they can't. The conversation is stored as with any other model.
+"""
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from worker.core.conversation.messages import ToolCall, ToolSpec
+from worker.core.ports import Model, Reply, Request, StopReason
+from worker.models.wrapper import ModelWrapper
+
+ANSWER = ToolSpec(
+    "answer",
+    "End your work with your final answer, as the task asks for it. Call it alone, and only when "
+    "you need no other tool any more.",
+    {
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "The whole answer, in Markdown."}},
+        "required": ["text"],
+    },
+)
+
+
+class ForcedAnswersModel(ModelWrapper):
+    """A `core.ports.Model` that has to call a tool, be it `answer`. As safe to share as the
+    model."""
+
+    def reply(self, request: Request) -> Reply:
+        """See Model."""
+        if not request.tools or not request.tools_allowed:
+            return super().reply(request)
+        asked = replace(request, tools=(*request.tools, ANSWER), has_to_call=True)
+        return _take_answer(super().reply(asked))
+
+
+def _take_answer(reply: Reply) -> Reply:
+    """The reply without calls of `answer`; one that has no other call is its text."""
+    others = tuple(call for call in reply.calls if call.name != ANSWER.name)
+    texts = [_read_text(call) for call in reply.calls if call.name == ANSWER.name]
+    if not texts:
+        return reply
+    if others:
+        return replace(reply, calls=others, wire="")
+    said = next(filter(None, reversed(texts)), reply.text)
+    return replace(reply, text=said, calls=(), wire="", stop=StopReason.END)
+
+
+def _read_text(call: ToolCall) -> str:
+    try:
+        given = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return ""
+    text = given.get("text") if isinstance(given, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+if TYPE_CHECKING:
+
+    def _conforms(model: ForcedAnswersModel) -> Model:
+        return model

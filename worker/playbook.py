@@ -32,7 +32,9 @@ class Workflow(BaseModel):
     before the settings `loop.plan` and `loop.gate`. `context` replaces the fields of the settings
     that it names. A `compact` workflow has short descriptions of the tools, short previews, and
     announces `small_tools` only, if it names any; the others may still be called and fetched.
-    `small_text` takes the place of `text` then.
+    `small_text` takes the place of `text` then. With `find_tool` it announces `small_tools` too,
+    and a tool by which the others are found. `lead_steps` says whether the first step of a plan is
+    taken for the model and it is reminded of the next; None does so for compact ones.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +50,8 @@ class Workflow(BaseModel):
     gate: Gate | None = None
     compact: bool = False
     small_tools: tuple[str, ...] = ()
+    find_tool: bool = False
+    lead_steps: bool | None = None
     text: str = Field(min_length=1)
     small_text: str = ""
 
@@ -68,8 +72,19 @@ class Workflow(BaseModel):
 
     def announces(self, tool: str) -> bool:
         """Whether the model is told of the tool of this name."""
-        patterns = self.small_tools if self.compact and self.small_tools else self.tools
+        few = (self.compact or self.find_tool) and self.small_tools
+        patterns = self.small_tools if few else self.tools
         return self.allows(tool) and any(fnmatchcase(tool, pattern) for pattern in patterns)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the model is led through the plan step by step."""
+        return self.compact if self.lead_steps is None else self.lead_steps
+
+    @property
+    def has_find_tool(self) -> bool:
+        """Whether the model finds the tools that are not announced by `find_tool`."""
+        return self.find_tool and bool(self.small_tools)
 
     def fit(self, room: int) -> "Workflow":
         """Return the workflow for models with so many tokens for a request."""
@@ -87,6 +102,12 @@ class Playbook:
     def fit(self, room: int) -> "Playbook":
         """Return the workflows for models with so many tokens for a request."""
         return Playbook(workflow.fit(room) for workflow in self.workflows())
+
+    def shorten_tool_lists(self) -> "Playbook":
+        """Return the workflows with short lists of tools, and `find_tool` for the others."""
+        return Playbook(
+            workflow.model_copy(update={"find_tool": True}) for workflow in self.workflows()
+        )
 
     def workflows(self) -> Iterable[Workflow]:
         """All of them, in the order of their files' names."""

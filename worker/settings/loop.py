@@ -1,10 +1,19 @@
 """`loop:`: how a turn is led."""
 
+from enum import StrEnum
+
 from pydantic import Field
 
 from worker.core.conversation.plan import PlanBy
 from worker.core.gate.rules import Gate
 from worker.settings.base import Part
+
+
+class ToolList(StrEnum):
+    """Which tools a model is told of."""
+
+    FULL = "full"
+    COMPACT = "compact"
 
 
 class LoopSettings(Part):
@@ -23,4 +32,9 @@ class LoopSettings(Part):
         "promise, no tool call written as text, no raw data, with the sections of a finding, and "
         "not without a look; `judge`: `models.helper` is asked as well. What does not pass is "
         "asked for once more.",
+    )
+    tools: ToolList = Field(
+        default=ToolList.FULL,
+        description="Which tools the model is told of: `full`: all of the workflow's; `compact`: "
+        "the workflow's `small_tools`, and `find_tool`, by which it finds the others.",
     )

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from sandbox.base import Sandbox, SandboxError, SandboxGone
@@ -12,6 +12,7 @@ from worker.core.ports import Source
 from worker.core.text.preview import LIMIT
 from worker.core.text.untrusted import one_line
 from worker.errors import UNFORESEEN, ArgumentError, SandboxLost, SourceError
+from worker.tools.saved_documents import SavedDocuments
 
 MAX_MESSAGE = 300
 """Characters of an unexpected exception's message that the model is shown."""
@@ -26,6 +27,7 @@ class ToolContext:
     `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
     results; documents are redacted before they are written into the sandbox. `preview_bytes` is how
     much of one result the model is shown, `whole_bytes` how long one may be that is shown whole.
+    `saved` knows what was saved before.
     """
 
     sandbox: Sandbox
@@ -34,6 +36,7 @@ class ToolContext:
     redact: Callable[[str], str]
     preview_bytes: int = LIMIT
     whole_bytes: int = 1 << 20
+    saved: SavedDocuments = field(default_factory=SavedDocuments)
 
 
 @dataclass(frozen=True, slots=True)

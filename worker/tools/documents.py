@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sandbox.base import DATA, OUT, SandboxLimit
+from sandbox.base import DATA, OUT, Sandbox, SandboxLimit
 from worker.core.logs import trace
 from worker.core.ports import (
     GREEN,
@@ -20,30 +20,47 @@ from worker.core.text.preview import head_and_tail, most_shown
 from worker.errors import ArgumentError
 from worker.tools.base import ToolContext, ToolOutput
 
+_SEEN = "the same document, unchanged, was saved before: {}; look at parts of it there"
+
 PARTS = (64 << 20, 16 << 20, 2 << 20)
 """The sizes that are tried in turn if a document does not fit into the sandbox."""
 
 
-def show_document(document: Document, context: ToolContext, number: int) -> ToolOutput:
-    """Return a small document itself; save a large one in the sandbox and return a preview."""
+def show_document(
+    document: Document, context: ToolContext, number: int, known_path: str = ""
+) -> ToolOutput:
+    """Return a small document itself; save a large one in the sandbox and return a preview.
+
+    One that lies at `known_path` already is not saved again.
+    """
     size = len(document.data)
     whole = min(document.shown_whole, context.whole_bytes)
     most = max(most_shown(context.preview_bytes), whole)
     if document.chunks is None and size <= most:
         shown = make_preview(document, size) if whole else _parse_value(document)
         return ToolOutput({"result": shown} | _describe_omission(document), size)
+    if known_path:
+        return ToolOutput({"saved_to": known_path, "preview": _SEEN.format(known_path)}, size)
     return _save(
         document, context, f"{OUT}/{number}.txt", make_preview(document, context.preview_bytes)
     )
 
 
 def save_document(
-    document: Document, context: ToolContext, path: str, limit: int, alike: int = 1
+    document: Document,
+    context: ToolContext,
+    path: str,
+    limit: int,
+    alike: int = 1,
+    known_path: str = "",
 ) -> ToolOutput:
     """Save the document at `path`; returns a preview of at most `limit` bytes.
 
-    `alike` documents of its source share the room for documents that are shown whole.
+    `alike` documents of its source share the room for documents that are shown whole. Of one that
+    lies at `known_path` already there is no preview.
     """
+    if known_path:
+        return _save(document, context, path, _SEEN.format(known_path))
     whole = min(document.shown_whole, context.whole_bytes) // alike
     room = whole if len(document.data) <= whole else limit
     told = document.brief(room) if document.brief else make_preview(document, room)
@@ -137,8 +154,13 @@ _ABOUT = {
 
 
 def _exists(path: str, context: ToolContext) -> bool:
+    return has_file(context.sandbox, path)
+
+
+def has_file(sandbox: Sandbox, path: str) -> bool:
+    """Whether there is a file at `path` in the sandbox."""
     try:
-        context.sandbox.get(path, limit=1)
+        sandbox.get(path, limit=1)
     except (FileNotFoundError, ValueError):
         return False
     return True

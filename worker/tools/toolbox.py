@@ -14,8 +14,8 @@ from worker.core.ports import Ran, Source
 from worker.core.spelling import correct_spelling
 from worker.core.text.redacted_values import redact_values
 from worker.errors import ArgumentError
-from worker.tools import base, documents, fetch
-from worker.tools.base import ToolContext, ToolOutput
+from worker.tools import base, documents, fetch, find_tool
+from worker.tools.base import ToolContext, ToolDef, ToolOutput
 from worker.tools.parallel import run_in_parallel
 from worker.tools.table import TOOLS
 
@@ -56,11 +56,22 @@ def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 class WorkflowToolbox:
     """The tools and sources that one workflow may use. Implements core.ports.Toolbox.
 
+    `others` are those that the model was not told of; it finds them by `find_tool`.
+
     Every string of a result is redacted before it is written as JSON.
     """
 
-    def __init__(self, context: ToolContext, allows: Callable[[str], bool]) -> None:
-        self._tools = {tool.name: tool for tool in TOOLS if allows(tool.name)}
+    def __init__(
+        self,
+        context: ToolContext,
+        allows: Callable[[str], bool],
+        others: Sequence[ToolSpec] = (),
+    ) -> None:
+        self._tools: dict[str, ToolDef[Any]] = {
+            tool.name: tool for tool in TOOLS if allows(tool.name)
+        }
+        if others:
+            self._tools[find_tool.NAME] = find_tool.make_find_tool(others)
         self._sources = {name: one for name, one in context.sources.items() if allows(name)}
         self._context = replace(context, sources=self._sources)
 
@@ -119,8 +130,26 @@ class WorkflowToolbox:
     def _run(self, name: str, arguments: str, number: int) -> ToolOutput:
         if tool := self._tools.get(name):
             return tool.run(parse(tool.args, arguments), self._context, number)
-        return documents.show_document(self._sources[name].fetch(arguments), self._context, number)
+        return self._show(name, arguments, number)
+
+    def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
+        """Show a source's document, or where it lies if it was saved before."""
+        document = self._sources[name].fetch(arguments)
+        asked = _read_arguments(arguments)
+        known = self._context.saved.find_path(name, asked, document)
+        shown = documents.show_document(document, self._context, number, known)
+        if path := shown.content.get("saved_to"):
+            self._context.saved.add(name, asked, document, path)
+        return shown
 
     def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
         return name if name in known else correct_spelling(name, known)
+
+
+def _read_arguments(arguments: str) -> dict[str, Any]:
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return given if isinstance(given, dict) else {}

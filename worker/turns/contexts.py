@@ -19,6 +19,7 @@ from worker.core.conversation.limits import TurnUsage
 from worker.core.conversation.messages import User
 from worker.core.conversation.plan import ANNOUNCEMENT
 from worker.core.conversation.posted_note import compare_note
+from worker.core.conversation.repair import list_failed_calls
 from worker.core.conversation.saved_files import find_saved_files
 from worker.core.failure.survey_text import tell_time
 from worker.core.gate.question_parts import list_parts, split_question
@@ -186,6 +187,10 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
     yield deps.runtime.redact(asker or prompts.tell_asker("", ours=False))
     if files and (saved := find_saved_files(stored.messages)):
         yield deps.runtime.redact(prompts.tell_saved_files(saved))
+    if deps.runtime.find_gate(stored.workflow) is not Gate.OFF and (
+        failed := list_failed_calls(stored)
+    ):
+        yield deps.runtime.redact(prompts.tell_failed_calls(failed))
     told = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
     if not any(told) and (tools := deps.runtime.describe_tools()):
         yield prompts.tell_tools(tools)

@@ -12,6 +12,7 @@ from worker.core.conversation.absorb import halt_turn
 from worker.core.conversation.context import Context
 from worker.core.conversation.decide import conclude_halted_turn
 from worker.core.conversation.messages import ToolCall, count_results
+from worker.core.conversation.plan import name_next_step
 from worker.core.conversation.repair import close_calls, close_lost_calls
 from worker.core.routing.questions import Route
 from worker.errors import (
@@ -119,6 +120,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
     work.save_documents(list_announced_files(last.context, deps), toolbox)
     if last.is_continued:
         last.resume(toolbox.repeatable)
+    workflow = deps.runtime.playbook.get(last.context.workflow)
     return Parts(
         model=model,
         toolbox=toolbox,
@@ -133,6 +135,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, run.watch),
         change_model=partial(change_model, last.context.workflow, deps),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, kit, deps)),
+        remind=name_next_step if workflow.leads else lambda context: "",
         examiner=Examiner(
             gate=deps.runtime.find_gate(last.context.workflow),
             helper=deps.runtime.helper,

@@ -59,6 +59,7 @@ class Parts:
     called when the sandbox was lost: it gives how many messages the files of another one know of,
     None if there is none. `fold_parts` is what folds are made with. `change_model` gives the model
     of another tier, and its limits; `find_signal` says whether an answer calls for a stronger one.
+    `remind` gives what goes with a request that has no other notice.
     """
 
     model: Model
@@ -67,6 +68,7 @@ class Parts:
     checkpoint: Callable[[Context], None]
     watch: Watcher
     examiner: Examiner = field(default_factory=Examiner)
+    remind: Callable[[Context], str] = lambda context: ""
     news: Callable[[], str] = lambda: ""
     patient: bool = False
     prepare_tools: Callable[[Context], None] = lambda context: None
@@ -125,7 +127,8 @@ def _raise_for_answer(
 def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Context:
     if said := parts.news():
         context = context.add(User(said))
-    notice, sent = prompts.write_notice(ask), build_view(context.messages, context.folds)
+    notice = prompts.write_notice(ask) or parts.remind(context)
+    sent = build_view(context.messages, context.folds)
     tools_allowed = not ask.final or not (ask.insist or parts.model.keeps_cache_without_tools)
     sent_at, started = parts.clock.now(), parts.clock.monotonic()
     marked = Plan((), context.cache)

@@ -7,12 +7,14 @@ from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import User
 from worker.core.conversation.plan import (
+    EXEC,
     MOST_TOKENS,
     TASK,
     PlanBy,
     PlannedFile,
     has_plan,
     list_planned_files,
+    make_planned_call,
     propose_steps,
     read_steps,
     tell_plan,
@@ -52,7 +54,10 @@ def add_plan(context: Context, deps: Deps) -> Context:
         return context
     context, steps = _ask_helper(context, first, deps) if by is PlanBy.MODEL else (context, ())
     told = deps.runtime.redact(tell_plan(survey, files, steps or propose_steps(survey, files)))
-    return replace(context, messages=(User(f"{first.text}\n\n{told}"),))
+    planned = replace(context, messages=(User(f"{first.text}\n\n{told}"),))
+    workflow = deps.runtime.playbook.get(context.workflow)
+    begun = make_planned_call(files) if workflow.leads and workflow.allows(EXEC) else None
+    return planned.add(begun) if begun else planned
 
 
 def list_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:

@@ -23,6 +23,7 @@ from worker.playbook import Playbook
 from worker.queue.journal import Journal
 from worker.sessions.store import Store
 from worker.settings import ACCESS_LEVELS, GitLabSettings, Settings
+from worker.settings.loop import ToolList
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
 from worker.sources.host.policy import Policy
@@ -120,6 +121,8 @@ def _list_models(settings: Settings) -> list[str]:
 def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
     """The workflows, in the form that fits the model; with tiers, each turn chooses that."""
     loaded = playbook.load(settings.workflows)
+    if settings.loop.tools is ToolList.COMPACT:
+        loaded = loaded.shorten_tool_lists()
     if rules:
         return loaded
     room = chains.make_chain(rules.default).context_tokens

@@ -8,6 +8,7 @@ from sandbox.base import Sandbox
 from worker.core.conversation.context import Subject
 from worker.core.conversation.messages import ToolSpec
 from worker.core.conversation.model_switch import SET_TIER
+from worker.core.conversation.plan import PlanBy
 from worker.core.failure.jobs import Survey
 from worker.core.ports import Captures, Source, Toolbox
 from worker.core.text.redact import Redactor
@@ -22,6 +23,9 @@ from worker.sources.survey.reader import read_survey
 from worker.sources.table import Rows, bind_sources, join_rows, write_notes
 from worker.sources.testing_farm.test_requests import open_testing_farm
 from worker.tools.base import ToolContext
+from worker.tools.documents import has_file
+from worker.tools.find_tool import make_find_tool
+from worker.tools.saved_documents import SavedDocuments
 from worker.tools.table import TOOLS
 from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Toolset
@@ -41,11 +45,26 @@ class _WorkflowToolset:
     exec_timeout: float
     preview_bytes: int
     redact: Callable[[str], str]
+    shows_twice: bool = True
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is told."""
-        return list_specs(self.sources, self.workflow.announces, compact=self.workflow.compact)
+        compact = self.workflow.compact
+        specs = list_specs(self.sources, self.workflow.announces, compact=compact)
+        others = self._list_others()
+        return (*specs, make_find_tool(others).spec) if others else specs
+
+    def _list_others(self) -> tuple[ToolSpec, ...]:
+        """The sources that the model finds by `find_tool`."""
+        if not self.workflow.has_find_tool:
+            return ()
+        allowed = list_specs(self.sources, self.workflow.allows, compact=self.workflow.compact)
+        return tuple(
+            each
+            for each in allowed
+            if each.name in self.sources and not self.workflow.announces(each.name)
+        )
 
     @property
     def notes(self) -> str:
@@ -82,7 +101,9 @@ class _WorkflowToolset:
         if self.workflow.compact:
             shown = min(self.preview_bytes, _COMPACT_PREVIEW)
             bench = replace(bench, preview_bytes=shown, whole_bytes=2 * shown)
-        return WorkflowToolbox(bench, self.workflow.allows)
+        if not self.shows_twice:
+            bench = replace(bench, saved=SavedDocuments(partial(has_file, sandbox)))
+        return WorkflowToolbox(bench, self.workflow.allows, self._list_others())
 
 
 def make_toolset_factory(
@@ -99,7 +120,8 @@ def make_toolset_factory(
     def made(subject: Subject, workflow: Workflow) -> Toolset:
         reader = opened(subject, redactor.data)
         return _WorkflowToolset(
-            reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text
+            *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text),
+            shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
         )
 
     return made

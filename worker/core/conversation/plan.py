@@ -5,13 +5,14 @@ thinks. A worker that takes the turn over reads from that message that they were
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from worker.core.conversation.context import Context
-from worker.core.conversation.messages import User
+from worker.core.conversation.messages import Assistant, ToolCall, User
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.text.untrusted import one_line
 
@@ -20,12 +21,13 @@ DIFF_FILE, JOBS_FILE = f"{DATA}/mr.diff", f"{DATA}/jobs.json"
 
 MOST_LOGS = 4
 MOST_STEPS = 5
+_MOST_LOOKED = 2
 _NAME, _STEP = 60, 300
 
 ANNOUNCEMENT = "These files are being saved in the sandbox now, while you read this:"
 """By which it is found in a transcript that files were announced."""
 
-FETCH = "fetch_to_sandbox"
+FETCH, EXEC = "fetch_to_sandbox", "sandbox_exec"
 
 
 class PlanBy(StrEnum):
@@ -97,9 +99,42 @@ def tell_plan(survey: Survey, files: Sequence[PlannedFile], steps: Sequence[str]
             *(ANNOUNCEMENT, *listed, *([beside] if green else [])),
             "Your commands wait until they are there. Don't fetch them again: what the workflow "
             "says of fetching them is done.",
-            *("Proposed steps:", *numbered),
+            *(_STEPS, *numbered),
         ]
     )
+
+
+_STEPS = "Proposed steps:"
+_NUMBERED = re.compile(r"\d\. (.*)")
+
+
+def name_next_step(context: Context) -> str:
+    """Return a reminder of the step that comes next in a planned investigation, or ""."""
+    first = context.messages[0]
+    if not has_plan(context) or not isinstance(first, User):
+        return ""
+    listed = first.text.rpartition(f"{_STEPS}\n")[2].split("\n")
+    steps = [found[1] for line in listed if (found := _NUMBERED.match(line))]
+    answers = sum(isinstance(each, Assistant) and bool(each.calls) for each in context.messages)
+    if not steps:
+        return ""
+    at = min(answers, len(steps) - 1)
+    return (
+        f"Next is step {at + 1} of {len(steps)}: {steps[at]} If quoted lines prove the cause "
+        "already, write your answer in its sections now."
+    )
+
+
+def make_planned_call(files: Sequence[PlannedFile]) -> Assistant | None:
+    """Return the first step as if the model had called it: a look at the errors of the logs.
+
+    None where no log is saved.
+    """
+    logs = [each.path for each in files if each.path.endswith(".log")][:_MOST_LOOKED]
+    if not logs:
+        return None
+    command = "; ".join(f"log errors {path}" for path in logs)
+    return Assistant("", (ToolCall("planned-1", EXEC, json.dumps({"command": command})),))
 
 
 def propose_steps(survey: Survey, files: Sequence[PlannedFile]) -> tuple[str, ...]:

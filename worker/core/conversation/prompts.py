@@ -138,7 +138,7 @@ answer once more, in the same sections: quote what stands there exactly, or leav
 nothing else backs the cause, change the verdict. You may look again with your tools first. What
 still cannot be proven after that is removed."""
 
-_BEGINS, _MOST_FILES = 300, 20
+_BEGINS, _MOST_FILES, _MOST_FAILED, _REASON = 300, 20, 4, 160
 
 TAKEOVER = "(A stronger model goes on with this conversation from here: you."
 """How the message to a model that takes over begins, by which it is found in a transcript."""
@@ -330,6 +330,14 @@ def tell_saved_files(paths: Sequence[str]) -> str:
     """Which files of before are there again."""
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
     return f"Among the files that are back: {', '.join(paths[:_MOST_FILES])}{more}."
+
+
+def tell_failed_calls(failed: Sequence[tuple[str, str]]) -> str:
+    """Which tools gave nothing in the last turn, and why."""
+    listed = "; ".join(
+        f"{name} ({one_line(reason, _REASON)})" for name, reason in failed[:_MOST_FAILED]
+    )
+    return f"In your last turn these calls failed: {listed}."
 
 
 def _plain(user: str) -> str:

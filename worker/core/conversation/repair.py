@@ -73,6 +73,21 @@ def find_unavailable(context: Context) -> tuple[str, ...]:
     return tuple(found)
 
 
+def list_failed_calls(context: Context) -> tuple[tuple[str, str], ...]:
+    """The tools whose last call in this turn failed, each with the reason."""
+    last = {result.name: result for result in find_results(context.messages[context.turn_start :])}
+    return tuple(
+        (name, next(_list_reasons(result), "no reason given"))
+        for name, result in last.items()
+        if result.is_error
+    )
+
+
+def _list_reasons(result: ToolResult) -> Iterator[str]:
+    for field in ("unavailable", "error"):
+        yield from (str(entry[field]) for entry in find_entries(result, field))
+
+
 def find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
     """What a result has as JSON objects with a text of this `name`, itself or in its list."""
     if f'"{name}"' not in result.content:

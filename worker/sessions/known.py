@@ -1,7 +1,8 @@
 """Stores known failures beside the sessions (see `core.ports.KnownFailures`).
 
 known/{project_id}/{key}.json      one error of one project, by its signature
-known/{project_id}/knowledge.md    the project's memory
+known/{project_id}/knowledge.md    the project's memory: facts
+known/{project_id}/words.json      the words of its errors
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from worker.core.ports.sessions import MemoryPart
 from worker.errors import StoreError
 from worker.sessions.objects import Objects, Stored
 
@@ -40,14 +42,19 @@ class KnownStore:
         """See KnownFailures."""
         self._change(_make_name(project_id, key), made)
 
-    def read_memory(self, project_id: int) -> bytes | None:
+    def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
         """See KnownFailures."""
-        stored = self._objects.read(_make_memory_name(project_id), MAX_ENTRY)
+        stored = self._objects.read(_make_memory_name(project_id, part), MAX_ENTRY)
         return stored.content if stored else None
 
-    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
+    def change_memory(
+        self,
+        project_id: int,
+        made: Callable[[bytes | None], bytes | None],
+        part: MemoryPart = MemoryPart.FACTS,
+    ) -> None:
         """See KnownFailures."""
-        self._change(_make_memory_name(project_id), made)
+        self._change(_make_memory_name(project_id, part), made)
 
     def _change(self, name: str, made: Callable[[bytes | None], bytes | None]) -> None:
         for _ in range(_ROUNDS):
@@ -87,8 +94,8 @@ def _make_name(project_id: int, key: str) -> str:
     return f"known/{_check_project(project_id)}/{key}.json"
 
 
-def _make_memory_name(project_id: int) -> str:
-    return f"known/{_check_project(project_id)}/knowledge.md"
+def _make_memory_name(project_id: int, part: MemoryPart) -> str:
+    return f"known/{_check_project(project_id)}/{part}"
 
 
 def _check_project(project_id: int) -> int:

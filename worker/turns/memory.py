@@ -11,6 +11,7 @@ from worker.core.failure.jobs import Group, Survey
 from worker.core.failure.known import KnownFailure
 from worker.core.finding import CLAIMS, Finding, suggestions
 from worker.errors import SourceError, StoreError
+from worker.turns.leads import forget_words, keep_words
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.survey")
@@ -91,6 +92,7 @@ def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
             )
             kept = partial(_add_sighting, group.key, where, of_it if looked else None)
             deps.storage.known_failures.change(subject.project_id, group.key, kept)
+        keep_words(_list_kept_groups(made), subject.project_id, deps)
     except StoreError as error:
         log.warning("session %s: known failures not kept: %s", context.session_id, error)
 
@@ -145,4 +147,5 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
                 project_id, key, partial(_remove_merge_request, key, mr_iid)
             )
             touched += entry is not None
+    forget_words(project_id, deps)
     return touched

@@ -12,9 +12,16 @@ from dataclasses import replace
 from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, User
+from worker.core.conversation.plan import PlanBy
 from worker.core.failure import known, verdict
 from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
-from worker.core.failure.survey_text import MOST_TOLD, tell_diff, tell_survey, tell_time
+from worker.core.failure.survey_text import (
+    MOST_TOLD,
+    tell_diff,
+    tell_leads,
+    tell_survey,
+    tell_time,
+)
 from worker.core.failure.verdict import Ruling
 from worker.core.finding import Finding, Verdict
 from worker.core.finding import require_evidence as proof_needed
@@ -22,6 +29,7 @@ from worker.core.ports import FailedJob
 from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.errors import StoreError
 from worker.turns import planning
+from worker.turns.leads import find_leads
 from worker.turns.memory import MOST_KEPT
 from worker.turns.parts import Deps, Toolset
 from worker.turns.project_memory import tell_memory
@@ -39,6 +47,7 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     parts = (
         tell_time(deps.runtime.clock.now()),
         tell_survey(made, MOST_TOLD + shown),
+        tell_leads(made),
         tell_diff(made),
         tell_memory(context, deps),
     )
@@ -195,7 +204,9 @@ def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
     except StoreError as error:
         log.warning("session %s: known failures not read: %s", context.session_id, error)
     groups = tuple(replace(group, hit=hits.get(group.key)) for group in made.groups)
-    return replace(made, groups=groups)
+    made = replace(made, groups=groups)
+    is_planned = planning.find_planner(context, deps) is not PlanBy.OFF
+    return find_leads(made, context, deps) if is_planned else made
 
 
 def read_error_text(context: Context) -> str:

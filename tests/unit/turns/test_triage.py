@@ -15,6 +15,7 @@ from worker.core.conversation.context import Context, Status
 from worker.core.conversation.messages import User
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
+from worker.core.ports import MemoryPart
 from worker.demo.gitlab import DiffFile, GitLabSim, Pipeline
 from worker.errors import ModelError, StoreError
 from worker.jobs.results import CommandAnswered
@@ -345,10 +346,15 @@ class NeverKept:
     def keys(self, project_id: int) -> tuple[str, ...]:
         return ()
 
-    def read_memory(self, project_id: int) -> bytes | None:
+    def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
         return None
 
-    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
+    def change_memory(
+        self,
+        project_id: int,
+        made: Callable[[bytes | None], bytes | None],
+        part: MemoryPart = MemoryPart.FACTS,
+    ) -> None:
         raise self.error
 
 

@@ -151,7 +151,8 @@ class Survey:
     `others` tells of the pipeline's other jobs: which failed and may, which failed and were
     retried, which passed. `changed_paths` are those that the merge request touches, None if they
     are not known. `whole` says that every failing job is in a group and its log was read where it
-    matters. `diff_preview` shows the merge request's diff to the model; it is not stored.
+    matters. `diff_preview` shows the merge request's diff to the model, `leads` are errors that
+    resemble those of which nothing is known; they are not stored.
     """
 
     groups: tuple[Group, ...] = ()
@@ -160,6 +161,7 @@ class Survey:
     whole: bool = True
     others: tuple[str, ...] = ()
     diff_preview: str = ""
+    leads: tuple[Hit, ...] = ()
 
     @property
     def jobs(self) -> tuple[FailingJob, ...]:

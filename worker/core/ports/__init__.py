@@ -6,7 +6,14 @@ Implementations don't inherit; tables are typed.
 from worker.core.ports.clock import Clock
 from worker.core.ports.helper import Helper, HelperAnswer
 from worker.core.ports.model import Model, Reply, Request, StopReason
-from worker.core.ports.sessions import Claim, KnownFailures, RecentTurns, SessionKey, SessionStore
+from worker.core.ports.sessions import (
+    Claim,
+    KnownFailures,
+    MemoryPart,
+    RecentTurns,
+    SessionKey,
+    SessionStore,
+)
 from worker.core.ports.tools import (
     GREEN,
     INSTALLED,
@@ -36,6 +43,7 @@ __all__ = [
     "Helper",
     "HelperAnswer",
     "KnownFailures",
+    "MemoryPart",
     "Model",
     "Ran",
     "RecentTurns",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from worker.core.ports.records import Records
@@ -184,6 +185,14 @@ class SessionStore(
         ...
 
 
+class MemoryPart(StrEnum):
+    """What is kept of a project as a whole: confirmed facts (`core.failure.project_memory`), and
+    the words of its known errors (`core.failure.similar`)."""
+
+    FACTS = "knowledge.md"
+    WORDS = "words.json"
+
+
 class KnownFailures(Protocol):
     """What is known of a project's errors, by their signatures' keys. All raise StoreError."""
 
@@ -204,12 +213,17 @@ class KnownFailures(Protocol):
         """The keys of all entries of a project, at most some thousands."""
         ...
 
-    def read_memory(self, project_id: int) -> bytes | None:
-        """Read the project's memory (`core.failure.project_memory`), or None."""
+    def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
+        """Read a part of the project's memory, or None."""
         ...
 
-    def change_memory(self, project_id: int, made: Callable[[bytes | None], bytes | None]) -> None:
-        """Replace the project's memory by what `made` makes of it, as `change` does."""
+    def change_memory(
+        self,
+        project_id: int,
+        made: Callable[[bytes | None], bytes | None],
+        part: MemoryPart = MemoryPart.FACTS,
+    ) -> None:
+        """Replace a part of the project's memory by what `made` makes of it, as `change` does."""
         ...
 
 

@@ -1,0 +1,69 @@
+"""Errors of the project that resemble those of which nothing is known."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from worker.core.conversation.context import Context
+from worker.core.failure import known, similar
+from worker.core.failure.jobs import Group, Hit, Survey
+from worker.core.ports import MemoryPart
+from worker.errors import StoreError
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.survey")
+
+
+def find_leads(made: Survey, context: Context, deps: Deps) -> Survey:
+    """Return the survey with leads, unless something is known of each of its errors.
+
+    A store that fails costs only that.
+    """
+    unexplained = similar.list_unexplained(made)
+    if deps.storage.known_failures is None or not unexplained:
+        return made
+    project = context.subject.project_id
+    try:
+        index = similar.load_words(
+            deps.storage.known_failures.read_memory(project, MemoryPart.WORDS)
+        )
+        words = map(similar.read_group_words, unexplained)
+        keys = dict.fromkeys(key for each in words for key in similar.find_similar(each, index))
+        own = {group.key for group in made.groups}
+        hits = (_read_hit(key, context, deps) for key in keys if key not in own)
+        return replace(made, leads=tuple(filter(None, hits))[: similar.MOST_LEADS])
+    except StoreError as error:
+        log.warning("session %s: similar failures not read: %s", context.session_id, error)
+        return made
+
+
+def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
+    subject, failures = context.subject, deps.storage.known_failures
+    data = failures.read(subject.project_id, key) if failures else None
+    entry = known.load_known_failure(data, key) if data else None
+    return known.make_hit(entry, subject.mr_iid, subject.sha, deps.gitlab.hosts) if entry else None
+
+
+def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
+    """Keep the words of known errors, by which others find them. Raises StoreError."""
+    if deps.storage.known_failures is None:
+        return
+    kept, now = list(groups), deps.runtime.clock.now()
+
+    def change(data: bytes | None) -> bytes | None:
+        return similar.dump_words(similar.add_words(similar.load_words(data), kept, now))
+
+    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+
+
+def forget_words(project_id: int, deps: Deps) -> None:
+    """Remove the words of errors that are not known any more. Raises StoreError."""
+    if deps.storage.known_failures is None:
+        return
+    left = frozenset(deps.storage.known_failures.keys(project_id))
+
+    def change(data: bytes | None) -> bytes | None:
+        index = similar.load_words(data)
+        return similar.dump_words([each for each in index if each.key in left])
+
+    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)

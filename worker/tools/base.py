@@ -27,7 +27,7 @@ class ToolContext:
     `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
     results; documents are redacted before they are written into the sandbox. `preview_bytes` is how
     much of one result the model is shown, `whole_bytes` how long one may be that is shown whole.
-    `saved` knows what was saved before.
+    `documents` knows what was saved before.
     """
 
     sandbox: Sandbox
@@ -36,7 +36,7 @@ class ToolContext:
     redact: Callable[[str], str]
     preview_bytes: int = LIMIT
     whole_bytes: int = 1 << 20
-    saved: SavedDocuments = field(default_factory=SavedDocuments)
+    documents: SavedDocuments = field(default_factory=SavedDocuments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,9 @@ def _fetch(request: One, context: ToolContext, limit: int, alike: int = 1) -> To
     documents.check_free(normpath(request.path), context)
     name, source = _find_source(request.source, context)
     document = source.fetch(json.dumps(request.arguments))
-    known = context.saved.find_path(name, request.arguments, document)
+    known = context.documents.find_path(name, request.arguments, document)
     done = documents.save_document(document, context, request.path, limit, alike, known)
-    context.saved.add(name, request.arguments, document, request.path)
+    context.documents.add(name, request.arguments, document, request.path)
     if name == request.source:
         return done
     hint = f"there is no source {request.source!r}; this is what {name} gave"

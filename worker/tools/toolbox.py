@@ -136,10 +136,10 @@ class WorkflowToolbox:
         """Show a source's document, or where it lies if it was saved before."""
         document = self._sources[name].fetch(arguments)
         asked = _read_arguments(arguments)
-        known = self._context.saved.find_path(name, asked, document)
+        known = self._context.documents.find_path(name, asked, document)
         shown = documents.show_document(document, self._context, number, known)
         if path := shown.content.get("saved_to"):
-            self._context.saved.add(name, asked, document, path)
+            self._context.documents.add(name, asked, document, path)
         return shown
 
     def _find_name(self, name: str) -> str | None:

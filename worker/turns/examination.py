@@ -17,6 +17,7 @@ from worker.core.conversation.quote_repair import (
     was_stopped,
 )
 from worker.core.conversation.repair import find_unavailable
+from worker.core.failure.jobs import Survey
 from worker.core.gate.judge import MOST_TOKENS, TASK, read_judgement, write_case
 from worker.core.gate.question_parts import read_parts
 from worker.core.gate.rules import Candidate, Failure, Gate, find_failures
@@ -77,15 +78,25 @@ class Examiner:
 
 def _make_candidate(context: Context, text: str) -> Candidate:
     results = find_results(context.messages)
-    survey = context.survey
+    can_look = context.survey is None or _has_readable_log(context.survey)
     return Candidate(
         text,
         is_finding_asked=context.investigates and _FINDING in context.system,
-        has_looked=(survey is not None and not survey.groups)
-        or any(each.name != SET_TIER for each in results),
+        has_looked=not can_look or any(each.name != SET_TIER for each in results),
+        can_quote=can_look,
         tools=tuple(tool.name for tool in context.tools),
         knows_missing=bool(find_unavailable(context)),
         parts=() if context.investigates else read_parts(_read_request(context)),
+    )
+
+
+def _has_readable_log(survey: Survey) -> bool:
+    """Whether a failing job has a log that GitLab's record does not answer for."""
+    return any(
+        job.read and job.excerpt
+        for group in survey.groups
+        if not group.hard_verdict
+        for job in group.jobs
     )
 
 

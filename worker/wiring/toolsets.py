@@ -102,7 +102,7 @@ class _WorkflowToolset:
             shown = min(self.preview_bytes, _COMPACT_PREVIEW)
             bench = replace(bench, preview_bytes=shown, whole_bytes=2 * shown)
         if not self.shows_twice:
-            bench = replace(bench, saved=SavedDocuments(partial(has_file, sandbox)))
+            bench = replace(bench, documents=SavedDocuments(partial(has_file, sandbox)))
         return WorkflowToolbox(bench, self.workflow.allows, self._list_others())
 
 

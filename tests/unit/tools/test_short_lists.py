@@ -33,7 +33,7 @@ class Kit:
         self.sources = {spec.name: FixedSource(spec, answer) for spec in (RUNS, REPORT)}
         context = ToolContext(
             *(self.sandbox, self.sources, 120.0, str),
-            saved=SavedDocuments(partial(has_file, self.sandbox)),
+            documents=SavedDocuments(partial(has_file, self.sandbox)),
         )
         self.toolbox = WorkflowToolbox(context, lambda name: True, (RUNS, REPORT))
         self.number = 0

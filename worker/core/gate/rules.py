@@ -34,7 +34,7 @@ class Candidate:
     `is_finding_asked` says that the turn shall end in the sections of a finding. `has_looked` says
     that the session has used a tool, or that there was nothing to look at. `tools` are the names
     there are, `parts` those of the question. `knows_missing` says that the host knows itself what
-    evidence was not there.
+    evidence was not there. `can_quote` is False where there is no log to quote, or none is needed.
     """
 
     text: str
@@ -43,6 +43,7 @@ class Candidate:
     tools: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     knows_missing: bool = False
+    can_quote: bool = True
     blocks: tuple[Block, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,7 +140,7 @@ def _name_missing(candidate: Candidate) -> Iterator[str]:
     elif not (finding.cause or finding.missing_evidence or candidate.knows_missing):
         yield "Missing"
     if finding.verdict in CLAIMS:
-        yield from ["Evidence"] if not found.get("evidence") else []
+        yield from ["Evidence"] if candidate.can_quote and not found.get("evidence") else []
         yield from ["What to do"] if not finding.to_do else []
 
 

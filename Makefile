@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check types laws format lock bench image clean
+.PHONY: help demo eval test test-fast check types laws format lock bench image clean
 ARGS ?=
 BASE ?= $(SANDPIPER_BASE)
 CORES := $(shell nproc)
@@ -21,6 +21,10 @@ help: ## Say what there is
 demo: ## The whole story on bundled parts: a failing pipeline, the note, a reply
 	@.ci/venv
 	@.ci/with-services image -- .venv/bin/sandpiper demo $(ARGS)
+
+eval: ## Play the bundled cases with scripted models, right and wrong: what the scoring makes of them
+	@.ci/venv dev
+	@.ci/with-services image -- .venv/bin/python -m tests.evaluated $(ARGS)
 
 test: ## Every test, on real containers, real brokers and a real S3 server
 	@.ci/venv dev

@@ -65,11 +65,11 @@ def record(case: Case, job: Job, config: dict[str, Any], start: datetime) -> byt
     for _ in trace.section("step_script", 'Executing "step_script" stage of the job script'):
         trace.write(f"\x1b[0KUsing docker image {settings['image']} ...\x1b[0;m")
         commands = settings["before_script"] + settings["script"]
-        code = _run(trace, commands, project, config["variables"], stop=True)
+        code = run_commands(trace, commands, project, config["variables"], stop=True)
     if settings["after_script"]:
         for _ in trace.section("after_script", "Running after_script"):
             trace.write("\x1b[0;33mRunning after script...\x1b[0;m")
-            _run(trace, settings["after_script"], project, config["variables"], stop=False)
+            run_commands(trace, settings["after_script"], project, config["variables"], stop=False)
     _upload(trace, settings["artifacts"].get("reports", {}), job)
     for _ in trace.section(
         "cleanup_file_variables", "Cleaning up project directory and file based variables"
@@ -110,7 +110,7 @@ def _prologue(trace: Trace, case: Case, image: str) -> None:
         trace.write("\x1b[32;1mSkipping Git submodules setup\x1b[0;m", "01O", after=0.1)
 
 
-def _run(
+def run_commands(
     trace: Trace, commands: list[str], folder: Path, variables: dict[str, str], *, stop: bool
 ) -> int:
     """Run the commands in one shell, each printed before it runs, as the runner does."""

@@ -111,9 +111,12 @@ ROOMS = {
         ("httpx",),
     ),
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
+    "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
+    "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
     "worker.cli.models": Room((*COMMANDS, "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
-    "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich", "uvicorn")),
+    "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
+    "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
 }
 

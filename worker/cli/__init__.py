@@ -19,6 +19,7 @@ _COMMANDS = {
     "analyze": "Analyse one merge request's failed pipeline, here and now.",
     "demo": "The whole story on bundled parts, no credentials: a failure, a note, a reply.",
     "doctor": "Check every outside part, and say what to do; --fix makes the webhooks right.",
+    "eval": "Keep real failures as cases; play cases against models, and score them.",
     "models": "The configured models with levels, windows, prices; what a provider serves.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",

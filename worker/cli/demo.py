@@ -6,27 +6,23 @@ Simulated: GitLab, and unless `--model` names another, the model.
 
 import queue
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import click
-import uvicorn
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.markup import escape
 from rich.panel import Panel
 
-from worker import app, settings, wiring
+from worker import settings, wiring
 from worker.cli import DONE, FAILED, PARTIAL, live
+from worker.cli.embedded import serve_embedded
 from worker.core.conversation.context import Status
 from worker.core.events import Event, TurnEnded, Watcher
 from worker.demo import case, stage, story
 from worker.demo.anthropic import AnthropicSim
 from worker.demo.gitlab import GitLabSim, Receiver
 from worker.errors import SandpiperError
-from worker.queue import process
 from worker.settings import GitLabSettings, ModelSettings, ProviderSettings, Settings
 
 SECRET = "demo-webhook-secret"
@@ -48,7 +44,7 @@ def command(config: str | None, model: str | None) -> None:
         wiring.set_up_logging(chosen, quiet=True)
         wiring.require_worker(chosen)
         ended: Ended = queue.Queue()
-        url = stack.enter_context(_serve(chosen, _make_watcher(console, ended)))
+        url = stack.enter_context(serve_embedded(chosen, _make_watcher(console, ended)))
         gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
         _introduce(console, scene, model)
         statuses = _tell_story(console, gitlab, scene, ended)
@@ -83,25 +79,6 @@ def _make_settings(
     store = f"file://{tempfile.mkdtemp(prefix='sandpiper-demo-')}"
     changes = {"gitlab": own, "models": models, "broker": "memory://", "store": store}
     return base.model_copy(update=changes)
-
-
-@contextmanager
-def _serve(chosen: Settings, watch: Watcher) -> Iterator[str]:
-    """Run the receiver on a free port and the embedded worker; yields the receiver's URL."""
-    celery = app.build_app(chosen, lambda: wiring.build_deps(chosen), watch)
-    door = wiring.build_receiver(chosen, app.acceptor(celery))
-    config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    with process.run_embedded_worker(celery, concurrency=1):
-        thread.start()
-        _wait_until(lambda: server.started, "the receiver did not start")
-        host, port = server.servers[0].sockets[0].getsockname()
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
 
 
 def _tell_story(
@@ -175,14 +152,6 @@ def _strip_html(note: str) -> str:
 def _print_heading(console: Console, text: str) -> None:
     console.print()
     console.rule(f"[bold]{escape(text)}[/]", align="left")
-
-
-def _wait_until(ready: Callable[[], bool], otherwise: str, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
-        if time.monotonic() > deadline:
-            raise SandpiperError(otherwise)
-        time.sleep(0.01)
 
 
 def _get_exit_status(statuses: set[Status]) -> int:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.messages import ToolCall, Usage
+from worker.core.finding import Finding
 from worker.core.triggers import Trigger
 
 
@@ -60,13 +61,15 @@ class ToolRan:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The turn is posted and stored. `context` is what was stored."""
+    """The turn is posted and stored. `context` is what was stored, `finding` what it has found,
+    redacted and proven, None where it found nothing."""
 
     turn: int
     outcome: Outcome
     body: str
     location: str
     context: Context | None = None
+    finding: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ class Case:
     def changes(self) -> tuple[Change, ...]:
         """The merge request's changed files, by path."""
         return tuple(
-            _make_change(path, self.base_files.get(path), self.head_files.get(path))
+            make_change(path, self.base_files.get(path), self.head_files.get(path))
             for path in sorted({*self.base_files, *self.head_files})
             if self.base_files.get(path) != self.head_files.get(path)
         )
@@ -199,7 +199,8 @@ def _read_tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def _make_change(path: str, before: bytes | None, after: bytes | None) -> Change:
+def make_change(path: str, before: bytes | None, after: bytes | None) -> Change:
+    """Return the change of a file from `before` to `after`; None where it is not there."""
     lines = unified_diff(_split_lines(before), _split_lines(after))
     return Change(
         path, _remove_file_lines(lines), new_file=before is None, deleted_file=after is None

@@ -266,7 +266,7 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     if number == 0:
         older_notes.fold_older_notes(context, deps)
     location = deps.storage.sessions.location(turn.key, number)
-    run.watch(TurnEnded(number, outcome, taken.body, location, context))
+    run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
     log.info(
         "session %s turn %d: %s %s", context.session_id, number, outcome.status, outcome.reason
     )

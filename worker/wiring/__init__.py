@@ -17,7 +17,7 @@ from worker.wiring.process import (
     require_worker,
     set_up_logging,
 )
-from worker.wiring.providers import build_catalogue, build_helper_model, build_models
+from worker.wiring.providers import build_catalogue, build_helper, build_helper_model, build_models
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import build_sources, list_tool_names
 
@@ -26,6 +26,7 @@ __all__ = [
     "build_deps",
     "build_driver",
     "build_dry_deps",
+    "build_helper",
     "build_helper_model",
     "build_models",
     "build_pages",

@@ -1,0 +1,1 @@
+int limit(void) { return 12; }

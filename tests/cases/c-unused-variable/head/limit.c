@@ -1,0 +1,4 @@
+int limit(void) {
+    int fallback = 12;
+    return 20;
+}

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo "starting the simulator"
+bash -c 'kill -SEGV $$'

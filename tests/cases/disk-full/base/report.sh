@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+seq 1 200000 > "$REPORT"

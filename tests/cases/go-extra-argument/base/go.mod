@@ -1,0 +1,3 @@
+module example.org/spool
+
+go 1.22

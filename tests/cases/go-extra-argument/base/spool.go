@@ -1,0 +1,5 @@
+package spool
+
+func Flush(name string) error {
+	return nil
+}

@@ -1,0 +1,7 @@
+package spool
+
+import "context"
+
+func Flush(ctx context.Context, name string) error {
+	return ctx.Err()
+}

@@ -1,0 +1,2 @@
+def check(name):
+    return len(name) < 40

@@ -1,0 +1,5 @@
+public class Printer {
+    public String print(Receipt receipt) {
+        return "Receipt " + receipt.number();
+    }
+}

@@ -1,0 +1,3 @@
+export function toInvoice(row) {
+  return { id: row.id, settledAt: row.time };
+}

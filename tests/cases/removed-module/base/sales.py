@@ -1,0 +1,5 @@
+import tariff
+
+
+def price(count):
+    return count * tariff.PRICE

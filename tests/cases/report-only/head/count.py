@@ -1,0 +1,2 @@
+def number(index):
+    return index + 1

@@ -1,0 +1,2 @@
+def total(rows):
+    return round(sum(rows), 2)

@@ -1,0 +1,5 @@
+import os
+
+
+def kind(value):
+    return type(value).__name__

@@ -1,0 +1,1 @@
+STOPS = ["Vik", "Bo"]

@@ -1,0 +1,7 @@
+import json
+
+PORT = "8080"
+
+
+def port():
+    return PORT

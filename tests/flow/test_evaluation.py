@@ -1,0 +1,100 @@
+"""The bundled cases through the whole product, and what the scoring makes of planted answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.evaluated import CASES, MODEL, answer_right, answer_so, play
+from tests.flow.product import Product, product
+from worker.evaluation.cases import find_cases, load_case
+
+pytestmark = [
+    pytest.mark.usefixtures("sandbox_image"),
+    # The parts of a run in this process leave their connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+FOLDERS = find_cases((CASES,))
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(FOLDERS) >= 20
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_right_answer_is_scored_as_right(folder: Path) -> None:
+    case = load_case(folder)
+    made = play(case, MODEL, answer_right(case))
+    assert made.problem == ""
+    assert made.is_right
+    assert made.has_expected_line
+    assert not made.is_falsely_confident
+    assert made.seconds_to_note is not None
+
+
+ROUNDING = load_case(CASES / "rounding-per-row")
+CHANGE, FLAKY, UNKNOWN = "caused by this change", "flaky", "unknown"
+CAUSE, PROOF = "billing/total.py rounds each row.", "assert 0.3.* == 0.38"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "cause", "line", "scores"),
+    [
+        (FLAKY, CAUSE, PROOF, (False, True, True, True)),
+        (CHANGE, "A race in billing/total.py.", PROOF, (True, False, True, True)),
+        (CHANGE, "The total is rounded per row.", PROOF, (True, False, True, True)),
+        (CHANGE, CAUSE, "gitlab-runner", (True, True, False, False)),
+        (UNKNOWN, "Nothing is known.", PROOF, (False, False, True, False)),
+    ],
+)
+def test_a_planted_wrong_answer_is_found_out(
+    verdict: str, cause: str, line: str, scores: tuple[bool, ...]
+) -> None:
+    made = play(ROUNDING, MODEL, answer_so(ROUNDING, verdict, cause, line))
+    found = (made.is_verdict_right, made.is_cause_right, made.has_expected_line)
+    assert (*found, made.is_falsely_confident) == scores
+
+
+def test_an_invented_quote_proves_nothing() -> None:
+    script = answer_so(ROUNDING, CHANGE, CAUSE, "no line has this")
+    made = play(ROUNDING, MODEL, script)
+    assert not made.has_expected_line
+    assert made.proven_quotes == 0
+
+
+def run_eval(made: Product, *arguments: str) -> Any:
+    done = made.run("eval", "run", str(CASES / "rounding-per-row"), "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_command_plays_keeps_and_goes_on(tmp_path: Path) -> None:
+    with product(tmp_path, answer_right(ROUNDING), "memory://") as made:
+        kept = ("--results", "results.jsonl")
+        first = run_eval(made, "--model", MODEL, *kept)
+        requests = len(made.model.requests)
+        assert requests == 2
+        again = run_eval(made, "--model", MODEL, "--repeat", "2", *kept)
+        assert len(made.model.requests) == 2 * requests
+        assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+    (summary,) = first["models"]
+    assert summary["right"] == {"hits": 1, "total": 1, "low": 0.2065, "high": 1.0}
+    (summary,) = again["models"]
+    assert summary["runs"] == 2
+
+
+def test_too_few_right_runs_fail_the_command_and_a_cost_cap_ends_it(tmp_path: Path) -> None:
+    wrong = answer_so(ROUNDING, FLAKY, "A race.", PROOF)
+    with product(tmp_path, wrong, "memory://") as made:
+        folder = str(CASES / "rounding-per-row")
+        done = made.run("eval", "run", folder, "--min-right", "0.9", "--markdown")
+        assert done.returncode == 1
+        assert "- rounding-per-row" in done.stdout
+        assert "verdict flaky, cause, falsely sure" in done.stdout
+        done = made.run("eval", "run", folder, "--repeat", "3", "--max-cost", "0.001")
+        assert done.returncode == 3
+        assert "2 runs left out" in done.stderr
+        for bad in (str(tmp_path / "none"), str(tmp_path)):
+            assert made.run("eval", "run", bad).returncode == 2

@@ -1,0 +1,173 @@
+"""`sandpiper eval`: plays kept failures against models, and counts the right verdicts."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from worker import wiring
+from worker.cli import DONE, FAILED, PARTIAL
+from worker.cli.embedded import serve_embedded
+from worker.errors import ConfigError
+from worker.evaluation import tables
+from worker.evaluation.cases import Case, find_cases, load_case
+from worker.evaluation.judging import judge_cause
+from worker.evaluation.running import Judge, play_case
+from worker.evaluation.scoring import Played, summarise_runs
+from worker.settings import Settings
+
+_Run = tuple[Case, str, int]
+
+
+@click.group()
+def command() -> None:
+    """Keep real failures as cases; play cases against models, and score them."""
+
+
+@command.command("run")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--model", "models", multiple=True, metavar="PROVIDER/MODEL", help="May be repeated.")
+@click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100))
+@click.option("--judge", default="", metavar="PROVIDER/MODEL", help="Compares causes by meaning.")
+@click.option("--results", type=click.Path(path_type=Path), help="Kept here, and gone on from.")
+@click.option("--max-cost", type=click.FloatRange(min=0), help="Begin no run past so many dollars.")
+@click.option("--min-right", default=0.0, type=click.FloatRange(0, 1), help="Else status 1.")
+@click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print the result as Markdown.")
+@click.pass_obj
+def run(
+    config: str | None,
+    folders: tuple[Path, ...],
+    models: tuple[str, ...],
+    repeat: int,
+    judge: str,
+    results: Path | None,
+    max_cost: float | None,
+    min_right: float,
+    form: str | None,
+) -> None:
+    """Play the cases in FOLDERS through the whole product, from webhook to note.
+
+    GitLab is simulated and serves the case; all else is real. Needs Docker. Exit status 1 if less
+    than --min-right of the runs of a model are right, 3 if --max-cost ended it early.
+    """
+    settings = wiring.load_settings(config, quiet=True)
+    wiring.require_worker(settings)
+    cases = [load_case(folder) for folder in find_cases(folders)]
+    wanted = [
+        (case, model, number)
+        for number in range(1, repeat + 1)
+        for model in models or (settings.models.default,)
+        for case in cases
+    ]
+    played = _load_results(results)
+    left = _play_all(wanted, played, settings, _make_judge(settings, judge), results, max_cost)
+    keys = {_make_key(*each) for each in wanted}
+    counted = [each for each in played if _get_key(each) in keys]
+    _print(counted, form)
+    raise SystemExit(_choose_status(counted, left, min_right))
+
+
+def _play_all(
+    wanted: Sequence[_Run],
+    played: list[Played],
+    settings: Settings,
+    judge: Judge,
+    results: Path | None,
+    max_cost: float | None,
+) -> int:
+    """Play what was not played yet, and add it; returns how many runs the cost cap has left out."""
+    done, progress = {_get_key(each) for each in played}, Console(stderr=True, highlight=False)
+    todo = [each for each in wanted if _make_key(*each) not in done]
+    spent = 0.0
+    for number, (case, model, repeat) in enumerate(todo):
+        if max_cost is not None and spent >= max_cost:
+            progress.print(f"{spent:.2f} USD are spent: {len(todo) - number} runs left out")
+            return len(todo) - number
+        made = play_case(case, model, repeat, settings, serve_embedded, judge)
+        spent += made.cost_usd or 0.0
+        played.append(made)
+        _keep(results, made)
+        progress.print(f"[{number + 1}/{len(todo)}] {_describe(made)}", markup=False)
+    return 0
+
+
+def _describe(made: Played) -> str:
+    said = "right" if made.is_right else "WRONG"
+    took = "" if made.seconds_to_note is None else f", {made.seconds_to_note:.1f} s"
+    why = f" ({made.problem})" if made.problem else ""
+    return f"{made.case}, {made.model}: {said}, {made.verdict or 'no verdict'}{took}{why}"
+
+
+def _make_judge(settings: Settings, name: str) -> Judge:
+    if not name:
+        return lambda meaning, cause: None
+    chosen = settings.models.model_copy(update={"helper": name})
+    helper = wiring.build_helper(settings.model_copy(update={"models": chosen}), None)
+    if helper is None:
+        raise ConfigError(f"--judge: {name} is not a configured model")
+    return lambda meaning, cause: judge_cause(helper, meaning, cause)
+
+
+# ---------------------------------------------------------------------------------------- results
+
+_Key = tuple[str, str, str, int]
+
+
+def _make_key(case: Case, model: str, repeat: int) -> _Key:
+    return case.name, case.digest, model, repeat
+
+
+def _get_key(played: Played) -> _Key:
+    return played.case, played.digest, played.model, played.repeat
+
+
+def _load_results(path: Path | None) -> list[Played]:
+    """The runs of a file of results, a line each. Raises ConfigError."""
+    if path is None or not path.exists():
+        return []
+    return list(_parse_results(path))
+
+
+def _parse_results(path: Path) -> Iterator[Played]:
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            yield Played(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{path}:{number}: not a result of `eval run`: {error}") from error
+
+
+def _keep(path: Path | None, played: Played) -> None:
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(played)) + "\n")
+
+
+def _print(played: Sequence[Played], form: str | None) -> None:
+    if form == "json":
+        click.echo(json.dumps(tables.make_json(played), indent=2))
+    elif form == "markdown":
+        click.echo(tables.write_markdown(played), nl=False)
+    else:
+        _print_table(played)
+
+
+def _print_table(played: Sequence[Played]) -> None:
+    table = Table(*tables.HEADER, box=None, pad_edge=False)
+    for row in tables.list_rows(played):
+        table.add_row(*row)
+    console = Console(highlight=False)
+    console.print(table)
+    for line in tables.list_wrong_runs(played):
+        console.print(f"not right: {line}", markup=False, soft_wrap=True)
+
+
+def _choose_status(played: Sequence[Played], left: int, min_right: float) -> int:
+    summaries = summarise_runs(played)
+    if any(each.right.hits < min_right * each.right.total for each in summaries):
+        return FAILED
+    return PARTIAL if left else DONE

@@ -1,0 +1,1 @@
+"""Whether the verdicts are right: kept failures, played through the whole product, and scored."""

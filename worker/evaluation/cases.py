@@ -1,0 +1,202 @@
+"""A case: a folder with what GitLab knows of a failure, and what is expected of a note on it.
+
+case.yaml     the project, the merge request, its pipeline, runs on the target branch
+expect.yaml   the verdict, patterns of the cause, lines that prove it
+base/         files of the target branch, as far as they are kept
+head/         the files that the merge request changes, as they are after it
+logs/         the jobs' logs
+"""
+
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from worker.core.failure.verdict import Verdict
+from worker.errors import ConfigError
+
+CASE, EXPECT = "case.yaml", "expect.yaml"
+_MOST_FILE = 64 << 20
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _check_path(path: str) -> str:
+    if path.startswith("/") or ".." in Path(path).parts:
+        raise ValueError(f"{path!r} leads out of the case's folder")
+    return path
+
+
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+    return pattern
+
+
+def _make_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+Inside = Annotated[str, AfterValidator(_check_path)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+
+
+class JobEntry(_Entry):
+    """A job; an earlier one of the same name is an earlier attempt. `log` is a file of the case,
+    packed if its name ends in .gz, "" where there is none; statuses and reasons are GitLab's."""
+
+    name: str
+    stage: str = "test"
+    status: str = "success"
+    failure_reason: str | None = None
+    allow_failure: bool = False
+    log: Inside = ""
+    is_erased: bool = Field(default=False, alias="erased")
+
+
+class TestEntry(_Entry):
+    """A test of an uploaded report."""
+
+    name: str
+    classname: str = ""
+    status: str = "failed"
+    system_output: str = ""
+
+
+class PipelineEntry(_Entry):
+    """A pipeline with its jobs, in the order in which they were made. `source` is of a merge
+    request's pipeline: of its head, of the merged result, of the branch, or of a merge train."""
+
+    status: str = "failed"
+    source: Literal["head", "merge", "branch", "train"] = "head"
+    jobs: tuple[JobEntry, ...] = ()
+    children: "tuple[ChildEntry, ...]" = ()
+    tests: tuple[TestEntry, ...] = ()
+    yaml_errors: str | None = None
+
+
+class ChildEntry(_Entry):
+    """A child pipeline and the job that has started it."""
+
+    name: str
+    status: str = "failed"
+    jobs: tuple[JobEntry, ...] = ()
+
+
+class ProjectEntry(_Entry):
+    """The project."""
+
+    path: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)+$")
+    default_branch: str = "main"
+
+
+class MergeRequestEntry(_Entry):
+    """The merge request. `deleted_files` are those that it removes."""
+
+    title: str
+    description: str = ""
+    author: str = "author"
+    source_branch: str = "change"
+    deleted_files: tuple[Inside, ...] = ()
+
+
+class CaseFile(_Entry):
+    """`case.yaml`. `target_runs` are pipelines of the target branch, the oldest first."""
+
+    summary: str = ""
+    project: ProjectEntry
+    merge_request: MergeRequestEntry
+    pipeline: PipelineEntry
+    target_runs: tuple[PipelineEntry, ...] = ()
+
+
+class Expectation(_Entry):
+    """`expect.yaml`. Any verdict of the list is right; all patterns of the cause must be found in
+    the answer's cause, case aside; a proven quote must match one of `lines`, if
+    there are any. `meaning` is the cause
+    in words, for a judge."""
+
+    verdict: Annotated[tuple[Verdict, ...], BeforeValidator(_make_list)] = Field(min_length=1)
+    cause: tuple[Pattern, ...] = ()
+    files: tuple[str, ...] = ()
+    lines: tuple[Pattern, ...] = ()
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case, as it was read. `digest` changes with everything in its folder but expect.yaml."""
+
+    name: str
+    folder: Path
+    content: CaseFile
+    expectation: Expectation
+    digest: str
+
+    def read_log(self, job: JobEntry) -> bytes | None:
+        """The log of a job, None without one. Raises ConfigError."""
+        data = _read(self.folder / job.log) if job.log else None
+        return gzip.decompress(data) if data and job.log.endswith(".gz") else data
+
+    def read_tree(self, name: str) -> dict[str, bytes]:
+        """The files below a folder of the case, by their paths. Raises ConfigError."""
+        top = self.folder / name
+        paths = (path for path in sorted(top.rglob("*")) if path.is_file())
+        return {path.relative_to(top).as_posix(): _read(path) for path in paths}
+
+
+def find_cases(paths: tuple[Path, ...]) -> list[Path]:
+    """The folders of cases at or below these paths. Raises ConfigError if there are none."""
+    files = (file for path in paths for file in sorted({*path.glob(CASE), *path.glob(f"*/{CASE}")}))
+    found = [file.parent for file in files]
+    if not found:
+        raise ConfigError(f"{', '.join(map(str, paths))}: no {CASE} here or one folder below")
+    return list(dict.fromkeys(found))
+
+
+def load_case(folder: Path) -> Case:
+    """Read a case. Raises ConfigError naming the file and the field."""
+    content = _load(folder / CASE, CaseFile)
+    expectation = _load(folder / EXPECT, Expectation)
+    return Case(folder.name, folder, content, expectation, _compute_digest(folder))
+
+
+_File = TypeVar("_File", bound=BaseModel)
+
+
+def _load(path: Path, form: type[_File]) -> _File:
+    try:
+        return form.model_validate(yaml.safe_load(_read(path)) or {})
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{path}: {where}: {first['msg']}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _MOST_FILE:
+            raise ConfigError(f"{path}: larger than {_MOST_FILE} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def _compute_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != EXPECT:
+            name = path.relative_to(folder).as_posix().encode()
+            digest.update(b"%d %s %s" % (len(name), name, hashlib.sha256(_read(path)).digest()))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""Plays a case through the whole product: from GitLab's webhook to the note."""
+
+import queue
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+from worker.core.conversation.context import Status
+from worker.core.events import Event, Milestone, Stage, TriggerLeft, TurnEnded, Watcher
+from worker.demo.gitlab.hooks import Receiver
+from worker.demo.gitlab.simulator import GitLabSim
+from worker.errors import SandpiperError
+from worker.evaluation.cases import Case
+from worker.evaluation.scoring import Played, score_finding
+from worker.evaluation.staging import Staged, stage_case
+from worker.settings import GitLabSettings, Settings
+
+SECRET = "evaluation-webhook-secret"
+GRACE = 300.0
+"""Seconds past the limit of a turn that a run is waited for."""
+
+Judge = Callable[[str, str], bool | None]
+"""Says whether a cause, the second text, is what is meant, the first one."""
+
+Serve = Callable[[Settings, Watcher], AbstractContextManager[str]]
+"""Runs the receiver and a worker; gives the receiver's URL."""
+
+
+@dataclass
+class _Clock:
+    """When what was seen, in seconds since the webhook."""
+
+    begun: float = field(default_factory=time.monotonic)
+    seen: dict[Milestone, float] = field(default_factory=dict)
+    ended: "queue.Queue[TurnEnded | TriggerLeft]" = field(default_factory=queue.Queue)
+
+    def watch(self, event: Event) -> None:
+        if isinstance(event, Stage) and event.milestone:
+            self.seen[event.milestone] = time.monotonic() - self.begun
+        if isinstance(event, TurnEnded | TriggerLeft):
+            self.ended.put(event)
+
+
+def play_case(
+    case: Case,
+    model: str,
+    repeat: int,
+    settings: Settings,
+    serve: Serve,
+    judge: Judge = lambda meaning, cause: None,
+) -> Played:
+    """Play the case with a model, through a GitLab and a store of its own; "" for the settings'.
+
+    What goes wrong is the run's `problem`; raises ConfigError where the case cannot be read.
+    """
+    played = Played(case.name, case.digest, model, repeat)
+    with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:
+        staged = stage_case(gitlab, case)
+        chosen = _choose_settings(settings, gitlab.url, staged, model, folder)
+        clock = _Clock()
+        try:
+            with serve(chosen, clock.watch) as url:
+                gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
+                clock.begun = time.monotonic()
+                answer = gitlab.deliver(gitlab.make_pipeline_event(staged.pipeline))
+                ended = _wait(clock, chosen.limits.wall_clock + GRACE)
+        except SandpiperError as error:
+            return replace(played, problem=str(error))
+    if ended is None:
+        return replace(played, problem=f"no note (the receiver answered {answer.status_code})")
+    scored = _measure(played, case, ended, clock)
+    meaning, finding = case.expectation.meaning, ended.finding
+    fits = judge(meaning, finding.cause) if meaning and finding else None
+    return replace(scored, cause_fits=fits)
+
+
+def _choose_settings(
+    settings: Settings, url: str, staged: Staged, model: str, folder: str
+) -> Settings:
+    """The operator's settings, but for GitLab, the broker, the store and the model."""
+    own = GitLabSettings(
+        url=url,
+        read_token=staged.read_token,
+        write_token=staged.write_token,
+        webhook_secret=SECRET,
+    )
+    models = settings.models.model_copy(update={"default": model, "fallback": (), "tiers": {}})
+    changes = {
+        "gitlab": own,
+        "models": models if model else settings.models,
+        "broker": "memory://",
+        "store": f"file://{folder}",
+    }
+    return settings.model_copy(update=changes)
+
+
+def _wait(clock: _Clock, seconds: float) -> TurnEnded | None:
+    """The end of the turn, None if the trigger ended without one."""
+    try:
+        ended = clock.ended.get(timeout=seconds)
+    except queue.Empty:
+        return None
+    return ended if isinstance(ended, TurnEnded) else None
+
+
+def _measure(played: Played, case: Case, ended: TurnEnded, clock: _Clock) -> Played:
+    context, outcome = ended.context, ended.outcome
+    if context is None:
+        return replace(played, problem="the turn was not stored")
+    calls = [each for each in context.calls if not each.task]
+    measured = replace(
+        played,
+        requests=len(calls),
+        input_tokens=context.usage.input,
+        output_tokens=context.usage.output,
+        cost_usd=context.cost_usd,
+        seconds_to_placeholder=clock.seen.get(Milestone.PLACEHOLDER),
+        seconds_to_note=clock.seen.get(Milestone.NOTE),
+        problem=outcome.reason if outcome.status is Status.FAILED else "",
+    )
+    is_whole = outcome.status is Status.DONE
+    return score_finding(measured, ended.finding, case.expectation, is_whole=is_whole)

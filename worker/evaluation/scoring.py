@@ -1,0 +1,159 @@
+"""How good a note is: the verdict, the cause and the evidence against what a case expects. Pure."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from worker.core.failure.verdict import Verdict
+from worker.core.finding import CLAIMS, Finding
+from worker.core.statistics import compute_interval
+from worker.evaluation.cases import Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One run of a case: what the product has made of it, and what that took.
+
+    `cause_fits` is what a judge says of the cause's meaning, None without one. `problem` says why
+    there is no answer. Seconds are None where there was no such note.
+    """
+
+    case: str
+    digest: str
+    model: str
+    repeat: int
+    verdict: str = ""
+    is_verdict_right: bool = False
+    is_cause_right: bool = False
+    proven_quotes: int = 0
+    has_expected_line: bool = False
+    is_hedged: bool = False
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    seconds_to_placeholder: float | None = None
+    seconds_to_note: float | None = None
+    cause_fits: bool | None = None
+    problem: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the verdict and the cause are right."""
+        return self.is_verdict_right and self.is_cause_right
+
+    @property
+    def is_falsely_confident(self) -> bool:
+        """Whether the note claims what is wrong, and does not say that it is unsure."""
+        return bool(self.verdict) and not self.is_right and not self.is_hedged
+
+
+def score_finding(
+    played: Played, finding: Finding | None, expected: Expectation, *, is_whole: bool
+) -> Played:
+    """Return the run with its scores; `is_whole` is False of an answer that was cut short."""
+    if finding is None:
+        return replace(played, is_hedged=True)
+    return replace(
+        played,
+        verdict=str(finding.verdict),
+        is_verdict_right=finding.verdict in expected.verdict,
+        is_cause_right=_fits(finding, expected),
+        proven_quotes=len(finding.evidence),
+        has_expected_line=_is_proven(finding, expected),
+        is_hedged=finding.verdict not in CLAIMS or not is_whole,
+    )
+
+
+def _is_proven(finding: Finding, expected: Expectation) -> bool:
+    """Whether an expected line is among the proven quotes; yes where the case expects none."""
+    quotes = [each.text for each in finding.evidence]
+    found = any(re.search(line, quote) for line in expected.lines for quote in quotes)
+    return found or not expected.lines
+
+
+def _fits(finding: Finding, expected: Expectation) -> bool:
+    """Whether the answer names the cause and the files."""
+    abstains = finding.verdict is Verdict.ABSTAIN
+    cause = finding.missing_evidence if abstains else finding.cause
+    everything = "\n".join([cause, finding.what_failed, finding.to_do, finding.details])
+    named = all(path in everything for path in expected.files)
+    return named and _match_all(expected.cause, cause)
+
+
+def _match_all(patterns: Iterable[str], text: str) -> bool:
+    return all(re.search(pattern, text, re.IGNORECASE | re.DOTALL) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of how many, with the 95 % interval."""
+
+    hits: int
+    total: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """What is sure of the share."""
+        return compute_interval(self.hits, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The runs of one model together. Costs and seconds are means; None where nothing is known."""
+
+    model: str
+    runs: int
+    right: Share
+    verdict: Share
+    cause: Share
+    evidence: Share
+    false_confidence: Share
+    judged_cause: Share | None
+    requests: float
+    tokens: float
+    cost_usd: float | None
+    total_usd: float | None
+    seconds_to_placeholder: float | None
+    seconds_to_note: float | None
+
+
+def summarise_runs(played: Sequence[Played]) -> list[Summary]:
+    """Return a summary for each model, in the order of the runs."""
+    models = dict.fromkeys(each.model for each in played)
+    return [_summarise(name, [each for each in played if each.model == name]) for name in models]
+
+
+def _summarise(model: str, runs: Sequence[Played]) -> Summary:
+    judged = [each.cause_fits for each in runs if each.cause_fits is not None]
+    costs = [each.cost_usd for each in runs if each.cost_usd is not None]
+    known = len(costs) == len(runs)
+    return Summary(
+        model,
+        len(runs),
+        right=_share(each.is_right for each in runs),
+        verdict=_share(each.is_verdict_right for each in runs),
+        cause=_share(each.is_cause_right for each in runs),
+        evidence=_share(each.has_expected_line for each in runs),
+        false_confidence=_share(each.is_falsely_confident for each in runs),
+        judged_cause=_share(judged) if judged else None,
+        requests=_mean([each.requests for each in runs]) or 0.0,
+        tokens=_mean([each.input_tokens + each.output_tokens for each in runs]) or 0.0,
+        cost_usd=_mean(costs) if known else None,
+        total_usd=sum(costs) if known else None,
+        seconds_to_placeholder=_mean(_list_known(each.seconds_to_placeholder for each in runs)),
+        seconds_to_note=_mean(_list_known(each.seconds_to_note for each in runs)),
+    )
+
+
+def _share(values: Iterable[bool]) -> Share:
+    found = list(values)
+    return Share(sum(found), len(found))
+
+
+def _list_known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,130 @@
+"""Puts a case on the simulated GitLab."""
+
+from dataclasses import dataclass
+
+from worker.demo.case import make_change
+from worker.demo.gitlab.state import Access, Bridge, DiffFile, MergeRequest, Pipeline, Project, User
+from worker.demo.gitlab.world import World
+from worker.evaluation.cases import Case, JobEntry, PipelineEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A case on a simulated GitLab. The tokens belong to the bot."""
+
+    mr: MergeRequest
+    pipeline: Pipeline
+    bot: User
+    read_token: str
+    write_token: str
+
+
+def stage_case(world: World, case: Case) -> Staged:
+    """Put the case into `world`. Raises ConfigError if one of its files cannot be read."""
+    return _Stage(world, case).build()
+
+
+class _Stage:
+    """Builds one case."""
+
+    def __init__(self, world: World, case: Case) -> None:
+        self._world, self._case = world, case
+
+    def build(self) -> Staged:
+        world, content = self._world, self._case.content
+        author = world.add_user(content.merge_request.author)
+        bot = world.add_user("project_501_bot_9d1e", "Sandpiper", bot=True)
+        base = self._case.read_tree("base")
+        project = world.add_project(
+            content.project.path, base or None, default_branch=content.project.default_branch
+        )
+        for who in (author, bot):
+            world.add_member(project, who, Access.DEVELOPER)
+        for entry in content.target_runs:
+            self._add_target_run(project, author, entry)
+        mr = self._open_merge_request(project, author, base)
+        pipeline = world.run_pipeline(
+            mr,
+            status=content.pipeline.status,
+            kind=content.pipeline.source,
+            yaml_errors=content.pipeline.yaml_errors,
+        )
+        self._fill(pipeline, content.pipeline)
+        return Staged(
+            *(mr, pipeline, bot),
+            read_token=world.add_token("read", bot, "read_api"),
+            write_token=world.add_token("write", bot, "api"),
+        )
+
+    def _open_merge_request(
+        self, project: Project, author: User, base: dict[str, bytes]
+    ) -> MergeRequest:
+        wanted, head = self._case.content.merge_request, self._case.read_tree("head")
+        changes = [make_change(path, base.get(path), head[path]) for path in sorted(head)]
+        changes += [make_change(path, base.get(path), None) for path in wanted.deleted_files]
+        diffs = [
+            DiffFile(each.path, each.diff, new_file=each.new_file, deleted_file=each.deleted_file)
+            for each in changes
+        ]
+        mr = self._world.open_merge_request(
+            project,
+            author,
+            title=wanted.title,
+            branch=wanted.source_branch,
+            files=head,
+            diffs=diffs,
+            description=wanted.description,
+        )
+        for path in wanted.deleted_files:
+            project.commits[mr.sha].pop(path, None)
+        return mr
+
+    def _add_target_run(self, project: Project, author: User, entry: PipelineEntry) -> None:
+        pipeline = self._add_branch_pipeline(project, author, entry.status, "push")
+        self._fill(pipeline, entry)
+
+    def _add_branch_pipeline(
+        self, project: Project, author: User, status: str, source: str
+    ) -> Pipeline:
+        world, branch = self._world, project.default_branch
+        made = Pipeline(
+            id=world.make_id("pipeline"),
+            iid=len(world.pipelines) + 1,
+            project=project,
+            ref=branch,
+            sha=project.refs[branch],
+            source=source,
+            status=status,
+            user=author,
+            created_at=world.advance_clock(),
+        )
+        world.pipelines[made.id] = made
+        return made
+
+    def _fill(self, pipeline: Pipeline, entry: PipelineEntry) -> None:
+        for job in entry.jobs:
+            self._add_job(pipeline, job)
+        for child in entry.children:
+            below = self._add_branch_pipeline(
+                pipeline.project, pipeline.user, child.status, "parent_pipeline"
+            )
+            below.ref, below.sha = pipeline.ref, pipeline.sha
+            number = len(pipeline.bridges) + 1
+            pipeline.bridges.append(Bridge(number, child.name, child.status, below))
+            for job in child.jobs:
+                self._add_job(below, job)
+        if entry.tests:
+            cases = [each.model_dump() | {"execution_time": 0.1} for each in entry.tests]
+            pipeline.test_suites = [{"name": "tests", "test_cases": cases}]
+
+    def _add_job(self, pipeline: Pipeline, entry: JobEntry) -> None:
+        made = self._world.add_job(
+            pipeline,
+            entry.name,
+            stage=entry.stage,
+            status=entry.status,
+            trace=self._case.read_log(entry),
+            failure_reason=entry.failure_reason,
+            allow_failure=entry.allow_failure,
+        )
+        made.erased = entry.is_erased

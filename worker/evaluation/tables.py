@@ -1,0 +1,87 @@
+"""The table of an evaluation: for the terminal, as Markdown and as JSON. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from worker.evaluation.scoring import Played, Share, Summary, summarise_runs
+
+HEADER = (
+    *("model", "runs", "right", "verdict", "cause", "evidence", "falsely sure"),
+    *("requests", "tokens", "USD", "to placeholder", "to note"),
+)
+
+
+def list_rows(played: Sequence[Played]) -> list[tuple[str, ...]]:
+    """A row of texts for each model, below `HEADER`."""
+    return [_write_row(each) for each in summarise_runs(played)]
+
+
+def _write_row(each: Summary) -> tuple[str, ...]:
+    cause = _write_share(each.cause)
+    if each.judged_cause:
+        cause += f", judged {_write_share(each.judged_cause)}"
+    return (
+        *(each.model, str(each.runs), _write_share(each.right), _write_share(each.verdict), cause),
+        *(_write_share(each.evidence), _write_share(each.false_confidence)),
+        *(f"{each.requests:.1f}", f"{each.tokens:,.0f}", _write_cost(each.cost_usd)),
+        *(_write_seconds(each.seconds_to_placeholder), _write_seconds(each.seconds_to_note)),
+    )
+
+
+def _write_share(share: Share) -> str:
+    """A share with its interval, as "90% (60-98)"."""
+    low, high = share.interval
+    part = share.hits / share.total if share.total else 0.0
+    return f"{part:.0%} ({low * 100:.0f}-{high * 100:.0f})"
+
+
+def _write_cost(dollars: float | None) -> str:
+    return "unknown" if dollars is None else f"{dollars:.4f}"
+
+
+def _write_seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f} s"
+
+
+def list_wrong_runs(played: Sequence[Played]) -> Iterator[str]:
+    """A line for each run that is not right."""
+    for each in played:
+        if each.is_right and each.has_expected_line:
+            continue
+        wrong = [
+            *([] if each.is_verdict_right else [f"verdict {each.verdict or 'none'}"]),
+            *([] if each.is_cause_right else ["cause"]),
+            *([] if each.has_expected_line else ["evidence"]),
+            *(["falsely sure"] if each.is_falsely_confident else []),
+            *([each.problem] if each.problem else []),
+        ]
+        yield f"{each.case} ({each.model}, {each.repeat}): {', '.join(wrong)}"
+
+
+def write_markdown(played: Sequence[Played]) -> str:
+    """The table and what was wrong, as Markdown."""
+    lines = [
+        f"| {' | '.join(HEADER)} |",
+        f"|{'---|' * len(HEADER)}",
+        *(f"| {' | '.join(row)} |" for row in list_rows(played)),
+    ]
+    wrong = [f"- {line}" for line in list_wrong_runs(played)]
+    return "\n".join([*lines, *(["", "Not right:", "", *wrong] if wrong else [])]) + "\n"
+
+
+def make_json(played: Sequence[Played]) -> dict[str, Any]:
+    """The summaries and the runs as JSON values."""
+    return {
+        "models": [_make_summary(each) for each in summarise_runs(played)],
+        "runs": [asdict(each) | {"right": each.is_right} for each in played],
+    }
+
+
+def _make_summary(summary: Summary) -> dict[str, Any]:
+    found = asdict(summary)
+    for name, value in asdict(summary).items():
+        if isinstance(value, dict):
+            low, high = Share(**value).interval
+            found[name] = value | {"low": round(low, 4), "high": round(high, 4)}
+    return found

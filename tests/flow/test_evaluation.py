@@ -1,5 +1,6 @@
 """The bundled cases through the whole product, and what the scoring makes of planted answers."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from tests.evaluated import CASES, MODEL, answer_right, answer_so, play
 from tests.flow.product import Product, product
+from worker.demo import story
 from worker.evaluation.cases import find_cases, load_case
 
 pytestmark = [
@@ -98,3 +100,52 @@ def test_too_few_right_runs_fail_the_command_and_a_cost_cap_ends_it(tmp_path: Pa
         assert "2 runs left out" in done.stderr
         for bad in (str(tmp_path / "none"), str(tmp_path)):
             assert made.run("eval", "run", bad).returncode == 2
+
+
+EXPECTED = """\
+verdict: caused by this change
+cause: [touch]
+files: [ferrytimes/windows.py]
+lines: ["assert \\\\[\\\\] == \\\\['23:50'\\\\]"]
+meaning: merge in ferrytimes/windows.py no longer joins windows that only touch.
+"""
+
+
+@pytest.mark.parametrize("by_session", [False, True])
+def test_a_failure_is_kept_edited_and_played(by_session: bool, tmp_path: Path) -> None:
+    with product(tmp_path, story.make_script(), "memory://") as made:
+        asked = ["northsound/ferrytimes!1"]
+        if by_session:
+            assert made.run("analyze", *asked).returncode == 0
+            asked = ["--session", made.objects("context.json")[0].parent.parent.name]
+        done = made.run("eval", "record", *asked, "kept")
+        assert done.returncode == 0, done.stderr
+        assert made.gitlab.unexpected_requests == []
+        expected = (tmp_path / "kept" / "expect.yaml").read_text()
+        told = "caused by this change" if by_session else "unknown"
+        assert f"\nverdict: {told}\n" in expected
+        assert made.run("eval", "record", *asked, "kept").returncode == 2
+    (tmp_path / "kept" / "expect.yaml").write_text(EXPECTED)
+    case = load_case(tmp_path / "kept")
+    assert case.content.merge_request.title == made.scene.mr.title
+    assert {job.name for job in case.content.pipeline.jobs} >= {"unit-tests", "lint"}
+    assert "ferrytimes/windows.py" in case.read_tree("head")
+    assert "tests/test_windows.py" in case.read_tree("base")
+    played = play(case, MODEL, answer_right(case))
+    assert played.is_right
+    assert played.has_expected_line
+
+
+def test_an_anonymous_case_names_nobody(tmp_path: Path) -> None:
+    with product(tmp_path, story.make_script(), "memory://") as made:
+        done = made.run("eval", "record", "northsound/ferrytimes!1", "kept", "--anonymise")
+        assert done.returncode == 0, done.stderr
+        author = made.scene.author.username
+    kept = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    texts = b"".join(
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in kept
+    )
+    for name in ("northsound", author, "127.0.0.1:"):
+        assert name.encode() not in texts, name
+    assert load_case(tmp_path / "kept").content.project.path == "group/project"

@@ -117,6 +117,10 @@ ROOMS = {
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
     "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
+    "worker.evaluation.recording": Room(
+        (*PURE, "worker.evaluation", "worker.sources.api", "worker.sources.merge_request"),
+        ("yaml",),
+    ),
     "worker.demo": Room(PURE, ("httpx", "joserfc", "markdown_it", "starlette", "uvicorn")),
 }
 

@@ -11,11 +11,16 @@ from rich.table import Table
 
 from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL
+from worker.cli.analyze import parse_mr
 from worker.cli.embedded import serve_embedded
-from worker.errors import ConfigError
+from worker.cli.sessions import find_latest, load_turn
+from worker.core.conversation.context import Subject
+from worker.core.text.redact import Redactor
+from worker.errors import ConfigError, SandpiperError
 from worker.evaluation import tables
-from worker.evaluation.cases import Case, find_cases, load_case
+from worker.evaluation.cases import EXPECT, Case, find_cases, load_case
 from worker.evaluation.judging import judge_cause
+from worker.evaluation.recording import Recorder, list_names, make_cleaner
 from worker.evaluation.running import Judge, play_case
 from worker.evaluation.scoring import Played, summarise_runs
 from worker.settings import Settings
@@ -111,6 +116,49 @@ def _make_judge(settings: Settings, name: str) -> Judge:
     if helper is None:
         raise ConfigError(f"--judge: {name} is not a configured model")
     return lambda meaning, cause: judge_cause(helper, meaning, cause)
+
+
+@command.command("record")
+@click.argument("places", nargs=-1, required=True, metavar="[MR] DIR")
+@click.option("--session", default="", metavar="ID", help="That of a stored session, not MR's.")
+@click.option("--pipeline", type=int, help="Its id; the newest failed one by default.")
+@click.option("--anonymise", is_flag=True, help="Replace the names of project, host and author.")
+@click.pass_obj
+def record(
+    config: str | None, places: tuple[str, ...], session: str, pipeline: int | None, anonymise: bool
+) -> None:
+    """Keep the failure of MR (a URL, or group/project!iid) as a case in the new folder DIR.
+
+    What GitLab says is read with the read token, and redacted. Then fill in DIR/expect.yaml.
+    """
+    if len(places) != (1 if session else 2):
+        raise click.UsageError("expected MR and DIR, or --session ID and DIR")
+    settings = wiring.load_settings(config, quiet=True)
+    deps, client = wiring.build_dry_deps(settings), wiring.open_read_client(settings)
+    verdict = "unknown"
+    if session:
+        subject, verdict = _find_recorded(session, settings)
+    else:
+        found = deps.gitlab.pipelines.find(*parse_mr(places[0], settings.gitlab.url), pipeline)
+        if isinstance(found, str):
+            raise SandpiperError(found)
+        subject = found
+    redact = Redactor(settings.list_secrets()).data
+    names = list_names(client, subject) if anonymise else {}
+    made = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
+    made.record(verdict)
+    for line in made.missing:
+        click.echo(f"not kept: {line}", err=True)
+    click.echo(f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}")
+
+
+def _find_recorded(session: str, settings: Settings) -> tuple[Subject, str]:
+    """What a stored session is about, and its verdict."""
+    store = wiring.open_session_store(settings)
+    key, latest = find_latest(store, session)
+    context = load_turn(store, key, latest)
+    first = load_turn(store, key, 0) if latest else context
+    return context.subject, context.verdict or first.verdict or "unknown"
 
 
 # ---------------------------------------------------------------------------------------- results

@@ -57,11 +57,11 @@ def list_(config: str | None, limit: int, project: str, everything: bool, as_jso
 def show(config: str | None, session: str, as_json: bool) -> None:
     """The conversation of SESSION (its id, or a unique beginning of it)."""
     store = wiring.open_session_store(wiring.load_settings(config, quiet=True))
-    key, latest = _find_latest(store, session)
+    key, latest = find_latest(store, session)
     if as_json:
         click.echo(store.read_context(key, latest))
         return
-    context = _load(store, key, latest)
+    context = load_turn(store, key, latest)
     _print_row(_make_row(key, context), as_json=False)
     click.echo(f"stored: {store.location(key, latest)}")
     for line in _describe_aftermath(store, key, latest):
@@ -116,7 +116,7 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
     for key in keys:
         try:
             latest = store.latest(key)
-            context = None if latest is None else _load(store, key, latest)
+            context = None if latest is None else load_turn(store, key, latest)
         except StoreError as error:
             if error.transient:
                 raise
@@ -151,7 +151,7 @@ def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[Sessi
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id)
 
 
-def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
+def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
     """Load a committed turn. Raises StoreError, also for a damaged one."""
     try:
         return context_json.load_context(store.read_context(key, turn))
@@ -159,7 +159,9 @@ def _load(store: SessionStore, key: SessionKey, turn: int) -> Context:
         raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
 
-def _find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
+def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
+    """Find a session by its id or the beginning of it, and its newest turn. Raises
+    SandpiperError, StoreError."""
     key = store.find(session)
     latest = store.latest(key) if key else None
     if key is None or latest is None:

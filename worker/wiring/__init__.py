@@ -3,7 +3,7 @@
 from worker.webhook.connections import build_server
 from worker.wiring.doors import build_pages, build_receiver, open_journal
 from worker.wiring.engines import build_driver, remove_stale_sandboxes
-from worker.wiring.jobs import build_deps, build_dry_deps
+from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
     compare_provider,
     list_chosen_models,
@@ -41,6 +41,7 @@ __all__ = [
     "list_tool_names",
     "load_settings",
     "open_journal",
+    "open_read_client",
     "open_session_store",
     "remove_stale_sandboxes",
     "require_secret",

@@ -43,6 +43,12 @@ from worker.wiring.stores import make_leases, open_session_store
 from worker.wiring.toolsets import make_toolset_factory
 
 
+def open_read_client(settings: Settings) -> ReadClient:
+    """GitLab through the read token."""
+    gitlab = settings.gitlab
+    return ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
+
+
 def build_deps(
     settings: Settings,
     writer: GitLabWriter | DryRunWriter | None = None,
@@ -55,7 +61,7 @@ def build_deps(
     """
     gitlab, clock, redactor = settings.gitlab, SystemClock(), Redactor(settings.list_secrets())
     redact = partial(_redact, redactor)
-    client = ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
+    client = open_read_client(settings)
     chains, rules = build_chains(settings, watched), make_tier_rules(settings)
     pages = build_pages(settings)
     hosts = pages.list_hosts | settings.sources.list_link_places()

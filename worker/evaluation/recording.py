@@ -1,0 +1,303 @@
+"""Keeps a failure as a case: what GitLab says of it, read with the read token, and redacted."""
+
+import gzip
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from worker.core.conversation.context import Subject
+from worker.errors import ConfigError, SourceError
+from worker.evaluation.cases import CASE, EXPECT
+from worker.sources.api import wire
+from worker.sources.api.client import ReadClient
+from worker.sources.merge_request.diff import PER_PAGE
+
+MOST_LOG, MOST_FILE, MOST_FILES = 32 << 20, 512 << 10, 300
+_PACKED = 256 << 10
+"""Bytes from which a log is packed."""
+
+_MOST_RUNS = 5
+_FAILED = ("failed", "error")
+
+FORM = """\
+# What a note on this failure has to say. Fill in what you know, and remove the rest.
+#
+# caused by this change / already failing on the target branch / flaky / infrastructure / unknown /
+# not enough evidence; or a list, any of which is right.
+verdict: {verdict}
+
+# Regular expressions; all of them have to be found in the cause.
+cause: []
+
+# Paths that have to be named.
+files: []
+
+# Regular expressions; one proven quote has to match one of them.
+lines: []
+
+# The cause in a sentence, for `eval run --judge`.
+meaning: ""
+"""
+
+
+@dataclass
+class Recorder:
+    """Writes one case. `missing` says what could not be kept, a line each.
+
+    `clean` takes out secrets, and names and ids where that is wished.
+    """
+
+    client: ReadClient
+    subject: Subject
+    folder: Path
+    clean: Callable[[bytes], bytes]
+    missing: list[str] = field(default_factory=list)
+
+    def record(self, verdict: str = "unknown") -> None:
+        """Write the case's folder. Raises SourceError, and ConfigError if there is one already."""
+        if (self.folder / CASE).exists():
+            raise ConfigError(f"{self.folder / CASE} exists already: choose another folder")
+        mr = self.client.one(self._merge_request, wire.MergeRequest, "the merge request")
+        content = {
+            "summary": "",
+            "project": {"path": self.subject.project, "default_branch": mr.target_branch},
+            "merge_request": self._describe_merge_request(mr),
+            "pipeline": self._describe_pipeline(),
+            "target_runs": list(self._describe_target_runs(mr)),
+        }
+        self._write(CASE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode())
+        if not (self.folder / EXPECT).exists():
+            self._write(EXPECT, FORM.format(verdict=verdict).encode())
+
+    @property
+    def _merge_request(self) -> str:
+        return f"/projects/{self.subject.project_id}/merge_requests/{self.subject.mr_iid}"
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self.clean(data)
+        path.write_bytes(gzip.compress(data, 9, mtime=0) if name.endswith(".gz") else data)
+
+    # ---------------------------------------------------------------------------------- its files
+
+    def _describe_merge_request(self, mr: wire.MergeRequest) -> dict[str, Any]:
+        deleted = self._keep_files(mr)
+        described = {
+            "title": mr.title,
+            "description": mr.description or "",
+            "author": mr.author.username if mr.author else "author",
+            "source_branch": mr.source_branch or "change",
+        }
+        return described | ({"deleted_files": deleted} if deleted else {})
+
+    def _keep_files(self, mr: wire.MergeRequest) -> list[str]:
+        """Keep the changed files before and after, and others of the head up to a cap; returns
+        those that the merge request deletes."""
+        base = mr.diff_refs.base_sha if mr.diff_refs else mr.target_branch
+        changed: set[str] = set()
+        deleted = []
+        for each in self._list_changes():
+            changed |= {each.new_path, each.old_path}
+            if not each.new_file:
+                self._keep_file("base", each.old_path, base, self.subject.project_id)
+            if each.deleted_file:
+                deleted.append(each.old_path)
+            else:
+                head = self.subject.pipeline_project_id
+                self._keep_file("head", each.new_path, self.subject.sha, head)
+            if each.renamed_file:
+                deleted.append(each.old_path)
+        for path in self._list_other_paths(base, changed):
+            self._keep_file("base", path, base, self.subject.project_id)
+        return deleted
+
+    def _list_changes(self) -> Iterator[wire.DiffFile]:
+        number, more = 1, True
+        while more and number * PER_PAGE <= MOST_FILES:
+            page = self.client.page(
+                f"{self._merge_request}/diffs", wire.DiffFile, "the diff", number, PER_PAGE
+            )
+            yield from page.items
+            number, more = number + 1, page.more
+        if more:
+            self.missing.append(f"changed files after the first {MOST_FILES}")
+
+    def _list_other_paths(self, ref: str, changed: set[str]) -> Iterator[str]:
+        """Files of the target branch that were not changed, while there is room."""
+        listed = self.client.many(
+            f"/projects/{self.subject.project_id}/repository/tree",
+            wire.TreeEntry,
+            "the repository's files",
+            {"ref": ref, "recursive": "true"},
+        )
+        paths = [each.path for each in listed.items if each.type == "blob"]
+        others = [path for path in paths if path not in changed]
+        if listed.more or len(others) > MOST_FILES:
+            self.missing.append(f"files of the repository after the first {MOST_FILES}")
+        yield from others[:MOST_FILES]
+
+    def _keep_file(self, tree: str, path: str, ref: str, project: int) -> None:
+        where = f"/projects/{project}/repository/files/{quote(path, safe='')}/raw"
+        if path.startswith("/") or ".." in Path(path).parts:
+            return
+        try:
+            blob = self.client.blob(where, path, MOST_FILE, {"ref": ref})
+        except SourceError as error:
+            self.missing.append(f"{path}: {error}")
+            return
+        if blob.omitted_bytes:
+            self.missing.append(f"{path}: larger than {MOST_FILE} bytes")
+            return
+        self._write(f"{tree}/{path}", blob.head)
+
+    # ------------------------------------------------------------------------------- its pipelines
+
+    def _describe_pipeline(self) -> dict[str, Any]:
+        project, number = self.subject.pipeline_project_id, self.subject.pipeline_id
+        path = f"/projects/{project}/pipelines/{number}"
+        pipeline = self.client.one(path, wire.Pipeline, f"pipeline {number}")
+        described: dict[str, Any] = {
+            "status": pipeline.status,
+            "source": _name_source(pipeline.ref),
+            "jobs": self._describe_jobs(path, project, "own"),
+        }
+        if children := list(self._describe_children(path, project)):
+            described["children"] = children
+        if tests := list(self._describe_tests(path)):
+            described["tests"] = tests
+        return described | ({"yaml_errors": pipeline.yaml_errors} if pipeline.yaml_errors else {})
+
+    def _describe_jobs(
+        self, path: str, project: int, prefix: str, only: frozenset[str] = frozenset()
+    ) -> list[dict[str, Any]]:
+        """The jobs of a pipeline, the oldest first, with the logs of the failed ones."""
+        query = {"include_retried": "true"}
+        jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
+        wanted = [job for job in jobs if not only or job.name in only]
+        return [
+            self._describe_job(job, project, prefix) for job in sorted(wanted, key=lambda j: j.id)
+        ]
+
+    def _describe_job(self, job: wire.Job, project: int, prefix: str) -> dict[str, Any]:
+        fields = {
+            "name": job.name,
+            "stage": job.stage,
+            "status": job.status,
+            **({"failure_reason": job.failure_reason} if job.failure_reason else {}),
+            **({"allow_failure": True} if job.allow_failure else {}),
+            **({"erased": True} if job.erased_at else {}),
+        }
+        log = self._keep_log(job, project, prefix) if job.status in _FAILED else ""
+        return fields | ({"log": log} if log else {})
+
+    def _keep_log(self, job: wire.Job, project: int, prefix: str) -> str:
+        try:
+            what = f"the log of job {job.id}"
+            blob = self.client.blob(f"/projects/{project}/jobs/{job.id}/trace", what, MOST_LOG)
+        except SourceError as error:
+            self.missing.append(f"the log of {job.name}: {error}")
+            return ""
+        if not blob.size:
+            return ""
+        if blob.omitted_bytes:
+            self.missing.append(f"the log of {job.name}: {blob.omitted_bytes} bytes of its middle")
+        number = len(list((self.folder / "logs").glob("*"))) + 1
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", job.name)[:60]
+        name = f"logs/{number:02}-{prefix}-{plain}.log{'.gz' if blob.size > _PACKED else ''}"
+        self._write(name, blob.head + blob.tail)
+        return name
+
+    def _describe_children(self, path: str, project: int) -> Iterator[dict[str, Any]]:
+        bridges = self.client.many(f"{path}/bridges", wire.Bridge, "the started pipelines").items
+        for bridge in bridges:
+            child = bridge.downstream_pipeline
+            if child is None or child.project_id not in (0, project):
+                self.missing.append(f"the pipeline that {bridge.name} starts in another project")
+                continue
+            below = f"/projects/{project}/pipelines/{child.id}"
+            jobs = self._describe_jobs(below, project, "child")
+            yield {"name": bridge.name, "status": bridge.status, "jobs": jobs}
+
+    def _describe_tests(self, path: str) -> Iterator[dict[str, Any]]:
+        try:
+            report = self.client.one(f"{path}/test_report", wire.TestReport, "the test report")
+        except SourceError as error:
+            self.missing.append(f"the test report: {error}")
+            return
+        for suite in report.test_suites:
+            for test in suite.test_cases:
+                if test.status in _FAILED:
+                    yield {
+                        "name": test.name,
+                        "classname": test.classname or "",
+                        "status": test.status,
+                        "system_output": _write_output(test.system_output),
+                    }
+
+    def _describe_target_runs(self, mr: wire.MergeRequest) -> Iterator[dict[str, Any]]:
+        """The newest pipelines of the target branch, the oldest first, with the jobs that have
+        failed in this one."""
+        project = self.subject.project_id
+        own = f"/projects/{self.subject.pipeline_project_id}/pipelines/{self.subject.pipeline_id}"
+        names = frozenset(
+            job.name
+            for job in self.client.many(f"{own}/jobs", wire.Job, "the jobs").items
+            if job.status in _FAILED
+        )
+        found = self.client.page(
+            f"/projects/{project}/pipelines",
+            wire.Pipeline,
+            "the target branch's pipelines",
+            *(1, _MOST_RUNS),
+            {"ref": mr.target_branch},
+        ).items
+        for pipeline in sorted(found, key=lambda each: each.id) if names else ():
+            path = f"/projects/{project}/pipelines/{pipeline.id}"
+            jobs = self._describe_jobs(path, project, mr.target_branch, names)
+            yield {"status": pipeline.status, "jobs": jobs}
+
+
+def _name_source(ref: str) -> str:
+    kind = ref.rpartition("/")[2] if ref.startswith("refs/merge-requests/") else "branch"
+    return kind if kind in ("head", "merge", "train") else "branch"
+
+
+def _write_output(output: Any) -> str:
+    return output if isinstance(output, str) else "" if output is None else str(output)
+
+
+def make_cleaner(
+    redact: Callable[[bytes], bytes], names: Mapping[str, str]
+) -> Callable[[bytes], bytes]:
+    """Make a function that redacts, and then replaces each of `names` by another one."""
+    pairs = [(old.encode(), new.encode()) for old, new in names.items() if len(old) > 2]
+    ordered: Sequence[tuple[bytes, bytes]] = sorted(pairs, key=lambda pair: -len(pair[0]))
+
+    def clean(data: bytes) -> bytes:
+        data = redact(data)
+        for old, new in ordered:
+            data = data.replace(old, new)
+        return data
+
+    return clean
+
+
+def list_names(client: ReadClient, subject: Subject) -> dict[str, str]:
+    """The names that say where a case comes from, each with what takes its place. Raises
+    SourceError."""
+    where = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
+    author = client.one(where, wire.MergeRequest, "the merge request").author
+    host = subject.gitlab_url.partition("://")[2].partition("/")[0]
+    return {
+        subject.project: "group/project",
+        subject.project.rpartition("/")[2]: "project",
+        subject.project.partition("/")[0]: "group",
+        host: "gitlab.example.com",
+        **({author.username: "author"} if author else {}),
+    }

@@ -147,7 +147,7 @@ def record(
     names = list_names(client, subject) if anonymise else {}
     made = Recorder(client, subject, Path(places[-1]), make_cleaner(redact, names))
     made.record(verdict)
-    for line in made.missing:
+    for line in made.gaps:
         click.echo(f"not kept: {line}", err=True)
     click.echo(f"kept in {places[-1]}; now fill in {Path(places[-1]) / EXPECT}")
 

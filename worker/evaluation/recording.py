@@ -47,7 +47,7 @@ meaning: ""
 
 @dataclass
 class Recorder:
-    """Writes one case. `missing` says what could not be kept, a line each.
+    """Writes one case. `gaps` says what could not be kept, a line each.
 
     `clean` takes out secrets, and names and ids where that is wished.
     """
@@ -56,7 +56,7 @@ class Recorder:
     subject: Subject
     folder: Path
     clean: Callable[[bytes], bytes]
-    missing: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
 
     def record(self, verdict: str = "unknown") -> None:
         """Write the case's folder. Raises SourceError, and ConfigError if there is one already."""
@@ -126,7 +126,7 @@ class Recorder:
             yield from page.items
             number, more = number + 1, page.more
         if more:
-            self.missing.append(f"changed files after the first {MOST_FILES}")
+            self.gaps.append(f"changed files after the first {MOST_FILES}")
 
     def _list_other_paths(self, ref: str, changed: set[str]) -> Iterator[str]:
         """Files of the target branch that were not changed, while there is room."""
@@ -139,7 +139,7 @@ class Recorder:
         paths = [each.path for each in listed.items if each.type == "blob"]
         others = [path for path in paths if path not in changed]
         if listed.more or len(others) > MOST_FILES:
-            self.missing.append(f"files of the repository after the first {MOST_FILES}")
+            self.gaps.append(f"files of the repository after the first {MOST_FILES}")
         yield from others[:MOST_FILES]
 
     def _keep_file(self, tree: str, path: str, ref: str, project: int) -> None:
@@ -149,10 +149,10 @@ class Recorder:
         try:
             blob = self.client.blob(where, path, MOST_FILE, {"ref": ref})
         except SourceError as error:
-            self.missing.append(f"{path}: {error}")
+            self.gaps.append(f"{path}: {error}")
             return
         if blob.omitted_bytes:
-            self.missing.append(f"{path}: larger than {MOST_FILE} bytes")
+            self.gaps.append(f"{path}: larger than {MOST_FILE} bytes")
             return
         self._write(f"{tree}/{path}", blob.head)
 
@@ -201,12 +201,12 @@ class Recorder:
             what = f"the log of job {job.id}"
             blob = self.client.blob(f"/projects/{project}/jobs/{job.id}/trace", what, MOST_LOG)
         except SourceError as error:
-            self.missing.append(f"the log of {job.name}: {error}")
+            self.gaps.append(f"the log of {job.name}: {error}")
             return ""
         if not blob.size:
             return ""
         if blob.omitted_bytes:
-            self.missing.append(f"the log of {job.name}: {blob.omitted_bytes} bytes of its middle")
+            self.gaps.append(f"the log of {job.name}: {blob.omitted_bytes} bytes of its middle")
         number = len(list((self.folder / "logs").glob("*"))) + 1
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", job.name)[:60]
         name = f"logs/{number:02}-{prefix}-{plain}.log{'.gz' if blob.size > _PACKED else ''}"
@@ -218,7 +218,7 @@ class Recorder:
         for bridge in bridges:
             child = bridge.downstream_pipeline
             if child is None or child.project_id not in (0, project):
-                self.missing.append(f"the pipeline that {bridge.name} starts in another project")
+                self.gaps.append(f"the pipeline that {bridge.name} starts in another project")
                 continue
             below = f"/projects/{project}/pipelines/{child.id}"
             jobs = self._describe_jobs(below, project, "child")
@@ -228,7 +228,7 @@ class Recorder:
         try:
             report = self.client.one(f"{path}/test_report", wire.TestReport, "the test report")
         except SourceError as error:
-            self.missing.append(f"the test report: {error}")
+            self.gaps.append(f"the test report: {error}")
             return
         for suite in report.test_suites:
             for test in suite.test_cases:

@@ -113,6 +113,7 @@ ROOMS = {
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.models": Room((*COMMANDS, "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),

@@ -5,7 +5,6 @@ folded under a line that says so. Nothing of their text is lost, and their marke
 reply under them still resumes its session.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from itertools import islice
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context, Status, Subject
 from worker.core.conversation.context_json import HistoryError
+from worker.core.failure.aftermath import Aftermath, dump_after
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import OwnNote
 from worker.core.session_id import Kind
-from worker.errors import ForgeError, StoreError
+from worker.errors import ForgeError, SourceError, StoreError
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import older_note
@@ -140,9 +140,13 @@ def _edit_older_note(
     own: Sequence[OwnNote],
     deps: Deps,
 ) -> None:
-    after = {"schema": 1, "became": became, "pipeline_id": by.pipeline_id, "sha": by.sha}
-    after |= {"at": deps.runtime.clock.now()}
-    deps.storage.sessions.record_after(standing.key, 0, json.dumps(after).encode())
+    after = Aftermath(
+        *(became, by.pipeline_id, by.sha, deps.runtime.clock.now()),
+        changed_paths=_list_changed_paths(standing.context.subject, by, deps)
+        if became == "fixed"
+        else None,
+    )
+    deps.storage.sessions.record_after(standing.key, 0, dump_after(after))
     memory.record_end(standing.context, became, by.pipeline_id, deps)
     project_memory.update_memory(standing.key, deps)
     # The note comes last: once it is folded, nobody comes back for the rest.
@@ -162,6 +166,15 @@ def _edit_older_note(
             raise
         log.info("note %d was deleted meanwhile", standing.note.ref.note_id)
     log.info("session %s: %s by pipeline %d", standing.key.session_id, became, by.pipeline_id)
+
+
+def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:
+    """What the commits that fixed it have changed; None where GitLab does not tell."""
+    try:
+        return deps.gitlab.merge_requests.list_changed_paths(before, fixed.sha)
+    except SourceError as error:
+        log.info("!%d: what fixed it is not known: %s", before.mr_iid, error)
+        return None
 
 
 def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 MOST_VOTERS = 500
 """Votes that are kept of one note."""
@@ -21,6 +21,7 @@ BECAME = {
 """What `after.json` may say, in words."""
 
 _SCHEMA = 1
+MOST_PATHS, _PATH = 100, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,16 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What became of an analysed pipeline: one of BECAME, by which later pipeline, when."""
+    """What became of an analysed pipeline: one of BECAME, by which later pipeline, when.
+
+    `changed_paths` are what the commits in between have changed, None if that is not known.
+    """
 
     became: str
     pipeline_id: int
     sha: str
     became_at: float
+    changed_paths: tuple[str, ...] | None = None
 
 
 def make_pseudonym(session_id: str, user_id: int) -> str:
@@ -80,7 +85,28 @@ def load_after(stored: bytes | None) -> Aftermath | None:
     if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
         return None
     pipeline = int(_number(fields.get("pipeline_id")))
-    return Aftermath(became, pipeline, sha[:64], _number(fields.get("at")))
+    paths = fields.get("changed")
+    changed = tuple(each for each in paths if isinstance(each, str)) if _is_list(paths) else None
+    at = _number(fields.get("at"))
+    return Aftermath(became, pipeline, sha[:64], at, changed[:MOST_PATHS] if changed else changed)
+
+
+def dump_after(after: Aftermath) -> bytes:
+    """The bytes of `after.json`."""
+    fields: dict[str, Any] = {
+        "schema": _SCHEMA,
+        "became": after.became,
+        "pipeline_id": after.pipeline_id,
+        "sha": after.sha,
+        "at": after.became_at,
+    }
+    if after.changed_paths is not None:
+        fields["changed"] = [path[:_PATH] for path in after.changed_paths[:MOST_PATHS]]
+    return json.dumps(fields).encode(errors="replace")
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str, ...]:

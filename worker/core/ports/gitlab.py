@@ -131,6 +131,10 @@ class MergeRequestReader(Protocol):
         """The merge request's diff if the subject is still its head, or the reason why not."""
         ...
 
+    def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
+        """List the files that differ between the subject's commit and another one."""
+        ...
+
     def list_changes_since(self, subject: Subject) -> Sequence[str]:
         """List what has changed on the merge request since then, one line each. Raises nothing."""
         ...

@@ -198,6 +198,14 @@ class GitLabReader:
         """Whether more people read the merge request than may open the logs of its jobs."""
         return find_audience(self._client, subject).internal
 
+    def list_changed_paths(self, subject: Subject, new_sha: str) -> tuple[str, ...]:
+        """The files that differ between the subject's commit and another one."""
+        path = f"/projects/{subject.pipeline_project_id}/repository/compare"
+        query = {"from": subject.sha, "to": new_sha, "straight": "true"}
+        found = self._client.one(path, wire.Comparison, "what was changed since", query)
+        both = (path for each in found.diffs for path in (each.old_path, each.new_path))
+        return tuple(dict.fromkeys(both))
+
     def list_changes_since(self, subject: Subject) -> Sequence[str]:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
         return list_news(self._client, subject)

@@ -1,0 +1,74 @@
+"""Whether verdicts were right, by what came after them, through the product's own processes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flow.product import Product, product
+from worker.demo import story
+
+pytestmark = pytest.mark.usefixtures("sandbox_image")
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Product]:
+    with product(tmp_path, story.make_script(), "memory://") as made:
+        yield made
+        assert made.gitlab.unexpected_requests == []
+
+
+def read_report(told: Product, *more: str) -> Any:
+    done = told.run("report", "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def analyse_and_fix(told: Product, path: str) -> None:
+    """The pipeline fails and is explained; a commit to the file makes the next one pass."""
+    with told.serve() as serve:
+        told.pipeline_failed()
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        told.gitlab.push(told.scene.mr, {path: b"fixed\n"})
+        green = told.gitlab.run_pipeline(told.scene.mr, status="success")
+        told.gitlab.deliver(told.gitlab.make_pipeline_event(green))
+        serve.until(lambda: told.objects("after.json"), "the fix was not noted")
+
+
+def test_a_fix_in_a_file_that_the_note_names_confirms_it(told: Product) -> None:
+    analyse_and_fix(told, "ferrytimes/windows.py")
+    report = read_report(told)
+    (verdict,) = report["verdict"]
+    assert verdict["name"] == "caused by this change"
+    assert (verdict["confirmed"], verdict["contradicted"], verdict["open"]) == (1, 0, 0)
+    assert verdict["cost_usd_per_right"] > 0
+    digest = told.run("report", "--digest").stdout
+    assert "| caused by this change | 1 | 1 | 100% (21-100) |" in digest
+    assert "caused by this change" in told.run("report").stdout
+
+
+def test_a_fix_elsewhere_leaves_it_open(told: Product) -> None:
+    analyse_and_fix(told, "docs/other.md")
+    (verdict,) = read_report(told)["verdict"]
+    assert (verdict["confirmed"], verdict["open"]) == (0, 1)
+
+
+def test_a_pass_without_a_change_contradicts_it(told: Product) -> None:
+    with told.serve() as serve:
+        told.pipeline_failed()
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        green = told.gitlab.run_pipeline(told.scene.mr, status="success")
+        told.gitlab.deliver(told.gitlab.make_pipeline_event(green))
+        serve.until(lambda: told.objects("after.json"), "the pass was not noted")
+    report = read_report(told)
+    assert report["verdict"][0]["contradicted"] == 1
+    (wrong,) = report["contradicted"]
+    assert wrong["reason"] == "it passed again without a change"
+    assert read_report(told, "--project", "other/*")["contradicted"] == []
+
+
+def test_an_empty_store_has_no_verdicts(told: Product) -> None:
+    assert read_report(told) == {"days": 30, "contradicted": []}
+    assert "There are no verdicts" in told.run("report").stdout

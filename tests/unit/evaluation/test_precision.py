@@ -1,0 +1,83 @@
+"""Verdicts counted together, and the digest."""
+
+import pytest
+
+from worker.core.failure.outcomes import Judgement, Label
+from worker.core.statistics import compute_interval
+from worker.evaluation.precision import (
+    JudgedTurn,
+    count_turns,
+    list_contradicted,
+    make_json,
+    write_digest,
+)
+
+
+def turn(number: int, label: Label, **changes: object) -> JudgedTurn:
+    fields = {
+        "session_id": f"s{number}",
+        "project": "group/a",
+        "web_url": f"https://gitlab.example.com/{number}",
+        "verdict": "flaky",
+        "judgement": Judgement(label, "because"),
+        "model": "anthropic/a",
+        "tier": "",
+        "cost_usd": 0.5,
+        "started_at": 1_795_000_000.0 + number,
+    }
+    return JudgedTurn(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+TURNS = [
+    *(turn(number, Label.CONFIRMED) for number in range(6)),
+    turn(6, Label.CONTRADICTED, verdict="caused by this change"),
+    turn(7, Label.OPEN, project="group/b", has_asked_model=False, cost_usd=0.0),
+]
+
+
+def test_open_verdicts_count_as_neither() -> None:
+    (group,) = count_turns(TURNS)["all"]
+    assert (group.turns, group.judged_count, group.right_count, group.without_model) == (8, 7, 6, 1)
+    assert group.cost_per_right == pytest.approx(3.5 / 6)
+
+
+def test_they_are_cut_by_verdict_project_model_and_week() -> None:
+    cuts = count_turns(TURNS)
+    assert [each.name for each in cuts["verdict"]] == ["flaky", "caused by this change"]
+    assert {each.name: each.turns for each in cuts["project"]} == {"group/a": 7, "group/b": 1}
+    assert {each.name for each in cuts["model"]} == {"anthropic/a", "no model"}
+    assert [each.name for each in cuts["week"]] == ["2026-W47"]
+    assert "tier" not in cuts
+
+
+def test_an_unknown_price_is_not_taken_for_nothing() -> None:
+    (group,) = count_turns([*TURNS, turn(9, Label.CONFIRMED, cost_usd=None)])["all"]
+    assert group.cost_per_right is None
+
+
+def test_the_digest_is_markdown_with_what_was_wrong() -> None:
+    digest = write_digest([*TURNS, turn(9, Label.OPEN, project="a|b`c")], 7)
+    assert digest.startswith("## Verdicts of the last 7 days\n")
+    assert "| flaky | 8 | 6 | 100% (61-100) |" in digest
+    assert "a\\|b'c" in digest
+    assert "- caused by this change: because (https://gitlab.example.com/6, s6)" in digest
+
+
+def test_without_a_verdict_there_is_a_heading_alone() -> None:
+    assert write_digest([], 7) == "## Verdicts of the last 7 days\n"
+    assert make_json([]) == {"contradicted": []}
+
+
+def test_the_newest_wrong_verdicts_come_first_and_are_few() -> None:
+    wrong = [turn(number, Label.CONTRADICTED) for number in range(50)]
+    listed = list_contradicted(wrong)
+    assert len(listed) == 20
+    assert listed[0].session_id == "s49"
+
+
+@pytest.mark.parametrize(
+    ("hits", "total", "low", "high"),
+    [(0, 0, 0, 1), (1, 1, 0.2065, 1), (0, 10, 0, 0.2775), (9, 10, 0.5958, 0.9821)],
+)
+def test_the_interval_is_wilsons(hits: int, total: int, low: float, high: float) -> None:
+    assert compute_interval(hits, total) == pytest.approx((low, high), abs=1e-4)

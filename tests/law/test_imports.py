@@ -113,11 +113,17 @@ ROOMS = {
     "worker.cli.doctor": Room((*COMMANDS, "worker.doctor", "sandbox"), ("click", "rich")),
     "worker.cli.eval": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.embedded": Room(COMMANDS, ("uvicorn",)),
+    "worker.cli.replay": Room(
+        (*COMMANDS, "worker.cli", "worker.evaluation", "worker.playbook"), ("click", "rich")
+    ),
     "worker.cli.report": Room((*COMMANDS, "worker.cli", "worker.evaluation"), ("click", "rich")),
     "worker.cli.models": Room((*COMMANDS, "worker.models"), ("click",)),
     "worker.cli": Room(COMMANDS, ("click", "rich")),
     "worker.cli.demo": Room((*COMMANDS, "worker.cli", "worker.demo"), ("click", "rich")),
     "worker.evaluation": Room((*PURE, "worker.demo", "worker.settings"), ("pydantic", "yaml")),
+    "worker.evaluation.replaying": Room(
+        (*PURE, "worker.evaluation", "worker.turns", "worker.playbook", "sandbox.soon"),
+    ),
     "worker.evaluation.recording": Room(
         (*PURE, "worker.evaluation", "worker.sources.api", "worker.sources.merge_request"),
         ("yaml",),

@@ -23,6 +23,7 @@ _COMMANDS = {
     "models": "The configured models with levels, windows, prices; what a provider serves.",
     "preview": "The lines of a job log that explain its failure, as the model first sees them.",
     "reply": "Continue a stored session from the terminal.",
+    "replay": "A stored analysis once more, on its recorded tool results.",
     "report": "How often verdicts were right, by what came after them, and what that cost.",
     "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
     "sessions": "List stored sessions, or show one.",

@@ -136,13 +136,18 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
         change_model=partial(change_model, last.context.workflow, deps),
         find_signal=partial(find_signal, read_verdict=partial(read_verdict, kit, deps)),
         remind=name_next_step if workflow.leads else lambda context: "",
-        examiner=Examiner(
-            gate=deps.runtime.find_gate(last.context.workflow),
-            helper=deps.runtime.helper,
-            find_objections=lambda answer: quote_repair.find_objections(
-                *(answer, kit.captures, deps.runtime.redact),
-                partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
-            ),
+        examiner=make_examiner(last.context.workflow, kit, deps),
+    )
+
+
+def make_examiner(workflow: str, kit: Toolset, deps: Deps) -> Examiner:
+    """Make what examines the answers of a workflow's turns."""
+    return Examiner(
+        gate=deps.runtime.find_gate(workflow),
+        helper=deps.runtime.helper,
+        find_objections=lambda answer: quote_repair.find_objections(
+            *(answer, kit.captures, deps.runtime.redact),
+            partial(find_kept_back, deps.gitlab.hosts, deps.runtime.redact),
         ),
     )
 

@@ -1,0 +1,75 @@
+"""`sandpiper replay`: a stored analysis once more, on its recorded tool results."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from worker import playbook, wiring
+from worker.cli import DONE, PARTIAL, live
+from worker.cli.sessions import find_latest, load_turn
+from worker.evaluation.replaying import Replay, Side, replay_session
+
+_ROWS = (
+    *("model", "verdict", "proven_quotes", "unproven_quotes", "requests"),
+    *("input_tokens", "output_tokens", "cost_usd"),
+)
+
+
+@click.command()
+@click.argument("session")
+@click.option("--model", metavar="PROVIDER/MODEL", help="Instead of the configured one.")
+@click.option(
+    "--workflow", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.pass_obj
+def command(
+    config: str | None, session: str, model: str | None, workflow: Path | None, as_json: bool
+) -> None:
+    """Run SESSION's analysis again on the tool results that it has recorded, and compare.
+
+    Commands that it never ran run in its restored files; other calls that it never made are
+    unavailable. Quotes are proven against GitLab. Nothing is posted or stored. Exit status 3 if the
+    answer is not whole.
+    """
+    settings = wiring.load_settings(config, model=model, quiet=True)
+    wiring.require_worker(settings)
+    deps = wiring.build_dry_deps(settings)
+    key, _ = find_latest(deps.storage.sessions, session)
+    stored = load_turn(deps.storage.sessions, key, 0)
+    asked = playbook.parse(workflow.read_text("utf-8"), str(workflow)) if workflow else None
+    watch = live.make_watcher(Console(stderr=True), posts=False)
+    made = replay_session(key, stored, deps, watch, asked)
+    if as_json:
+        click.echo(json.dumps(asdict(made), indent=2, ensure_ascii=False))
+    else:
+        _print(made)
+    raise SystemExit(DONE if made.after.is_whole else PARTIAL)
+
+
+def _print(made: Replay) -> None:
+    table = Table("", "stored", "replayed", box=None, pad_edge=False)
+    for name in _ROWS:
+        cells = (_write_value(getattr(side, name)) for side in (made.before, made.after))
+        table.add_row(name.replace("_", " "), *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        f"calls: {made.recorded_calls} from the record, {made.new_commands} new commands, "
+        f"{made.unavailable_calls} unavailable"
+    )
+    console.print(f"\n{_choose_answer(made.after)}", markup=False)
+
+
+def _choose_answer(side: Side) -> str:
+    return side.answer or "(no answer)"
+
+
+def _write_value(value: object) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

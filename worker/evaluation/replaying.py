@@ -1,0 +1,216 @@
+"""A stored analysis once more, on the tool results that it has recorded."""
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sandbox.soon import start_in_background
+from worker.core.conversation import prompts
+from worker.core.conversation.context import Context, Status
+from worker.core.conversation.limits import TurnUsage
+from worker.core.conversation.messages import (
+    Assistant,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    find_results,
+)
+from worker.core.conversation.plan import EXEC
+from worker.core.events import Watcher
+from worker.core.finding import Finding
+from worker.core.ports import Ran, SessionKey, Toolbox
+from worker.playbook import Playbook, Workflow
+from worker.turns import triage
+from worker.turns.folding import FoldParts
+from worker.turns.investigate import make_examiner
+from worker.turns.loop import Parts, run_loop
+from worker.turns.parts import Deps, Toolset
+from worker.turns.report import read_finding
+from worker.turns.sandbox import open_toolset
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How an analysis went: as it was stored, or replayed. `cost_usd` is None if it is unknown."""
+
+    model: str
+    verdict: str
+    proven_quotes: int
+    unproven_quotes: int
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    is_whole: bool
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Both sides, and what became of the calls of the second one."""
+
+    before: Side
+    after: Side
+    recorded_calls: int
+    new_commands: int
+    unavailable_calls: int
+
+
+class RecordedToolbox:
+    """Answers calls from a session's own record. Implements core.ports.Toolbox.
+
+    A command that was never run runs in the session's restored files; any other call that was never
+    made is unavailable. The same call made again is answered with the next result of the record,
+    and in the end with its last one.
+    """
+
+    def __init__(self, context: Context, live: Toolbox) -> None:
+        self._live = live
+        self._results = _index_results(context)
+        self.recorded_calls = self.new_commands = self.unavailable_calls = 0
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """As those of the live toolbox."""
+        return self._live.specs
+
+    def repeatable(self, call: ToolCall) -> bool:
+        """All of it may be asked for again."""
+        return True
+
+    def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
+        """The result of each call, in call order. Raises only SandboxLost."""
+        for number, call in enumerate(calls, first):
+            results = self._results.get(_make_key(call))
+            if results:
+                self.recorded_calls += 1
+                stored = results.popleft() if len(results) > 1 else results[0]
+                yield _make_ran(call, stored.content, stored.is_error)
+            elif call.name == EXEC:
+                self.new_commands += 1
+                yield from self._live.run([call], number)
+            else:
+                self.unavailable_calls += 1
+                told = {"unavailable": "this replay has no record of the call; go on without it"}
+                yield _make_ran(call, json.dumps(told), is_error=True)
+
+
+def _make_ran(call: ToolCall, content: str, is_error: bool) -> Ran:
+    return Ran(ToolResult(call.id, call.name, content, is_error), len(content), 0.0)
+
+
+def _make_key(call: ToolCall) -> tuple[str, str]:
+    try:
+        return call.name, json.dumps(json.loads(call.arguments or "{}"), sort_keys=True)
+    except (ValueError, RecursionError):
+        return call.name, call.arguments
+
+
+def _index_results(context: Context) -> dict[tuple[str, str], deque[ToolResult]]:
+    results = {each.call_id: each for each in find_results(context.messages)}
+    found: dict[tuple[str, str], deque[ToolResult]] = defaultdict(deque)
+    for message in context.messages:
+        for call in message.calls if isinstance(message, Assistant) else ():
+            if call.id in results:
+                found[_make_key(call)].append(results[call.id])
+    return dict(found)
+
+
+def replay_session(
+    key: SessionKey, stored: Context, deps: Deps, watch: Watcher, workflow: Workflow | None = None
+) -> Replay:
+    """Replay a session's analysis, `stored`, with the model of `deps`. Nothing is posted or stored.
+
+    `workflow` takes the place of the session's. Quotes are proven as ever, against GitLab.
+    """
+    if workflow:
+        deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
+    kit = open_toolset(key, stored, deps)
+    archive = deps.storage.sessions.open_files(key, stored.turn)
+    sandbox = start_in_background(
+        *(deps.runtime.sandboxes, f"replay-{key.session_id}", [archive] if archive else []),
+        adopt=False,
+        at_first_use=True,
+    )
+    try:
+        toolbox = RecordedToolbox(stored, kit.open(sandbox, triage.read_error_text(stored)))
+        ended = _run(_begin_anew(stored, kit, workflow, deps), kit, toolbox, deps, watch)
+    finally:
+        sandbox.close()
+    return Replay(
+        _describe(stored, kit, deps),
+        _describe(ended, kit, deps),
+        toolbox.recorded_calls,
+        toolbox.new_commands,
+        toolbox.unavailable_calls,
+    )
+
+
+def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
+    return replace(deps, runtime=replace(deps.runtime, playbook=Playbook([workflow])))
+
+
+def _begin_anew(stored: Context, kit: Toolset, workflow: Workflow | None, deps: Deps) -> Context:
+    """The session as it was before its model was asked for the first time."""
+    fresh = replace(
+        stored,
+        messages=stored.messages[:1],
+        turn_usage=TurnUsage(started_at=deps.runtime.clock.now()),
+        cache=None,
+        usage=Usage(),
+        cost_usd=0.0,
+        outcome=None,
+        found_by="",
+        calls=(),
+        folds=(),
+        tier=None,
+    )
+    if workflow is None:
+        return fresh
+    base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
+    return replace(
+        fresh, system="\n".join([base, kit.notes, workflow.text]), tools=tuple(kit.specs)
+    )
+
+
+def _run(
+    context: Context, kit: Toolset, toolbox: RecordedToolbox, deps: Deps, watch: Watcher
+) -> Context:
+    model = deps.runtime.model()
+    parts = Parts(
+        model=model,
+        toolbox=toolbox,
+        clock=deps.runtime.clock,
+        checkpoint=lambda context: None,
+        watch=watch,
+        examiner=make_examiner(context.workflow, kit, deps),
+        fold_parts=FoldParts(deps.runtime.redact, deps.runtime.helper, watch),
+    )
+    limits = deps.runtime.limits_for(context.workflow, model)
+    return run_loop(replace(context, model=model.name), limits, parts)
+
+
+def _describe(context: Context, kit: Toolset, deps: Deps) -> Side:
+    found: Finding | None = read_finding(context, kit, deps)
+    outcome = context.outcome
+    return Side(
+        model=context.model,
+        verdict=str(found.verdict) if found else "",
+        proven_quotes=len(found.evidence) if found else 0,
+        unproven_quotes=found.unproven if found else 0,
+        requests=sum(not each.task for each in context.calls),
+        input_tokens=context.usage.input,
+        output_tokens=context.usage.output,
+        cost_usd=context.cost_usd,
+        is_whole=outcome is not None and outcome.status is Status.DONE,
+        answer=outcome.text if outcome else "",
+    )
+
+
+if TYPE_CHECKING:
+
+    def _conforms(toolbox: RecordedToolbox) -> Toolbox:
+        return toolbox

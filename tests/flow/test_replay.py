@@ -51,9 +51,13 @@ def test_the_same_calls_get_the_recorded_results(wire: str, tmp_path: Path) -> N
         assert len(made.objects("context.json")) == 1
         assert made.model.unexpected_requests == []
     assert (result["recorded_calls"], result["new_commands"]) == (1, 0)
-    assert result["before"]["verdict"] == result["after"]["verdict"] == "caused by this change"
-    assert result["after"]["proven_quotes"] == result["before"]["proven_quotes"] == 1
-    assert result["after"]["requests"] == 2
+    assert (
+        result["stored_side"]["verdict"]
+        == result["replayed_side"]["verdict"]
+        == "caused by this change"
+    )
+    assert result["replayed_side"]["proven_quotes"] == result["stored_side"]["proven_quotes"] == 1
+    assert result["replayed_side"]["requests"] == 2
 
 
 def test_new_commands_run_in_the_stored_files_and_other_calls_are_unavailable(
@@ -81,5 +85,8 @@ def test_another_workflow_and_a_worse_answer_are_told(tmp_path: Path) -> None:
         assert "Answer from `## Verdict` on." in json.dumps(made.model.requests[-1]["system"])
         assert made.run("replay", "nothing").returncode == 1
         assert made.run("replay", "nothing", "--workflow", "none.md").returncode == 2
-    assert result["before"]["proven_quotes"] == 1
-    assert (result["after"]["proven_quotes"], result["after"]["unproven_quotes"]) == (0, 1)
+    assert result["stored_side"]["proven_quotes"] == 1
+    assert (
+        result["replayed_side"]["proven_quotes"],
+        result["replayed_side"]["unproven_quotes"],
+    ) == (0, 1)

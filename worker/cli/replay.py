@@ -48,13 +48,15 @@ def command(
         click.echo(json.dumps(asdict(made), indent=2, ensure_ascii=False))
     else:
         _print(made)
-    raise SystemExit(DONE if made.after.is_whole else PARTIAL)
+    raise SystemExit(DONE if made.replayed_side.is_whole else PARTIAL)
 
 
 def _print(made: Replay) -> None:
     table = Table("", "stored", "replayed", box=None, pad_edge=False)
     for name in _ROWS:
-        cells = (_write_value(getattr(side, name)) for side in (made.before, made.after))
+        cells = (
+            _write_value(getattr(side, name)) for side in (made.stored_side, made.replayed_side)
+        )
         table.add_row(name.replace("_", " "), *cells)
     console = Console(highlight=False)
     console.print(table)
@@ -62,7 +64,7 @@ def _print(made: Replay) -> None:
         f"calls: {made.recorded_calls} from the record, {made.new_commands} new commands, "
         f"{made.unavailable_calls} unavailable"
     )
-    console.print(f"\n{_choose_answer(made.after)}", markup=False)
+    console.print(f"\n{_choose_answer(made.replayed_side)}", markup=False)
 
 
 def _choose_answer(side: Side) -> str:

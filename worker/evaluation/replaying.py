@@ -52,8 +52,8 @@ class Side:
 class Replay:
     """Both sides, and what became of the calls of the second one."""
 
-    before: Side
-    after: Side
+    stored_side: Side
+    replayed_side: Side
     recorded_calls: int
     new_commands: int
     unavailable_calls: int

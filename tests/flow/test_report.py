@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.flow.product import Product, product
@@ -72,3 +73,15 @@ def test_a_pass_without_a_change_contradicts_it(told: Product) -> None:
 def test_an_empty_store_has_no_verdicts(told: Product) -> None:
     assert read_report(told) == {"days": 30, "contradicted": []}
     assert "There are no verdicts" in told.run("report").stdout
+
+
+def test_what_comes_after_is_counted_in_the_metrics(told: Product) -> None:
+    with told.serve() as serve:
+        told.pipeline_failed()
+        serve.until(lambda: told.objects("context.json"), "the analysis was not stored")
+        green = told.gitlab.run_pipeline(told.scene.mr, status="success")
+        told.gitlab.deliver(told.gitlab.make_pipeline_event(green))
+        counted = 'sandpiper_verdict_labels_total{label="contradicted",verdict="change"} 1.0'
+        serve.until(
+            lambda: counted in httpx.get(f"{told.url}/metrics").text, "the label was not counted"
+        )

@@ -9,18 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from worker import wiring
-from worker.cli.sessions import load_turn
 from worker.core.conversation import turn_row
-from worker.core.conversation.context import Context
 from worker.core.conversation.turn_row import Row
-from worker.core.failure import aftermath
-from worker.core.failure.aftermath import Aftermath, Feedback
-from worker.core.failure.outcomes import Sequel, judge_verdict
-from worker.core.failure.verdict import Verdict
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
-from worker.errors import StoreError
 from worker.evaluation import precision
 from worker.evaluation.precision import JudgedTurn
+from worker.turns.outcomes import judge_turn
 from worker.wiring.clock import SystemClock
 
 _MOST_ROWS = 200_000
@@ -77,68 +71,19 @@ def _list_rows(recent: RecentTurns, project: str, since: float) -> Iterator[Row]
 
 def _judge_turn(store: SessionStore, row: Row, later: list[Row]) -> JudgedTurn:
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)
-    feedback = aftermath.load_feedback(store.feedback(key, row.turn))
-    after = aftermath.load_after(store.read_aftermath(key, 0))
     changed = next((each.verdict for each in later if each.verdict != row.verdict), "")
-    sequel = _read_sequel(store, key, row, feedback, after, changed)
     return JudgedTurn(
         session_id=row.session_id,
         project=row.project,
         web_url=row.web_url,
         verdict=row.verdict,
-        judgement=judge_verdict(sequel),
+        judgement=judge_turn(store, key, row.turn, row.verdict, changed),
         model=row.model,
         tier=row.tier,
         cost_usd=row.cost_usd,
         started_at=row.started_at,
         has_asked_model=row.iterations > 0,
     )
-
-
-def _read_sequel(
-    store: SessionStore,
-    key: SessionKey,
-    row: Row,
-    feedback: Feedback,
-    after: Aftermath | None,
-    later_verdict: str,
-) -> Sequel:
-    """What came after a verdict; the turn itself is read only where its words or facts count."""
-    became = after.became if after else ""
-    wants_words = became == "fixed" and row.verdict == Verdict.CHANGE
-    context = None
-    if wants_words or row.verdict == Verdict.TARGET:
-        context = _load_if_there(store, key, row.turn)
-    return Sequel(
-        row.verdict,
-        became,
-        touches_named=_touches_named(context, after) if wants_words else None,
-        is_target_red=context is not None and _has_red_target(context),
-        upvotes=feedback.upvotes,
-        downvotes=feedback.downvotes,
-        later_verdict=later_verdict,
-    )
-
-
-def _load_if_there(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
-    try:
-        return load_turn(store, key, turn)
-    except StoreError as error:
-        if error.transient:
-            raise
-        return None
-
-
-def _touches_named(context: Context | None, after: Aftermath | None) -> bool | None:
-    if context is None or context.outcome is None or after is None or after.changed_paths is None:
-        return None
-    return any(path in context.outcome.text for path in after.changed_paths)
-
-
-def _has_red_target(context: Context) -> bool:
-    """Whether GitLab's record has each of the errors on the target branch."""
-    groups = context.survey.groups if context.survey else ()
-    return bool(groups) and all(group.hard_verdict == Verdict.TARGET for group in groups)
 
 
 def _print_tables(turns: list[JudgedTurn]) -> None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from worker.core.conversation.context import Context, Outcome
 from worker.core.conversation.messages import ToolCall, Usage
+from worker.core.failure.outcomes import Label
 from worker.core.finding import Finding
 from worker.core.triggers import Trigger
 
@@ -105,8 +106,16 @@ class VotesChanged:
     withdrawn_votes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class VerdictJudged:
+    """What came after a verdict has confirmed or contradicted it."""
+
+    verdict: str
+    label: Label
+
+
 RunEvent = Stage | Asking | Answered | ToolRan | TurnEnded
-WorkEvent = TriggerBegun | TriggerLeft | Backlog | VotesChanged
+WorkEvent = TriggerBegun | TriggerLeft | Backlog | VotesChanged | VerdictJudged
 Event = RunEvent | WorkEvent
 Watcher = Callable[[Event], None]
 

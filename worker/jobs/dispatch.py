@@ -21,7 +21,7 @@ def find_job(trigger: Trigger, deps: Deps, run: Run) -> Callable[[], Result]:
         case PipelineFailed():
             return partial(pipeline_failed.analyse_pipeline, trigger, deps, run)
         case PipelinePassed():
-            return partial(pipeline_passed.mark_notes, trigger, deps)
+            return partial(pipeline_passed.mark_notes, trigger, deps, run.watch)
         case Replied():
             return partial(comment.answer_comment, trigger, deps, run)
         case Reacted():

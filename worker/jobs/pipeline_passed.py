@@ -1,12 +1,15 @@
 """A pipeline passed: the notes on older failures of its merge request say so."""
 
+from worker.core.events import Watcher
+from worker.core.ports import SessionKey
 from worker.core.triggers import PipelinePassed
 from worker.turns import older_notes
+from worker.turns.outcomes import note_end
 from worker.turns.parts import Deps
 from worker.turns.results import Busy, NotesMarked, Skipped
 
 
-def mark_notes(trigger: PipelinePassed, deps: Deps) -> Skipped | NotesMarked:
+def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
     """Add to the notes of older failures that a later pipeline passed.
 
     Most pipelines that pass never failed before: the store says so, and GitLab is not asked.
@@ -23,4 +26,7 @@ def mark_notes(trigger: PipelinePassed, deps: Deps) -> Skipped | NotesMarked:
     for key in deps.storage.sessions.sessions(subject.project_id, subject.mr_iid):
         if deps.storage.sessions.latest(key) is None and deps.queue.leases.find_holder(key, 0):
             raise Busy(f"session {key.session_id} is still at work on !{subject.mr_iid}")
-    return older_notes.mark_passed(subject, deps)
+    done = older_notes.mark_passed(subject, deps)
+    for name in done.sessions:
+        note_end(SessionKey(subject.project_id, subject.mr_iid, name), deps, watch)
+    return done

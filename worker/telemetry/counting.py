@@ -14,6 +14,7 @@ from worker.core.events import (
     TriggerBegun,
     TriggerLeft,
     TurnEnded,
+    VerdictJudged,
     VotesChanged,
     Watcher,
 )
@@ -71,6 +72,8 @@ def make_watcher(
                 for change, votes in (("given", given), ("withdrawn", withdrawn)):
                     for vote in votes:
                         metrics.reactions.labels(vote, change).inc()
+            case VerdictJudged(verdict, label):
+                metrics.verdict_labels.labels(Verdict(verdict).name.lower(), label).inc()
             case _:
                 pass
 

@@ -122,6 +122,11 @@ class Metrics:
         self.tier_calls = self._make_counter(
             "sandpiper_tier_calls", "Model calls of turns with a tier.", "tier", "level", "model"
         )
+        self.verdict_labels = self._make_counter(
+            "sandpiper_verdict_labels",
+            "Verdicts that were confirmed or contradicted by what came after them.",
+            *("verdict", "label"),
+        )
         self.tier_raises = self._make_counter(
             "sandpiper_tier_raises", "Turns in which a stronger model went on.", "tier", "signal"
         )

@@ -16,7 +16,7 @@ from worker.errors import LeaseLost, StoreError, TurnTaken
 from worker.log import bind_log_fields
 from worker.playbook import Workflow
 from worker.queue.leases import Lease
-from worker.turns import contexts, memory, older_notes, project_memory, salvage, tiers
+from worker.turns import contexts, memory, older_notes, outcomes, project_memory, salvage, tiers
 from worker.turns.parts import Deps, Run, Turn
 from worker.turns.results import Busy, Ended, Finished, Skipped, Stopped
 from worker.turns.turn import TurnResult, explain_unaffordable, take_turn
@@ -265,6 +265,7 @@ def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finishe
     _list_turn(context, deps)
     if number == 0:
         older_notes.fold_older_notes(context, deps)
+    outcomes.note_later_verdict(context, deps, run.watch)
     location = deps.storage.sessions.location(turn.key, number)
     run.watch(TurnEnded(number, outcome, taken.body, location, context, taken.finding))
     log.info(

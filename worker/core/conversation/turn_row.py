@@ -20,7 +20,9 @@ class RowError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Row:
     """A turn. `started_at` is in epoch seconds, `seconds` is what it took, `status` as in
-    `context.Status` or RUNNING. `cost_usd` is None where a price is unknown."""
+    `context.Status` or RUNNING. `cost_usd` is None where a price is unknown. `label` says
+    whether the verdict was right, as far as that is known (see `failure.outcomes`), and
+    `label_reason` why."""
 
     session_id: str
     project_id: int
@@ -37,6 +39,8 @@ class Row:
     cost_usd: float | None = 0.0
     seconds: float = 0.0
     tier: str = ""
+    label: str = ""
+    label_reason: str = ""
 
 
 def make_row(context: Context) -> Row:

@@ -1,0 +1,68 @@
+"""What comes after a verdict is kept in its row, and counted once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.surveyed import At, concludes
+from worker.core.conversation.turn_row import Row, load_row
+from worker.core.events import Event, VerdictJudged
+from worker.core.failure.aftermath import DOWN, UP, Feedback, dump_feedback
+from worker.core.failure.outcomes import Label
+from worker.core.ports import SessionKey
+from worker.demo.gitlab import GitLabSim
+from worker.turns import outcomes
+from worker.turns.results import Finished
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[At]:
+    with GitLabSim() as running:
+        made = At(running, tmp_path)
+        made.answers(*([concludes("flaky")] * 9))
+        yield made
+        assert running.unexpected_requests == []
+
+
+def analyse(at: At) -> SessionKey:
+    ended = at.failed(at.flake(at.scene.mr), recent=at.store.recent_turns)
+    assert isinstance(ended, Finished)
+    return ended.key
+
+
+def read_row(at: At) -> Row:
+    ((_, data),) = at.store.recent_turns.newest(9)
+    return load_row(data)
+
+
+def vote(at: At, key: SessionKey, *votes: str) -> None:
+    given = Feedback({str(number): each for number, each in enumerate(votes)}, 1.0)
+    at.store.change_feedback(key, 0, lambda old: dump_feedback(given))
+
+
+def test_votes_are_kept_and_counted_where_they_change_the_label(at: At) -> None:
+    key, deps, seen = analyse(at), at.deps(recent=at.store.recent_turns), list[Event]()
+    assert read_row(at).label == ""
+    vote(at, key, UP)
+    outcomes.note_votes(key, 0, Feedback(), deps, seen.append)
+    assert (read_row(at).label, len(seen)) == ("confirmed", 1)
+    vote(at, key, UP, UP)
+    outcomes.note_votes(key, 0, Feedback({"0": UP}), deps, seen.append)
+    assert len(seen) == 1
+    vote(at, key, UP, DOWN, DOWN)
+    outcomes.note_votes(key, 0, Feedback({"0": UP, "1": UP}), deps, seen.append)
+    assert read_row(at).label == "contradicted"
+    assert read_row(at).label_reason == "readers say that it is wrong"
+    assert [each.label for each in seen if isinstance(each, VerdictJudged)] == [
+        Label.CONFIRMED,
+        Label.CONTRADICTED,
+    ]
+
+
+def test_what_cannot_be_read_is_not_judged(at: At) -> None:
+    seen: list[Event] = []
+    outcomes.note_end(SessionKey(1, 1, "a" * 20), at.deps(), seen.append)
+    assert seen == []

@@ -1,0 +1,143 @@
+"""Whether a stored verdict was right, by what came after it: read from the store and kept there."""
+
+import logging
+from dataclasses import replace
+
+from worker.core.conversation import context_json, turn_row
+from worker.core.conversation.context import Context
+from worker.core.conversation.context_json import HistoryError
+from worker.core.events import VerdictJudged, Watcher
+from worker.core.failure import aftermath
+from worker.core.failure.aftermath import Aftermath, Feedback
+from worker.core.failure.outcomes import Judgement, Label, Sequel, judge_verdict
+from worker.core.failure.verdict import Verdict
+from worker.core.ports import SessionKey, SessionStore
+from worker.errors import StoreError
+from worker.turns.parts import Deps
+
+log = logging.getLogger("sandpiper.feedback")
+
+
+def judge_turn(
+    store: SessionStore, key: SessionKey, turn: int, verdict: str, later_verdict: str = ""
+) -> Judgement:
+    """Return whether a turn's verdict was right. Raises StoreError.
+
+    `later_verdict` is another one that a later turn has given, "" if none has. The turn itself is
+    read only where its words or facts count.
+    """
+    feedback = aftermath.load_feedback(store.feedback(key, turn))
+    after = aftermath.load_after(store.read_aftermath(key, 0))
+    return _judge(store, key, turn, verdict, feedback, after, later_verdict)
+
+
+def _judge(
+    store: SessionStore,
+    key: SessionKey,
+    turn: int,
+    verdict: str,
+    feedback: Feedback,
+    after: Aftermath | None,
+    later_verdict: str,
+) -> Judgement:
+    became = after.became if after else ""
+    wants_words = became == "fixed" and verdict == Verdict.CHANGE
+    needs_turn = wants_words or verdict == Verdict.TARGET
+    context = _read_context(store, key, turn) if needs_turn else None
+    sequel = Sequel(
+        verdict,
+        became,
+        touches_named=_touches_named(context, after) if wants_words else None,
+        is_target_red=context is not None and _has_red_target(context),
+        upvotes=feedback.upvotes,
+        downvotes=feedback.downvotes,
+        later_verdict=later_verdict,
+    )
+    return judge_verdict(sequel)
+
+
+def _read_context(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
+    """A committed turn; None if it cannot be read."""
+    try:
+        return context_json.load_context(store.read_context(key, turn))
+    except HistoryError:
+        return None
+    except StoreError as error:
+        if error.transient:
+            raise
+        return None
+
+
+def _touches_named(context: Context | None, after: Aftermath | None) -> bool | None:
+    if context is None or context.outcome is None or after is None or after.changed_paths is None:
+        return None
+    return any(path in context.outcome.text for path in after.changed_paths)
+
+
+def _has_red_target(context: Context) -> bool:
+    """Whether GitLab's record has each of the errors on the target branch."""
+    groups = context.survey.groups if context.survey else ()
+    return bool(groups) and all(group.hard_verdict == Verdict.TARGET for group in groups)
+
+
+# ------------------------------------------------------------------------------- when it is learnt
+
+
+def note_end(key: SessionKey, deps: Deps, watch: Watcher) -> None:
+    """Keep and count what the end of an analysed pipeline says of its verdict. Raises nothing."""
+    _update(key, 0, deps, watch, None)
+
+
+def note_votes(key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: Watcher) -> None:
+    """Keep and count what votes say of a turn's verdict, if that is another thing than `before`.
+
+    Raises nothing.
+    """
+    _update(key, turn, deps, watch, before)
+
+
+def note_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
+    """Keep and count what a turn's verdict says of those before it. Raises nothing."""
+    subject = context.subject
+    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
+    for turn in range(context.turn) if context.verdict else ():
+        _update(key, turn, deps, watch, None, context.verdict)
+
+
+def _update(
+    key: SessionKey,
+    turn: int,
+    deps: Deps,
+    watch: Watcher,
+    votes_before: Feedback | None,
+    newest_verdict: str = "",
+) -> None:
+    store = deps.storage.sessions
+    try:
+        context = _read_context(store, key, turn)
+        if context is None or not context.verdict or newest_verdict == context.verdict:
+            return
+        feedback = aftermath.load_feedback(store.feedback(key, turn))
+        after = aftermath.load_after(store.read_aftermath(key, 0))
+        known = (store, key, turn, context.verdict)
+        now = _judge(*known, feedback, after, newest_verdict)
+        if votes_before is not None and _judge(*known, votes_before, after, "") == now:
+            return
+        _keep(context, now, deps)
+    except StoreError as error:
+        log.warning("session %s: its verdict is not judged: %s", key.session_id, error)
+        return
+    if now.label is not Label.OPEN:
+        watch(VerdictJudged(context.verdict, now.label))
+
+
+def _keep(context: Context, judgement: Judgement, deps: Deps) -> None:
+    """Write the judgement into the turn's row of the operators' list."""
+    if deps.storage.recent is None:
+        return
+    subject = context.subject
+    key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
+    row = replace(
+        turn_row.make_row(context), label=str(judgement.label), label_reason=judgement.reason
+    )
+    deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))

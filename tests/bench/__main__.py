@@ -14,6 +14,7 @@ from tests.bench import (
     prompt_cache,
     queueing,
     receiver,
+    report,
     sandbox,
     start_up,
     tiers,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "many": many.main,
     "chaos": chaos.main,
     "attacks": attacks.main,
+    "report": report.main,
     "tiers": tiers.main,
     "verdicts": verdicts.main,
 }

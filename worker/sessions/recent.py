@@ -16,7 +16,7 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects
 
 MAX_NAMES = 10_000
-"""The most names that are read to find one page of rows."""
+"""The most names that are read to find one page of rows; more only where more rows are wanted."""
 
 MAX_ROW = 16 * 1024
 """The most bytes of a row."""
@@ -48,7 +48,7 @@ class RecentStore:
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
         """See RecentTurns."""
-        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), MAX_NAMES))
+        found = map(_NAME.fullmatch, islice(self._objects.names(_PREFIX), max(MAX_NAMES, limit)))
         wanted = (
             match
             for match in found

@@ -1,0 +1,71 @@
+"""`sandpiper report` over 100,000 turns in a folder: seconds and memory, beside reading their rows.
+
+The floor is the reading of the same rows' bytes.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from worker.core.conversation.turn_row import Row, dump_row
+from worker.core.ports import SessionKey
+from worker.sessions.folder import FolderStore
+
+TURNS, PROJECTS = 100_000, 300
+VERDICTS = ("caused by this change", "flaky", "infrastructure", "unknown")
+GOAL_SECONDS, GOAL_MEMORY = 60, 300
+
+
+def main() -> None:
+    """Print the seconds, the peak memory, and the ratio to the floor."""
+    with tempfile.TemporaryDirectory() as folder:
+        _fill(Path(folder), time.time())
+        floor = _read_all(Path(folder))
+        begun = time.monotonic()
+        environment = {"SANDPIPER_STORE": f"file://{folder}", "PATH": os.environ["PATH"]}
+        command = [str(Path(sys.executable).with_name("sandpiper")), "report", "--days", "60"]
+        done = subprocess.run(
+            [*command, "--json"], env=environment, cwd=folder, stdout=subprocess.PIPE, check=True
+        )
+        seconds = time.monotonic() - begun
+    (everything,) = json.loads(done.stdout)["all"]
+    assert everything["verdicts"] == TURNS
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"report over {TURNS:,} turns: {seconds:.1f} s (goal {GOAL_SECONDS})")
+    print(f"  {seconds / floor:.1f} times the reading of the rows, {floor:.1f} s")
+    print(f"  {peak:.0f} MB at most (goal {GOAL_MEMORY})")
+
+
+def _fill(folder: Path, now: float) -> None:
+    recent = FolderStore(folder).recent_turns
+    for number in range(TURNS):
+        project, session = 1 + number % PROJECTS, f"{number:020x}"
+        at = now - number * 40.0
+        row = Row(
+            session_id=session,
+            project_id=project,
+            project=f"group/project-{project}",
+            mr_iid=1 + number % 50,
+            web_url=f"https://gitlab.example.com/{project}",
+            pipeline_id=1 + number,
+            turn=0,
+            started_at=at,
+            status="done",
+            verdict=VERDICTS[number % 4],
+            model="anthropic/claude-sonnet-5-5",
+            iterations=4,
+            cost_usd=0.05,
+        )
+        recent.put(SessionKey(project, 1 + number % 50, session), 0, at, dump_row(row))
+
+
+def _read_all(folder: Path) -> float:
+    begun = time.monotonic()
+    for path in folder.glob("recent/*/*.json"):
+        path.read_bytes()
+    return time.monotonic() - begun

@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
-from tests.evaluated import CASES, MODEL, answer_right, answer_so, play
+from tests.evaluated import CASES, MODEL, answer_right, answer_so
 from tests.flow.product import Product, product
 from worker.demo import story
-from worker.evaluation.cases import find_cases, load_case
+from worker.demo.script import Script
+from worker.evaluation.cases import Case, find_cases, load_case
+from worker.evaluation.scoring import Played
 
-pytestmark = [
-    pytest.mark.usefixtures("sandbox_image"),
-    # The parts of a run in this process leave their connections to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.usefixtures("sandbox_image")
 
 FOLDERS = find_cases((CASES,))
+
+
+def play(folder: Path, case: Case, script: Script) -> Played:
+    """Play a case in a process of its own, with a scripted model."""
+    with product(folder, script, "memory://") as made:
+        done = made.run("eval", "run", str(case.folder), "--model", MODEL, "--json")
+        assert done.returncode == 0, done.stderr
+        assert made.model.unexpected_requests == []
+    (fields,) = json.loads(done.stdout)["runs"]
+    del fields["right"]
+    return Played(**fields)
 
 
 def test_there_are_enough_of_them() -> None:
@@ -26,9 +35,9 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_right_answer_is_scored_as_right(folder: Path) -> None:
+def test_a_right_answer_is_scored_as_right(folder: Path, tmp_path: Path) -> None:
     case = load_case(folder)
-    made = play(case, MODEL, answer_right(case))
+    made = play(tmp_path, case, answer_right(case))
     assert made.problem == ""
     assert made.is_right
     assert made.has_expected_line
@@ -52,16 +61,16 @@ CAUSE, PROOF = "billing/total.py rounds each row.", "assert 0.3.* == 0.38"
     ],
 )
 def test_a_planted_wrong_answer_is_found_out(
-    verdict: str, cause: str, line: str, scores: tuple[bool, ...]
+    verdict: str, cause: str, line: str, scores: tuple[bool, ...], tmp_path: Path
 ) -> None:
-    made = play(ROUNDING, MODEL, answer_so(ROUNDING, verdict, cause, line))
+    made = play(tmp_path, ROUNDING, answer_so(ROUNDING, verdict, cause, line))
     found = (made.is_verdict_right, made.is_cause_right, made.has_expected_line)
     assert (*found, made.is_falsely_confident) == scores
 
 
-def test_an_invented_quote_proves_nothing() -> None:
+def test_an_invented_quote_proves_nothing(tmp_path: Path) -> None:
     script = answer_so(ROUNDING, CHANGE, CAUSE, "no line has this")
-    made = play(ROUNDING, MODEL, script)
+    made = play(tmp_path, ROUNDING, script)
     assert not made.has_expected_line
     assert made.proven_quotes == 0
 
@@ -131,7 +140,8 @@ def test_a_failure_is_kept_edited_and_played(by_session: bool, tmp_path: Path) -
     assert {job.name for job in case.content.pipeline.jobs} >= {"unit-tests", "lint"}
     assert "ferrytimes/windows.py" in case.read_tree("head")
     assert "tests/test_windows.py" in case.read_tree("base")
-    played = play(case, MODEL, answer_right(case))
+    (tmp_path / "again").mkdir()
+    played = play(tmp_path / "again", case, answer_right(case))
     assert played.is_right
     assert played.has_expected_line
 

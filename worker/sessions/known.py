@@ -2,7 +2,7 @@
 
 known/{project_id}/{key}.json      one error of one project, by its signature
 known/{project_id}/knowledge.md    the project's memory: facts
-known/{project_id}/words.json      the words of its errors
+known/{project_id}/words.index      the words of its errors
 """
 
 import re

@@ -14,12 +14,15 @@ Key = tuple[str, str, str]
 class SavedDocuments:
     """Where documents lie, by their source, what was asked of it, and what they hold.
 
-    Many threads may ask. `exists` says whether a file is still there; without it nothing is found.
+    Many threads may ask. What is added is found from the next `publish` on, so that of calls which
+    are made together none depends on another. `exists` says whether a file is still there; without
+    it nothing is found.
     """
 
     def __init__(self, exists: Callable[[str], bool] = lambda path: False) -> None:
         self._exists = exists
         self._paths: dict[Key, str] = {}
+        self._added: dict[Key, str] = {}
         self._lock = threading.Lock()
 
     def find_path(self, source: str, arguments: Mapping[str, Any], document: Document) -> str:
@@ -31,7 +34,13 @@ class SavedDocuments:
     def add(self, source: str, arguments: Mapping[str, Any], document: Document, path: str) -> None:
         """Keep that the document lies at `path`."""
         with self._lock:
-            self._paths.setdefault(_make_key(source, arguments, document), path)
+            self._added.setdefault(_make_key(source, arguments, document), path)
+
+    def publish(self) -> None:
+        """Let what was added until now be found."""
+        with self._lock:
+            self._paths = self._added | self._paths
+            self._added = {}
 
 
 def _make_key(source: str, arguments: Mapping[str, Any], document: Document) -> Key:

@@ -90,6 +90,7 @@ class WorkflowToolbox:
         Commands run in order, adjacent calls that only read in parallel; but those that write the
         same file run in order, so that the last one wins. Raises only SandboxLost.
         """
+        self._context.documents.publish()
         numbered = enumerate(calls, first)
         for ordered, group in groupby(numbered, lambda pair: self._is_ordered(pair[1])):
             near = list(group)

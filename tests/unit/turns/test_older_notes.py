@@ -139,6 +139,7 @@ def test_a_fix_is_told_on_the_note(at: Job) -> None:
         "pipeline_id": green.id,
         "sha": green.sha,
         "at": at.clock.time,
+        "changed": ["a"],
     }
 
 

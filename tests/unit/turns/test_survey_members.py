@@ -8,7 +8,6 @@ import pytest
 
 from tests.fakes import says
 from tests.surveyed import At
-from worker.core.ports import MemoryPart
 from worker.demo.gitlab import DiffFile, GitLabSim, MergeRequest
 from worker.turns.results import Finished, NotesMarked
 
@@ -93,7 +92,7 @@ def test_where_gitlab_does_not_tell_who_it_was_nothing_is_kept(at: At) -> None:
 def test_what_was_kept_without_a_word_on_its_members_is_neither_told_nor_left(at: At) -> None:
     looked_at(at, "a")
     looked_at(at, "b")
-    (path,) = (each for each in stored(at) if each.name != MemoryPart.WORDS)
+    (path,) = stored(at)
     old = json.loads(path.read_bytes())
     del old["by"]
     path.write_bytes(json.dumps(old).encode())

@@ -190,7 +190,7 @@ class MemoryPart(StrEnum):
     the words of its known errors (`core.failure.similar`)."""
 
     FACTS = "knowledge.md"
-    WORDS = "words.json"
+    WORDS = "words.index"
 
 
 class KnownFailures(Protocol):

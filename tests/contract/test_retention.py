@@ -9,10 +9,10 @@ import pytest
 from tests.contract.places import PLACES, Place, place_of
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
-from worker.core.failure import known, project_memory
+from worker.core.failure import known, project_memory, similar
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import SessionKey
+from worker.core.ports import MemoryPart, SessionKey
 from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim
 from worker.maintenance import retention
@@ -82,6 +82,10 @@ class Kept:
         fact = project_memory.make_fact("SECRET fact", "flaky", Survey(), now, source)
         facts = project_memory.dump_facts([fact])
         self.store.known_failures.change_memory(self.project, lambda stored: facts)
+        words = similar.dump_words([similar.ErrorWords(KEY, frozenset({"secret_word"}), now)])
+        self.store.known_failures.change_memory(
+            self.project, lambda stored: words, MemoryPart.WORDS
+        )
         with self.leases.register_work() as (owner, _):
             parked = Replied(self.project, self.iid, "thread", 99)
             begun = self.journal.take_trigger(parked, owner)
@@ -126,7 +130,8 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
     assert before >= {"sessions", "index", "known", "recent", "spend", "journal"}
-    assert kept.leaves() >= {"context.json", "after.json", "feedback.json", "knowledge.md"}
+    assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
+    assert kept.leaves() >= {"knowledge.md", "words.index"}
     assert kept.expire() == []
     kept.at.clock.time += 89 * DAY
     assert kept.expire() == []

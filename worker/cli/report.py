@@ -83,6 +83,8 @@ def _judge_turn(store: SessionStore, row: Row, later: list[Row]) -> JudgedTurn:
         cost_usd=row.cost_usd,
         started_at=row.started_at,
         has_asked_model=row.iterations > 0,
+        jobs=row.jobs,
+        cause=row.cause,
     )
 
 
@@ -98,6 +100,8 @@ def _print_tables(turns: list[JudgedTurn]) -> None:
             table.add_row(*precision.write_row(group))
         console.print(table)
         console.print()
+    for line in precision.list_frequent_lines(turns):
+        console.print(line, markup=False, soft_wrap=True)
     for each in precision.list_contradicted(turns):
         line = f"contradicted: {each.verdict}: {each.judgement.reason} ({each.web_url})"
         console.print(line, markup=False, soft_wrap=True)

@@ -23,6 +23,7 @@ _SPEND = re.compile(r"spend/\d{1,19}/(\d{4}-\d\d-\d\d)\.json")
 _KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
 
 _MEMORY = re.compile(r"known/([1-9]\d{0,18})/knowledge\.md")
+_WORDS = re.compile(r"known/([1-9]\d{0,18})/words\.index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,12 @@ def parse_known(name: str) -> tuple[int, str] | None:
     """Project and key of a known failure, None for another object."""
     found = _KNOWN.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
+
+
+def parse_words(name: str) -> int | None:
+    """The project of an index of errors' words, None for another object."""
+    found = _WORDS.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def parse_memory(name: str) -> int | None:

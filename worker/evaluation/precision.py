@@ -5,14 +5,15 @@ Pure.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from worker.core.failure.outcomes import Judgement, Label
+from worker.core.failure.verdict import Verdict
 from worker.core.statistics import compute_interval
 
-MOST_CONTRADICTED = 20
+MOST_CONTRADICTED, MOST_FREQUENT, MOST_URLS = 20, 10, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class JudgedTurn:
     cost_usd: float | None
     started_at: float
     has_asked_model: bool = True
+    jobs: str = ""
+    cause: str = ""
 
 
 @dataclass
@@ -104,6 +107,44 @@ def list_contradicted(turns: Sequence[JudgedTurn]) -> list[JudgedTurn]:
     return sorted(wrong, key=lambda each: -each.started_at)[:MOST_CONTRADICTED]
 
 
+@dataclass(frozen=True, slots=True)
+class Frequent:
+    """Failures of the same jobs of a project with the same verdict. `cause` is the newest one's,
+    `urls` are their merge requests."""
+
+    project: str
+    jobs: str
+    verdict: str
+    count: int
+    cause: str
+    urls: tuple[str, ...]
+
+
+def list_frequent(turns: Sequence[JudgedTurn], verdict: str = "") -> list[Frequent]:
+    """Return what has failed most often, in several merge requests; of a `verdict`, or of any."""
+    found: dict[tuple[str, str, str], list[JudgedTurn]] = defaultdict(list)
+    for turn in sorted(turns, key=lambda each: -each.started_at):
+        if turn.jobs and verdict in ("", turn.verdict):
+            found[turn.project, turn.jobs, turn.verdict].append(turn)
+    counted = (_make_frequent(*key, same) for key, same in found.items())
+    several = (each for each in counted if len(each.urls) > 1)
+    return sorted(several, key=lambda each: (-each.count, each.project))[:MOST_FREQUENT]
+
+
+def _make_frequent(project: str, jobs: str, verdict: str, same: list[JudgedTurn]) -> Frequent:
+    urls = tuple(dict.fromkeys(each.web_url for each in same))
+    return Frequent(project, jobs, verdict, len(same), same[0].cause, urls)
+
+
+def list_frequent_lines(turns: Sequence[JudgedTurn]) -> Iterator[str]:
+    """Yield a line for each of the flakiest jobs, and for each of the most frequent failures."""
+    for title, verdict in (("flaky", Verdict.FLAKY), ("frequent", "")):
+        for each in list_frequent(turns, verdict):
+            told = f"{each.verdict}: {each.cause}" if not verdict else each.cause
+            urls = ", ".join(each.urls[:MOST_URLS])
+            yield f"{title}: {each.project}, {each.jobs}, {each.count} times: {told} ({urls})"
+
+
 HEADER = ("verdicts", "known", "right", "no model", "USD", "USD / right")
 
 
@@ -128,6 +169,8 @@ def write_digest(turns: Sequence[JudgedTurn], days: int) -> str:
         lines += [f"| {' | '.join((name, *HEADER))} |", f"|{'---|' * (len(HEADER) + 1)}"]
         lines += [f"| {' | '.join(map(_write_cell, write_row(each)))} |" for each in groups]
         lines.append("")
+    if frequent := [f"- {_write_cell(line)}" for line in list_frequent_lines(turns)]:
+        lines += ["Most frequent:", "", *frequent, ""]
     lines += _write_contradicted(turns)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -149,6 +192,8 @@ def make_json(turns: Sequence[JudgedTurn]) -> dict[str, Any]:
     return {
         name: [_describe(each) for each in groups] for name, groups in count_turns(turns).items()
     } | {
+        "flakiest": [asdict(each) for each in list_frequent(turns, Verdict.FLAKY)],
+        "frequent": [asdict(each) for each in list_frequent(turns)],
         "contradicted": [
             {
                 "session": each.session_id,
@@ -157,7 +202,7 @@ def make_json(turns: Sequence[JudgedTurn]) -> dict[str, Any]:
                 "reason": each.judgement.reason,
             }
             for each in list_contradicted(turns)
-        ]
+        ],
     }
 
 

@@ -19,6 +19,7 @@ from worker.queue.journal import State, name_entry
 from worker.queue.leases import Lease
 from worker.queue.project_slots import SLOTS, decode_owners
 from worker.turns import project_memory
+from worker.turns.leads import count_old_words, remove_old_words
 from worker.turns.parts import Deps
 
 log = logging.getLogger("sandpiper.retention")
@@ -69,6 +70,7 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
             yield _Old(what, partial(_remove_session, key, deps, gone))
     yield from _find_strays(deps, {key.session_id for key in keys} - gone)
     yield from _find_old_known(deps, before)
+    yield from _find_old_words(deps, before)
     yield from _find_old_facts(deps, before)
     yield from _find_old_by_name(deps, before)
 
@@ -172,6 +174,19 @@ def _find_old_known(deps: Deps, before: float) -> Iterator[_Old]:
             yield _Old(
                 what, partial(_remove_known, deps.storage.known_failures, project, key, before)
             )
+
+
+def _find_old_words(deps: Deps, before: float) -> Iterator[_Old]:
+    for name in list(deps.storage.sessions.records.names(object_names.KNOWN)):
+        project = object_names.parse_words(name)
+        if project is not None and (old := count_old_words(project, before, deps)):
+            what = f"the words of {old} known failures of project {project}"
+            yield _Old(what, partial(_remove_words, project, before, deps))
+
+
+def _remove_words(project: int, before: float, deps: Deps) -> bool:
+    remove_old_words(project, before, deps)
+    return True
 
 
 def _remove_known(failures: KnownFailures, project: int, key: str, before: float) -> bool:

@@ -67,3 +67,23 @@ def forget_words(project_id: int, deps: Deps) -> None:
         return similar.dump_words([each for each in index if each.key in left])
 
     deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)
+
+
+def count_old_words(project_id: int, before: float, deps: Deps) -> int:
+    """Count the errors of the index that were last seen before then (epoch seconds). Raises
+    StoreError."""
+    failures = deps.storage.known_failures
+    data = failures.read_memory(project_id, MemoryPart.WORDS) if failures else None
+    return sum(each.seen_at < before for each in similar.load_words(data))
+
+
+def remove_old_words(project_id: int, before: float, deps: Deps) -> None:
+    """Remove the errors of the index that were last seen before then. Raises StoreError."""
+    if deps.storage.known_failures is None:
+        return
+
+    def change(data: bytes | None) -> bytes | None:
+        index = similar.load_words(data)
+        return similar.dump_words([each for each in index if each.seen_at >= before])
+
+    deps.storage.known_failures.change_memory(project_id, change, MemoryPart.WORDS)

@@ -138,6 +138,8 @@ def _keep(context: Context, judgement: Judgement, deps: Deps) -> None:
     subject = context.subject
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     row = replace(
-        turn_row.make_row(context), label=str(judgement.label), label_reason=judgement.reason
+        turn_row.make_row(context, deps.runtime.redact),
+        label=str(judgement.label),
+        label_reason=judgement.reason,
     )
     deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))

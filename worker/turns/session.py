@@ -245,7 +245,7 @@ def _list_turn(context: Context, deps: Deps) -> None:
     """Put the turn on the operators' list. A turn does not fail for that."""
     if deps.storage.recent is None:
         return
-    subject, row = context.subject, turn_row.make_row(context)
+    subject, row = context.subject, turn_row.make_row(context, deps.runtime.redact)
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     try:
         deps.storage.recent.put(key, context.turn, row.started_at, turn_row.dump_row(row))

@@ -8,6 +8,7 @@ from worker.evaluation.precision import (
     JudgedTurn,
     count_turns,
     list_contradicted,
+    list_frequent,
     make_json,
     write_digest,
 )
@@ -65,7 +66,7 @@ def test_the_digest_is_markdown_with_what_was_wrong() -> None:
 
 def test_without_a_verdict_there_is_a_heading_alone() -> None:
     assert write_digest([], 7) == "## Verdicts of the last 7 days\n"
-    assert make_json([]) == {"contradicted": []}
+    assert make_json([]) == {"flakiest": [], "frequent": [], "contradicted": []}
 
 
 def test_the_newest_wrong_verdicts_come_first_and_are_few() -> None:
@@ -73,6 +74,23 @@ def test_the_newest_wrong_verdicts_come_first_and_are_few() -> None:
     listed = list_contradicted(wrong)
     assert len(listed) == 20
     assert listed[0].session_id == "s49"
+
+
+def test_what_fails_often_is_named_with_its_merge_requests() -> None:
+    clock = [
+        turn(number, Label.OPEN, jobs="clock", cause=f"It ticks, {number}.") for number in range(3)
+    ]
+    lint = [
+        turn(number, Label.OPEN, jobs="lint", verdict="infrastructure", cause="No disk.")
+        for number in (7, 8)
+    ]
+    alone = [turn(9, Label.OPEN, jobs="once"), turn(10, Label.OPEN, jobs="")]
+    (flakiest,) = list_frequent([*clock, *lint, *alone], "flaky")
+    assert (flakiest.jobs, flakiest.count, flakiest.cause) == ("clock", 3, "It ticks, 2.")
+    assert [each.jobs for each in list_frequent([*clock, *lint, *alone])] == ["clock", "lint"]
+    digest = write_digest([*clock, *lint, *alone], 7)
+    assert "- flaky: group/a, clock, 3 times: It ticks, 2. (https://" in digest
+    assert "- frequent: group/a, lint, 2 times: infrastructure: No disk." in digest
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
-"""A turn in the operators' list: what it was about and how it ended, without the note's text."""
+"""A turn in the operators' list: what it was about and how it ended."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from types import NoneType
 
 from worker.core.conversation.context import Context
+from worker.core.finding import parse_finding
 from worker.core.stored_keys import KEY, from_stored, to_stored
+from worker.core.text.sentences import before_code, split_sentences
 from worker.core.text.untrusted import one_line
 
 RUNNING = "running"
 _TEXT = 500
+_JOBS, _CAUSE = 160, 240
 
 
 class RowError(ValueError):
@@ -22,7 +26,8 @@ class Row:
     """A turn. `started_at` is in epoch seconds, `seconds` is what it took, `status` as in
     `context.Status` or RUNNING. `cost_usd` is None where a price is unknown. `label` says
     whether the verdict was right, as far as that is known (see `failure.outcomes`), and
-    `label_reason` why."""
+    `label_reason` why. `jobs` are the names of the failing jobs, `cause` is the first sentence of
+    the cause, redacted; "" where the note is internal."""
 
     session_id: str
     project_id: int
@@ -41,11 +46,17 @@ class Row:
     tier: str = ""
     label: str = ""
     label_reason: str = ""
+    jobs: str = ""
+    cause: str = ""
 
 
-def make_row(context: Context) -> Row:
+def make_row(context: Context, redact: Callable[[str], str] = str) -> Row:
     """The row of a turn in its present state."""
     subject, spent = context.subject, context.turn_usage
+    groups = context.survey.groups if context.survey else ()
+    hidden = context.note is not None and context.note.internal
+    text = context.outcome.text if context.outcome and context.verdict and not hidden else ""
+    sentences = split_sentences(before_code(redact(parse_finding(text).cause)))
     return Row(
         session_id=context.session_id,
         project_id=subject.project_id,
@@ -62,6 +73,8 @@ def make_row(context: Context) -> Row:
         cost_usd=spent.cost_usd,
         seconds=context.seconds,
         tier=context.tier.tier if context.tier else "",
+        jobs=one_line(redact(", ".join(group.job_names for group in groups)), _JOBS),
+        cause=one_line(next(iter(sentences), ""), _CAUSE),
     )
 
 

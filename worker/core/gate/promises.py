@@ -5,7 +5,9 @@ condition: "If you want, I'll look at the other job" offers more to somebody who
 """
 
 import re
+from collections.abc import Sequence
 
+from worker.core.gate.blocks import Block, BlockKind
 from worker.core.text.sentences import split_sentences
 
 _MOST_CHARACTERS = 600
@@ -18,27 +20,31 @@ _OPENERS = """
     ok okay sure alright right great good certainly understood now first next then so thanks and
     of|course klar gut zuerst jetzt nun als|nächstes zunächst danach d'accord bien d'abord ensuite
     maintenant vale claro primero ahora bueno certo adesso ora prima agora primeiro dobrze teraz
-    najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
+    już najpierw хорошо сейчас теперь сначала tamam şimdi önce goed eerst nu 好的 好 那么 现在 首先
     接下来 では まず 次に はい 네 먼저 이제
 """
 _PROMISES = {
     "en": r"i(?:'ll| will|'m (?:now )?(?:going|about) to|(?: am)? (?:now )?going to| need to"
     r"| have to|'d like to| want to| plan to| shall) "
-    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never)"
-    r"|let me (?!know)|let's |let us |allow me to |time to |(?:going|about) to |my next step"
+    r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer)"
+    r"|let me (?!know|list|name|quote|explain|answer|say|show|summari)"
+    r"|let's |let us |allow me to |time to |(?:going|about) to |my next step"
     r"|the next step is to|we(?:'ll| will| need to| should| must) (?:now |first )?"
     r"(?:fetch|look|check|call|inspect|examine|read|get) "
     r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) [^:]*$"
     r"|(?:please )?(?:give me a (?:moment|second)|one moment|hold on|stand by|wait while)",
     "de": r"ich (?:werde|schaue|sehe|prüfe|untersuche|hole|lese|lade|suche|muss|möchte|analysiere"
-    r"|beginne)\b(?!.*\bnicht\b)|(?:schaue|sehe|prüfe|hole|lese|lade|werde|muss) ich\b"
+    r"|beginne)\b(?!.*\bnicht\b)"
+    r"|(?:(?:das|dies|es) )?(?:schaue|sehe|prüfe|hole|lese|lade|werde|muss) ich\b(?!.*\bnicht\b)"
     r"|lass(?:en sie|t)? (?:mich|uns)\b",
     "fr": r"je (?:vais|regarde|vérifie|dois|commence|consulte)\b|laisse[zr]?[- ]moi|permettez",
     "es": r"voy a |vamos a |d[ée]j[ae]me |perm[ií]t[ae]me |tengo que |necesito ",
     "pt": r"vou |vamos |deixe[- ]me |deixa[- ]me |preciso ",
-    "it": r"(?:controllo|verifico|guardo|esamino|analizzo|vado a|devo|fammi|lasciami)\b",
+    "it": r"do (?:subito )?un'occhiata"
+    r"|(?:controllo|verifico|guardo|esamino|analizzo|vado a|devo|fammi|lasciami)\b",
     "nl": r"ik (?:ga|zal|kijk|bekijk|moet|controleer)\b|laat me |laten we ",
-    "pl": r"(?:sprawdz[ęi]|zobacz[ęy]|przejrz[ęy]|przeanalizuj[ęe]|pobior[ęe]|muszę|zaraz)\b",
+    "pl": r"(?:sprawdz[ęi]|zobacz[ęy]|przejrz[ęy]|przeanalizuj[ęe]|pobior[ęe]|muszę|zaraz)\b"
+    r"|(?:sprawdzam|patrzę|zaglądam|analizuję)\b",
     "ru": r"(?:я )?(?:посмотрю|проверю|изучу|проанализирую|загляну|загружу|получу|мне нужно|буду"
     r"|начну)\b|давай(?:те)? |позвольте ",
     "uk": r"(?:я )?(?:подивлюся|перевірю|проаналізую|перегляну)\b",
@@ -62,8 +68,21 @@ def _join_openers() -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
+_LEAD = r"(?:[^\W\d_]+(?:[ '][^,.:;]{1,24})?,\s+)?"
+"""A polite word or two, as in "Good question, let me check"."""
+
+_WHETHER = re.compile(
+    r"\b(?:check|verify|see|look|vérifie\w*|regarde\w*|comprobar|verificar|ver|verifico|controllo"
+    r"|controle\w*|sprawd\w+|prüfe\w*|schaue\w*|посмотрю|проверю)\b.{0,25}?"
+    r"\b(?:if|si|se|ob|of|als|wenn|czy)\b(?! (?:you|vous|tu|du|sie)\b)",
+    re.IGNORECASE,
+)
+"""Where the word for "if" means "whether"."""
+
+_TELLS = re.compile(r":\s.{20}")
+
 _PROMISE = re.compile(
-    rf"(?:\W{{0,9}}(?:{_join_openers()})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
+    rf"{_LEAD}(?:\W{{0,9}}(?:{_join_openers()})(?:\W{{1,9}}|(?<=[^\x00-\u2fff]))){{0,3}}"
     rf"\W{{0,9}}(?:{'|'.join(_PROMISES.values())})",
     re.IGNORECASE,
 )
@@ -86,5 +105,16 @@ def _split(text: str) -> list[str]:
     return [each for each in said if each]
 
 
+def is_plan(blocks: Sequence[Block]) -> bool:
+    """Return whether all that a text says itself are promises, above a list of steps."""
+    if not any(block.kind is BlockKind.ITEM for block in blocks):
+        return False
+    said = [block.text for block in blocks if block.kind is BlockKind.PROSE]
+    sentences = [each for text in said for each in _split(text)]
+    return 0 < len(sentences) <= _MOST_BEFORE and all(map(_promises, sentences))
+
+
 def _promises(sentence: str) -> bool:
-    return bool(_PROMISE.match(sentence)) and not _CONDITION.search(sentence)
+    if not _PROMISE.match(sentence) or _TELLS.search(sentence):
+        return False
+    return not _CONDITION.search(_WHETHER.sub("", sentence))

@@ -13,7 +13,7 @@ from worker.core.finding import parse_finding
 from worker.core.finding.model import CLAIMS
 from worker.core.finding.sections import split_sections
 from worker.core.gate.blocks import Block, read_blocks
-from worker.core.gate.promises import is_promise
+from worker.core.gate.promises import is_plan, is_promise
 from worker.core.gate.question_parts import find_left_out
 from worker.core.gate.raw_data import is_broken_json, is_dump
 from worker.core.gate.written_calls import has_written_call
@@ -92,7 +92,8 @@ def _find_broken_json(candidate: Candidate) -> Failure | None:
 
 
 def _find_promise(candidate: Candidate) -> Failure | None:
-    if candidate.has_sections or not is_promise(candidate.text):
+    promises = is_promise(candidate.text) or is_plan(candidate.blocks)
+    if candidate.has_sections or not promises:
         return None
     return Failure(
         "It says what you are going to do. Nobody answers it: do it now, with your tools, and then "

@@ -16,7 +16,8 @@ _DATA_FENCES = frozenset(("", "json", "xml", "python"))
 
 _MARKS = re.compile(
     r"""\s*(?:
-        [{,]?\s*["']?(?:tool_calls|function_call)["']?\s*[:=]\s*[\[{(]
+        [{,]?\s*["']?(?:tool_calls|function_call)["']?\s*[:=]\s*(?:[\[{(]|$)
+      | \{\s*["']role["']\s*:\s*["']assistant["']
       | </?(?:tool_calls?|tool_use|tool_code|function_calls?|function|(?:antml:)?invoke)[\s>=]
       | <\|(?:tool|python_tag|channel|call|im_start)
       | <｜tool

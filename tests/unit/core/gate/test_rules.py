@@ -24,7 +24,9 @@ def read_answers(name: str) -> list[dict[str, Any]]:
     return answers
 
 
-BAD, GOOD = read_answers("bad"), read_answers("good")
+BLIND = [each | {"reply": each["kind"] == "reply"} for each in read_answers("blind")]
+BAD = [*read_answers("bad"), *(each for each in BLIND if not each["good"])]
+GOOD = [*read_answers("good"), *(each for each in BLIND if each["good"])]
 
 
 def check(row: dict[str, Any]) -> tuple[Failure, ...]:

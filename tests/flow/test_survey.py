@@ -52,6 +52,8 @@ def flaky(asked: Asked) -> Say:
 
 
 def answer(asked: Asked) -> Say:
+    if "Run the whole workflow" in asked.human:
+        return flaky(asked)
     return Say("The registry lets no more of us in this hour.")
 
 
@@ -164,7 +166,7 @@ def test_the_third_merge_request_with_a_known_flake_costs_nothing_and_can_be_loo
         assert "Known failure, no model was asked" in body
 
         told.gitlab.comment(mr, told.scene.author, "/sandpiper analyze")
-        serve.until(lambda: len(told.model.requests) == 3, "no model was asked")
+        serve.until(lambda: len(told.model.requests) > 2, "no model was asked")
         serve.until(lambda: len(told.objects("context.json")) == 4, "the look was not stored")
     (entry,) = (told.folder / "store").glob("known/*/*.json")
     assert CAUSE in entry.read_text()

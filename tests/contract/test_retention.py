@@ -16,6 +16,7 @@ from worker.core.ports import MemoryPart, SessionKey
 from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim
 from worker.maintenance import retention
+from worker.maintenance.verdict_days import count_ended_days
 from worker.queue.journal import Journal, name_entry
 from worker.queue.leases import Leases
 from worker.sessions.folder import FolderStore
@@ -91,6 +92,7 @@ class Kept:
             begun = self.journal.take_trigger(parked, owner)
             assert not isinstance(begun, str)
             self.journal.park_entry(begun, "SECRET reason")
+        assert len(list(count_ended_days(self.store, now + DAY))) == 1
 
     def leaves(self) -> set[str]:
         return {name.rpartition("/")[2] for name in self.place.names()}
@@ -129,7 +131,7 @@ def test_so_it_is_where_claims_are_kept_in_redis(tmp_path: Path, redis_url: str)
 
 def test_what_is_old_leaves_an_empty_store(kept: Kept) -> None:
     before = {name.partition("/")[0] for name in kept.place.names()}
-    assert before >= {"sessions", "index", "known", "recent", "spend", "journal"}
+    assert before >= {"sessions", "index", "known", "recent", "spend", "journal", "verdicts"}
     assert kept.leaves() >= {"context.json", "after.json", "feedback.json"}
     assert kept.leaves() >= {"knowledge.md", "words.index"}
     assert kept.expire() == []

@@ -60,7 +60,10 @@ ROOMS = {
     ),
     # A stored archive is read by what unpacks it: one reader of what a sandbox has made.
     "worker.pages": Room(
-        (*PURE, "worker.settings.pages", "sandbox.image"),
+        (
+            *(*PURE, "worker.settings.pages", "sandbox.image"),
+            *("worker.evaluation.day_report", "worker.evaluation.precision"),
+        ),
         ("anyio", "jinja2", "markdown_it", "markupsafe", "starlette"),
     ),
     "worker.sessions": Room(FLOOR, ("boto3", "botocore", "mypy_boto3_s3", "redis")),
@@ -88,6 +91,7 @@ ROOMS = {
             "worker.queue.journal",
             "worker.queue.leases",
             "worker.queue.project_slots",
+            "worker.evaluation.day_report",
         )
     ),
     "worker.app": Room((*SERVICE, "worker.queue"), ("celery",)),

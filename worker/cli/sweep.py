@@ -9,6 +9,7 @@ from worker.jobs import dispatch
 from worker.maintenance import missed_pipelines
 from worker.maintenance.abandoned import resume_abandoned
 from worker.maintenance.retention import list_expired, remove_expired
+from worker.maintenance.verdict_days import count_ended_days
 from worker.settings import Settings
 from worker.turns.parts import Deps, Run
 
@@ -30,7 +31,8 @@ def command(
     retry: str,
     keep_sandboxes: bool,
 ) -> None:
-    """Find failed pipelines without a session, work that nobody ends, and what is too old to keep.
+    """Find failed pipelines without a session, work that nobody ends, and what is too old to keep;
+    count the verdicts of days that have ended.
 
     Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
     the workers, or looked at here and now where the broker is memory://.
@@ -61,6 +63,9 @@ def command(
     if settings.retention.days:
         old = list_expired if dry_run else remove_expired
         for line in old(deps, settings.retention.days):
+            click.echo(line)
+    if not dry_run:
+        for line in count_ended_days(deps.storage.sessions, deps.runtime.clock.now()):
             click.echo(line)
     if not dry_run and not keep_sandboxes:
         for session in wiring.remove_stale_sandboxes(settings):

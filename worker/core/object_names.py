@@ -6,6 +6,7 @@ known/{project_id}/{key}.json
 known/{project_id}/knowledge.md
 index/{session_id}
 preferences/{project_id}/{mr_iid}.json, preferences/{project_id}/project.json
+verdicts/{YYYY-MM-DD}.json
 """
 
 import re
@@ -13,13 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 RECENT, SPEND, KNOWN, INDEX, PROBE = "recent/", "spend/", "known/", "index/", "probe/"
-PREFERENCES = "preferences/"
+PREFERENCES, VERDICTS = "preferences/", "verdicts/"
 
 END = 10**13
 """Milliseconds, far in the future: see `sessions.recent`."""
 
 _ROW = re.compile(r"recent/\d{6}/(\d{13})-(\d{1,19})-(\d{1,19})-[0-9a-f]{4,64}-\d{4}\.json")
-_SPEND = re.compile(r"spend/\d{1,19}/(\d{4}-\d\d-\d\d)\.json")
+_DAY = re.compile(r"(?:spend/\d{1,19}|verdicts)/(\d{4}-\d\d-\d\d)\.json")
 _KNOWN = re.compile(r"known/([1-9]\d{0,18})/([0-9a-f]{8,64})\.json")
 
 _MEMORY = re.compile(r"known/([1-9]\d{0,18})/knowledge\.md")
@@ -43,9 +44,20 @@ def parse_row(name: str) -> Row | None:
     return Row((END - 1 - int(found[1])) / 1000, int(found[2]), int(found[3]))
 
 
-def parse_spend_day(name: str) -> float | None:
-    """When the day of a record of costs ended (epoch seconds), None for another object."""
-    found = _SPEND.fullmatch(name)
+def name_day(at: float) -> str:
+    """Return the UTC day of a time in epoch seconds, as YYYY-MM-DD."""
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
+
+
+def name_verdicts(day: str) -> str:
+    """The name of a day's counted verdicts; the day as YYYY-MM-DD."""
+    return f"{VERDICTS}{day}.json"
+
+
+def parse_day_end(name: str) -> float | None:
+    """When the day of a record of costs or of verdicts ended (epoch seconds), None for another
+    object."""
+    found = _DAY.fullmatch(name)
     if not found:
         return None
     try:

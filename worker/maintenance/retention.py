@@ -92,6 +92,8 @@ def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) 
     for name in list(records.names(object_names.RECENT)):
         row = object_names.parse_row(name)
         if row and (row.project_id, row.mr_iid) == (project_id, mr_iid):
+            # The next sweep counts the verdicts of that day again, without it.
+            records.delete(object_names.name_verdicts(object_names.name_day(row.began_at)))
             records.delete(name)
     return done
 
@@ -225,10 +227,11 @@ def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
     rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
     if rows:
         yield _Old(f"{len(rows)} rows of the list of turns", partial(_remove_all, rows, records))
-    for name in list(records.names(object_names.SPEND)):
-        ended = object_names.parse_spend_day(name)
-        if ended is not None and ended < before:
-            yield _record_to_remove(name, deps)
+    for prefix in (object_names.SPEND, object_names.VERDICTS):
+        for name in list(records.names(prefix)):
+            ended = object_names.parse_day_end(name)
+            if ended is not None and ended < before:
+                yield _record_to_remove(name, deps)
     for name in list(records.names(object_names.PREFERENCES)):
         set_at = records.find_modification_time(name)
         if set_at is not None and set_at < before and not name.endswith("/project.json"):

@@ -1,14 +1,18 @@
 """Verdicts counted together, and the digest."""
 
+from collections.abc import Iterable
+from itertools import groupby
+
 import pytest
 
 from worker.core.failure.outcomes import Judgement, Label
+from worker.core.object_names import name_day
 from worker.core.statistics import compute_interval
+from worker.evaluation.day_report import DayReport, JudgedTurn, count_day, select_project
 from worker.evaluation.precision import (
-    JudgedTurn,
-    count_turns,
-    list_contradicted,
+    count_groups,
     list_frequent,
+    list_wrong_verdicts,
     make_json,
     write_digest,
 )
@@ -29,6 +33,12 @@ def turn(number: int, label: Label, **changes: object) -> JudgedTurn:
     return JudgedTurn(**{**fields, **changes})  # type: ignore[arg-type]
 
 
+def count(turns: Iterable[JudgedTurn]) -> list[DayReport]:
+    ordered = sorted(turns, key=lambda each: each.started_at)
+    days = groupby(ordered, key=lambda each: name_day(each.started_at))
+    return [count_day(day, list(same), 1.0) for day, same in days]
+
+
 TURNS = [
     *(turn(number, Label.CONFIRMED) for number in range(6)),
     turn(6, Label.CONTRADICTED, verdict="caused by this change"),
@@ -37,13 +47,13 @@ TURNS = [
 
 
 def test_open_verdicts_count_as_neither() -> None:
-    (group,) = count_turns(TURNS)["all"]
+    (group,) = count_groups(count(TURNS))["all"]
     assert (group.turns, group.judged_count, group.right_count, group.without_model) == (8, 7, 6, 1)
     assert group.cost_per_right == pytest.approx(3.5 / 6)
 
 
 def test_they_are_cut_by_verdict_project_model_and_week() -> None:
-    cuts = count_turns(TURNS)
+    cuts = count_groups(count(TURNS))
     assert [each.name for each in cuts["verdict"]] == ["flaky", "caused by this change"]
     assert {each.name: each.turns for each in cuts["project"]} == {"group/a": 7, "group/b": 1}
     assert {each.name for each in cuts["model"]} == {"anthropic/a", "no model"}
@@ -52,12 +62,12 @@ def test_they_are_cut_by_verdict_project_model_and_week() -> None:
 
 
 def test_an_unknown_price_is_not_taken_for_nothing() -> None:
-    (group,) = count_turns([*TURNS, turn(9, Label.CONFIRMED, cost_usd=None)])["all"]
+    (group,) = count_groups(count([*TURNS, turn(9, Label.CONFIRMED, cost_usd=None)]))["all"]
     assert group.cost_per_right is None
 
 
 def test_the_digest_is_markdown_with_what_was_wrong() -> None:
-    digest = write_digest([*TURNS, turn(9, Label.OPEN, project="a|b`c")], 7)
+    digest = write_digest(count([*TURNS, turn(9, Label.OPEN, project="a|b`c")]), 7)
     assert digest.startswith("## Verdicts of the last 7 days\n")
     assert "| flaky | 8 | 6 | 100% (61-100) |" in digest
     assert "a\\|b'c" in digest
@@ -70,8 +80,11 @@ def test_without_a_verdict_there_is_a_heading_alone() -> None:
 
 
 def test_the_newest_wrong_verdicts_come_first_and_are_few() -> None:
-    wrong = [turn(number, Label.CONTRADICTED) for number in range(50)]
-    listed = list_contradicted(wrong)
+    wrong = [
+        turn(number, Label.CONTRADICTED, started_at=1_795_000_000.0 + 9_000 * number)
+        for number in range(50)
+    ]
+    listed = list_wrong_verdicts(count(wrong))
     assert len(listed) == 20
     assert listed[0].session_id == "s49"
 
@@ -85,12 +98,25 @@ def test_what_fails_often_is_named_with_its_merge_requests() -> None:
         for number in (7, 8)
     ]
     alone = [turn(9, Label.OPEN, jobs="once"), turn(10, Label.OPEN, jobs="")]
-    (flakiest,) = list_frequent([*clock, *lint, *alone], "flaky")
+    days = count([*clock, *lint, *alone])
+    (flakiest,) = list_frequent(days, "flaky")
     assert (flakiest.jobs, flakiest.count, flakiest.cause) == ("clock", 3, "It ticks, 2.")
-    assert [each.jobs for each in list_frequent([*clock, *lint, *alone])] == ["clock", "lint"]
-    digest = write_digest([*clock, *lint, *alone], 7)
+    assert [each.jobs for each in list_frequent(days)] == ["clock", "lint"]
+    digest = write_digest(days, 7)
     assert "- flaky: group/a, clock, 3 times: It ticks, 2. (https://" in digest
     assert "- frequent: group/a, lint, 2 times: infrastructure: No disk." in digest
+
+
+def test_days_add_up_and_a_projects_part_is_its_own() -> None:
+    later = turn(9, Label.CONTRADICTED, started_at=1_795_090_000.0, project="x", project_id=7)
+    days = count([*TURNS, later])
+    assert [each.day for each in days] == ["2026-11-18", "2026-11-19"]
+    (group,) = count_groups(days)["all"]
+    assert (group.turns, group.wrong_count, group.cost_usd) == (9, 2, 4.0)
+    parts = [select_project(each, lambda project_id, path: project_id == 7) for each in days]
+    (group,) = count_groups(parts)["all"]
+    assert (group.turns, group.wrong_count) == (1, 1)
+    assert [each.session_id for each in list_wrong_verdicts(parts)] == ["s9"]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,13 @@ def matches_project(project: str, path: str) -> bool:
     return not project or fnmatchcase(path, project)
 
 
+def make_filter(project: str) -> Callable[[int, str], bool]:
+    """Make a function that says whether a project, by id and path, is what an operator asks for:
+    an id, a path or a glob; "" is all."""
+    number = parse_project_id(project)
+    return lambda id_, path: id_ == number if number else matches_project(project, path)
+
+
 _NUMBERS = {"started": (int, float), "seconds": (int, float), "cost_usd": (int, float, NoneType)}
 _WHOLE = ("project_id", "mr_iid", "pipeline_id", "turn", "iterations")
 _KEYS = [each.metadata.get(KEY, each.name) for each in fields(Row)]

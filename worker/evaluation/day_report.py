@@ -1,0 +1,228 @@
+"""The verdicts of one day, counted: what a report is made of, and what the sweep keeps.
+
+verdicts/{YYYY-MM-DD}.json, by the UTC day on which the turns began.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from worker.core import object_names
+from worker.core.failure.outcomes import Judgement, Label
+from worker.core.ports.records import Records
+
+Matches = Callable[[int, str], bool]
+"""Says whether a project, by its id and its path, is asked for."""
+
+DAY = 86_400.0
+NO_MODEL = "no model"
+MAX_BYTES = 16 * 1024 * 1024
+MOST_WRONG, MOST_FREQUENT, MOST_URLS = 200, 1000, 5
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTurn:
+    """A turn with a verdict, and whether that was right. `cost_usd` is None if it is unknown."""
+
+    session_id: str
+    project: str
+    web_url: str
+    verdict: str
+    judgement: Judgement
+    model: str
+    tier: str
+    cost_usd: float | None
+    started_at: float
+    has_asked_model: bool = True
+    jobs: str = ""
+    cause: str = ""
+    project_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How many verdicts of a day are alike, and how many of them were right and wrong.
+
+    `model` is NO_MODEL where none was asked. `cost_usd` is the sum of the costs that are known,
+    `unknown_costs` is the number of those that are not.
+    """
+
+    project_id: int
+    project: str
+    verdict: str
+    model: str
+    tier: str
+    turns: int
+    right_count: int
+    wrong_count: int
+    cost_usd: float
+    unknown_costs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frequent:
+    """Failures of the same jobs of a project with the same verdict. `cause` is the newest one's,
+    `urls` are their merge requests, the newest first."""
+
+    project_id: int
+    project: str
+    jobs: str
+    verdict: str
+    count: int
+    cause: str
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongVerdict:
+    """A verdict that was contradicted, and by what."""
+
+    project_id: int
+    project: str
+    session_id: str
+    web_url: str
+    verdict: str
+    reason: str
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayReport:
+    """The verdicts of one day (YYYY-MM-DD), as they were judged at `counted_at` (epoch seconds)."""
+
+    day: str
+    counted_at: float
+    cells: tuple[Cell, ...] = ()
+    frequent: tuple[Frequent, ...] = ()
+    wrong_verdicts: tuple[WrongVerdict, ...] = ()
+
+
+_ADAPTER = TypeAdapter(DayReport)
+_T = TypeVar("_T", Cell, Frequent, WrongVerdict)
+
+
+def list_days(since: float, until: float) -> Iterator[str]:
+    """Yield the days from one time to another, both of them included, the newest first."""
+    first, last = object_names.name_day(since), date.fromisoformat(object_names.name_day(until))
+    while last.isoformat() >= first:
+        yield last.isoformat()
+        last -= timedelta(days=1)
+
+
+def count_day(day: str, turns: Iterable[JudgedTurn], counted_at: float) -> DayReport:
+    """Count the turns of a day."""
+    newest = sorted(turns, key=lambda each: -each.started_at)
+    wrong = [each for each in newest if each.judgement.label is Label.CONTRADICTED]
+    return DayReport(
+        day,
+        counted_at,
+        cells=tuple(_count_cells(newest)),
+        frequent=tuple(merge_frequent(_list_failures(newest))[:MOST_FREQUENT]),
+        wrong_verdicts=tuple(map(_make_wrong_verdict, wrong[:MOST_WRONG])),
+    )
+
+
+def _count_cells(turns: Iterable[JudgedTurn]) -> Iterator[Cell]:
+    alike: dict[tuple[int, str, str, str, str], list[JudgedTurn]] = defaultdict(list)
+    for turn in turns:
+        model = turn.model if turn.has_asked_model else NO_MODEL
+        alike[turn.project_id, turn.project, turn.verdict, model, turn.tier].append(turn)
+    for key, same in alike.items():
+        costs = [each.cost_usd for each in same if each.cost_usd is not None]
+        labels = [each.judgement.label for each in same]
+        yield Cell(
+            *key,
+            turns=len(same),
+            right_count=labels.count(Label.CONFIRMED),
+            wrong_count=labels.count(Label.CONTRADICTED),
+            cost_usd=sum(costs),
+            unknown_costs=len(same) - len(costs),
+        )
+
+
+def _list_failures(turns: Iterable[JudgedTurn]) -> Iterator[Frequent]:
+    for turn in turns:
+        if turn.jobs:
+            known = (turn.project_id, turn.project, turn.jobs, turn.verdict)
+            yield Frequent(*known, count=1, cause=turn.cause, urls=(turn.web_url,))
+
+
+def merge_frequent(failures: Iterable[Frequent]) -> list[Frequent]:
+    """Return the failures, those of the same jobs and verdict as one, the most frequent first.
+
+    They are given with the newest first.
+    """
+    found: dict[tuple[str, str, str], Frequent] = {}
+    for each in failures:
+        key = (each.project, each.jobs, each.verdict)
+        before = found.get(key)
+        found[key] = _add_failure(before, each) if before else each
+    return sorted(found.values(), key=lambda each: (-each.count, each.project))
+
+
+def _add_failure(newer: Frequent, older: Frequent) -> Frequent:
+    urls = tuple(dict.fromkeys((*newer.urls, *older.urls)))[:MOST_URLS]
+    return replace(newer, count=newer.count + older.count, urls=urls)
+
+
+def _make_wrong_verdict(turn: JudgedTurn) -> WrongVerdict:
+    return WrongVerdict(
+        project_id=turn.project_id,
+        project=turn.project,
+        session_id=turn.session_id,
+        web_url=turn.web_url,
+        verdict=turn.verdict,
+        reason=turn.judgement.reason,
+        started_at=turn.started_at,
+    )
+
+
+def select_project(day: DayReport, matches: Matches) -> DayReport:
+    """Return the part of a day that is of the projects whose id and path match."""
+
+    def select(found: Sequence[_T]) -> tuple[_T, ...]:
+        return tuple(each for each in found if matches(each.project_id, each.project))
+
+    return replace(
+        day,
+        cells=select(day.cells),
+        frequent=select(day.frequent),
+        wrong_verdicts=select(day.wrong_verdicts),
+    )
+
+
+# ------------------------------------------------------------------------------------ in the store
+
+
+def read_day(records: Records, day: str) -> DayReport | None:
+    """Read what is kept of a day; None if nothing is, or it is damaged. Raises StoreError."""
+    stored = records.read(object_names.name_verdicts(day), MAX_BYTES)
+    try:
+        return _ADAPTER.validate_json(stored.content) if stored else None
+    except ValidationError:
+        return None
+
+
+def write_day(records: Records, report: DayReport) -> None:
+    """Keep a day's verdicts. Raises StoreError."""
+    name, content = object_names.name_verdicts(report.day), _ADAPTER.dump_json(report)
+    stored = records.read(name, MAX_BYTES)
+    if stored is None:
+        records.create(name, content)
+    else:
+        records.replace(name, content, stored.version)
+
+
+def read_counted_days(records: Records, now: float, days: int, matches: Matches) -> list[DayReport]:
+    """Read what is kept of the `days` before today, of the projects that match, the newest first.
+
+    Raises StoreError.
+    """
+    if days < 1:
+        return []
+    kept = (read_day(records, day) for day in list_days(now - days * DAY, now - DAY))
+    return [select_project(report, matches) for report in kept if report]

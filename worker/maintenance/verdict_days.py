@@ -1,0 +1,132 @@
+"""The verdicts of each day, judged by what came after them: counted by the sweep, read by `report`.
+
+What comes after a verdict comes for days. So a day that has ended is counted, and for two weeks it
+is counted again once a day; after that its count stays.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from worker.core import object_names
+from worker.core.conversation import turn_row
+from worker.core.conversation.turn_row import Row, make_filter
+from worker.core.failure.outcomes import Judgement, Label
+from worker.core.ports import SessionKey, SessionStore
+from worker.evaluation.day_report import (
+    DAY,
+    DayReport,
+    JudgedTurn,
+    count_day,
+    list_days,
+    read_counted_days,
+    read_day,
+    select_project,
+    write_day,
+)
+from worker.turns.outcomes import judge_turn
+
+COUNT_AGAIN_DAYS = 14
+MOST_TURNS = 20_000
+"""Turns that one sweep reads, and those of the day at which it gets there."""
+
+_MOST_ROW = 16 * 1024
+
+
+def count_ended_days(store: SessionStore, now: float, most: int = MOST_TURNS) -> Iterator[str]:
+    """Count each day that has ended and is due, the newest first; yield a line for each.
+
+    After `most` turns no further day is begun: the next sweep goes on. Raises StoreError.
+    """
+    today, read = object_names.name_day(now), 0
+    for day, names in _group_names(store):
+        if day >= today or not _is_due(read_day(store.records, day), day, now):
+            continue
+        if read >= most:
+            return
+        turns = list(_judge_turns(store, _read_rows(store, names)))
+        read += len(turns)
+        write_day(store.records, count_day(day, turns, now))
+        yield f"verdicts of {day}: {len(turns)} counted"
+
+
+def _is_due(report: DayReport | None, day: str, now: float) -> bool:
+    if report is None:
+        return True
+    is_recent = day >= object_names.name_day(now - COUNT_AGAIN_DAYS * DAY)
+    return is_recent and report.counted_at < now - DAY
+
+
+def read_days(
+    store: SessionStore, now: float, days: int, project: str = "", *, fresh: bool = False
+) -> list[DayReport]:
+    """Return the verdicts of today and of the `days` before it, of projects like `project` (an id,
+    a path or a glob). Raises StoreError.
+
+    Days that the sweep has counted are read as it counted them, unless `fresh`; of the others each
+    turn is read.
+    """
+    matches = make_filter(project)
+    found = [] if fresh else read_counted_days(store.records, now, days, matches)
+    known, wanted = {report.day for report in found}, set(list_days(now - days * DAY, now))
+    for day, names in _group_names(store):
+        if day < min(wanted):
+            break
+        if day in wanted - known:
+            turns = _judge_turns(store, _read_rows(store, names))
+            found.append(select_project(count_day(day, turns, now), matches))
+    return found
+
+
+def _group_names(store: SessionStore) -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield each day that has turns, the newest first, with the names of its rows."""
+    names = store.records.names(object_names.RECENT)
+    dated = ((row, name) for name in names if (row := object_names.parse_row(name)))
+    for day, same in groupby(dated, key=lambda each: object_names.name_day(each[0].began_at)):
+        yield day, (name for _, name in same)
+
+
+def _read_rows(store: SessionStore, names: Iterator[str]) -> Iterator[Row]:
+    """Yield the rows of turns with a verdict; a damaged one is left out."""
+    for name in names:
+        stored = store.records.read(name, _MOST_ROW)
+        try:
+            row = turn_row.load_row(stored.content) if stored else None
+        except turn_row.RowError:
+            continue
+        if row and row.verdict:
+            yield row
+
+
+def _judge_turns(store: SessionStore, rows: Iterator[Row]) -> Iterator[JudgedTurn]:
+    ordered = sorted(rows, key=lambda row: (row.session_id, row.turn))
+    for _, session in groupby(ordered, key=lambda row: row.session_id):
+        turns = list(session)
+        for at, row in enumerate(turns):
+            yield _judge_turn(store, row, turns[at + 1 :])
+
+
+def _judge_turn(store: SessionStore, row: Row, later: list[Row]) -> JudgedTurn:
+    return JudgedTurn(
+        session_id=row.session_id,
+        project=row.project,
+        web_url=row.web_url,
+        verdict=row.verdict,
+        judgement=_find_judgement(store, row, later),
+        model=row.model,
+        tier=row.tier,
+        cost_usd=row.cost_usd,
+        started_at=row.started_at,
+        has_asked_model=row.iterations > 0,
+        jobs=row.jobs,
+        cause=row.cause,
+        project_id=row.project_id,
+    )
+
+
+def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgement:
+    """What is kept in the row; else, what the store says."""
+    if row.label in (Label.CONFIRMED, Label.CONTRADICTED):
+        return Judgement(Label(row.label), row.label_reason)
+    key = SessionKey(row.project_id, row.mr_iid, row.session_id)
+    changed = next((each.verdict for each in later if each.verdict != row.verdict), "")
+    return judge_turn(store, key, row.turn, row.verdict, changed)

@@ -1,24 +1,32 @@
-"""`sandpiper report` over 100,000 turns in a folder: seconds and memory, beside reading their rows.
+"""100,000 turns in a folder: `sandpiper report` and the operators' pages, in seconds and memory.
 
-The floor is the reading of the same rows' bytes.
+The floor of the report is the reading of the same rows' bytes.
 """
 
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from worker.core.conversation.limits import Limits
 from worker.core.conversation.turn_row import Row, dump_row
 from worker.core.ports import SessionKey
+from worker.maintenance.verdict_days import count_ended_days
+from worker.pages.http import Pages
 from worker.sessions.folder import FolderStore
 
 TURNS, PROJECTS = 100_000, 300
 VERDICTS = ("caused by this change", "flaky", "infrastructure", "unknown")
-GOAL_SECONDS, GOAL_MEMORY = 60, 300
+GOAL_SECONDS, GOAL_MEMORY, GOAL_PAGE = 60, 300, 0.2
+TOKEN = "the-operators-token-0123"
 
 
 def main() -> None:
@@ -26,19 +34,52 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         _fill(Path(folder), time.time())
         floor = _read_all(Path(folder))
-        begun = time.monotonic()
-        environment = {"SANDPIPER_STORE": f"file://{folder}", "PATH": os.environ["PATH"]}
-        command = [str(Path(sys.executable).with_name("sandpiper")), "report", "--days", "60"]
-        done = subprocess.run(
-            [*command, "--json"], env=environment, cwd=folder, stdout=subprocess.PIPE, check=True
-        )
-        seconds = time.monotonic() - begun
+        seconds = _time_report(folder)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        print(f"report over {TURNS:,} turns: {seconds:.1f} s (goal {GOAL_SECONDS})")
+        print(f"  {seconds / floor:.1f} times the reading of the rows, {floor:.1f} s")
+        print(f"  {peak:.0f} MB at most (goal {GOAL_MEMORY})")
+        _print_counted(folder)
+        _print_pages(folder)
+
+
+def _time_report(folder: str) -> float:
+    begun = time.monotonic()
+    environment = {"SANDPIPER_STORE": f"file://{folder}", "PATH": os.environ["PATH"]}
+    command = [str(Path(sys.executable).with_name("sandpiper")), "report", "--days", "60"]
+    done = subprocess.run(
+        [*command, "--json"], env=environment, cwd=folder, stdout=subprocess.PIPE, check=True
+    )
     (everything,) = json.loads(done.stdout)["all"]
     assert everything["verdicts"] == TURNS
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"report over {TURNS:,} turns: {seconds:.1f} s (goal {GOAL_SECONDS})")
-    print(f"  {seconds / floor:.1f} times the reading of the rows, {floor:.1f} s")
-    print(f"  {peak:.0f} MB at most (goal {GOAL_MEMORY})")
+    return time.monotonic() - begun
+
+
+def _print_counted(folder: str) -> None:
+    begun = time.monotonic()
+    days = list(count_ended_days(FolderStore(Path(folder)), time.time(), most=TURNS))
+    print(f"sweep counts {len(days)} days: {time.monotonic() - begun:.1f} s")
+    print(f"  report then: {_time_report(folder):.1f} s")
+
+
+def _print_pages(folder: str) -> None:
+    store = FolderStore(Path(folder))
+    pages = Pages(lambda: (store, store.recent_turns), None, TOKEN, Limits(), time.time)
+    client = TestClient(Starlette(routes=pages.make_routes()))
+    for path in (
+        "/sessions",
+        "/sessions?project=3",
+        "/sessions/report",
+        "/sessions/report?days=90",
+    ):
+        answer, times = client.get(path, auth=("me", TOKEN)), list[float]()
+        assert answer.status_code == 200
+        for _ in range(9):
+            begun = time.monotonic()
+            client.get(path, auth=("me", TOKEN))
+            times.append(time.monotonic() - begun)
+        median = statistics.median(times)
+        print(f"  {path}: {median * 1000:.0f} ms (goal of the list {GOAL_PAGE * 1000:.0f})")
 
 
 def _fill(folder: Path, now: float) -> None:

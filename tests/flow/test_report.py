@@ -1,7 +1,9 @@
 """Whether verdicts were right, by what came after them, through the product's own processes."""
 
 import json
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,10 @@ import httpx
 import pytest
 
 from tests.flow.product import Product, product
+from worker.core.conversation.turn_row import Row, dump_row
+from worker.core.ports import SessionKey
 from worker.demo import story
+from worker.sessions.folder import FolderStore
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -68,6 +73,27 @@ def test_a_pass_without_a_change_contradicts_it(told: Product) -> None:
     (wrong,) = report["contradicted"]
     assert wrong["reason"] == "it passed again without a change"
     assert read_report(told, "--project", "other/*")["contradicted"] == []
+
+
+def test_the_sweep_counts_ended_days_for_the_operators_page(told: Product) -> None:
+    token = "the-operators-token-0123"
+    told.env["SANDPIPER_OPERATOR_TOKEN"] = token
+    store = FolderStore(told.folder / "store")
+    for number, label in enumerate(["confirmed", "confirmed", "contradicted", ""]):
+        at, session = time.time() - 2 * 86_400, f"{number:020x}"
+        known = (session, 501, "northsound/ferrytimes", 1, "https://x/1", 9, 0, at, "done", "flaky")
+        row = replace(Row(*known, model="a/m", iterations=4), label=label)
+        store.recent_turns.put(SessionKey(501, 1, session), 0, at, dump_row(row))
+    dry = told.run("sweep", "--hours", "0.01", "--dry-run")
+    assert "counted" not in dry.stdout
+    swept = told.run("sweep", "--hours", "0.01")
+    assert ": 4 counted" in swept.stdout, swept.stderr
+    with told.serve():
+        page = httpx.get(f"{told.url}/sessions/report", auth=("me", token)).text
+        assert httpx.get(f"{told.url}/sessions/report").status_code == 401
+    assert "67% (21–94)" in page
+    for report in (read_report(told), read_report(told, "--fresh")):
+        assert report["verdict"][0]["confirmed"] == 2
 
 
 def test_an_empty_store_has_no_verdicts(told: Product) -> None:

@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -19,9 +20,11 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from worker.core.conversation.limits import Limits
+from worker.core.conversation.turn_row import make_filter
 from worker.core.ports import RecentTurns, SessionStore
 from worker.errors import SandpiperError, StoreError
-from worker.pages import files, overview, render, stored, view
+from worker.evaluation.day_report import read_counted_days
+from worker.pages import files, overview, render, report, stored, view
 from worker.pages.sign import Signer
 
 MAX_AT_ONCE = 2
@@ -69,6 +72,7 @@ class Pages:
         """Make the routes, to be mounted at the root."""
         return [
             Route("/sessions", self.answer_overview, methods=["GET"]),
+            Route("/sessions/report", self.answer_report, methods=["GET"]),
             Route("/sessions/{id}", self.answer_session, methods=["GET"]),
             Route("/sessions/{id}/files", self.answer_file, methods=["GET"]),
         ]
@@ -94,17 +98,32 @@ class Pages:
 
     async def answer_overview(self, request: Request) -> Response:
         """Answer with the list of turns, for operators."""
-        if not self.operator_token:
-            return _make_not_found()
-        if not _is_operator(request.headers.get("authorization", ""), self.operator_token):
-            challenge = {"www-authenticate": 'Basic realm="Sandpiper", charset="UTF-8"'}
-            return _make_message_page(
-                401, "Operators only", "Give the operators' token as password.", challenge
-            )
+        if (refusal := self._refuse_stranger(request)) is not None:
+            return refusal
         before, project = _get_query(request, "before"), _get_query(request, "project").strip()
         if not _CURSOR.fullmatch(before):
             return _make_not_found()
         return await self._run_in_thread(lambda: self._make_overview_page(before, project[:200]))
+
+    async def answer_report(self, request: Request) -> Response:
+        """Answer with how often verdicts were right, for operators."""
+        if (refusal := self._refuse_stranger(request)) is not None:
+            return refusal
+        days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
+        if days not in map(str, report.PERIODS):
+            return _make_not_found()
+        return await self._run_in_thread(lambda: self._make_report_page(int(days), project[:200]))
+
+    def _refuse_stranger(self, request: Request) -> Response | None:
+        """Return the answer for who is no operator; None for operators."""
+        if not self.operator_token:
+            return _make_not_found()
+        if _is_operator(request.headers.get("authorization", ""), self.operator_token):
+            return None
+        challenge = {"www-authenticate": 'Basic realm="Sandpiper", charset="UTF-8"'}
+        return _make_message_page(
+            401, "Operators only", "Give the operators' token as password.", challenge
+        )
 
     def _find_allowed_session(self, request: Request) -> str | None:
         """Return the session that the request's signature is for; None without a valid one."""
@@ -163,18 +182,28 @@ class Pages:
 
     def _make_overview_page(self, before: str, project: str) -> Response:
         store, recent = self.open_store()
-        until = int(self.now()) + LINK_SECONDS
-        signer = self.signer
-
-        def link(name: str) -> str:
-            good = signer is not None and _ID.fullmatch(name)
-            return f"sessions/{name}?sig={signer.sign(name, until)}" if good and signer else ""
-
         found = overview.build_overview(
-            recent, store, link, self.now(), before=before, project=project
+            recent,
+            store,
+            partial(self._link_session, "sessions/"),
+            self.now(),
+            before=before,
+            project=project,
         )
         parked = [] if before or project else overview.list_parked(self.list_parked())
         return _make_page("overview", page=found, parked=parked)
+
+    def _make_report_page(self, days: int, project: str) -> Response:
+        store, _ = self.open_store()
+        counted = read_counted_days(store.records, self.now(), days, make_filter(project))
+        found = report.build_report(counted, days, project, partial(self._link_session, ""))
+        return _make_page("report", page=found, periods=report.PERIODS)
+
+    def _link_session(self, base: str, name: str) -> str:
+        """Return the address of a session's page, relative to the page that links to it."""
+        if self.signer is None or not _ID.fullmatch(name):
+            return ""
+        return f"{base}{name}?sig={self.signer.sign(name, int(self.now()) + LINK_SECONDS)}"
 
 
 def _get_query(request: Request, name: str) -> str:

@@ -1,0 +1,116 @@
+"""The operators' page of verdicts: who sees it, what it shows, and that it stays small."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.pages.pages import ATTRIBUTES, HOSTILE, KEY, NOW, TAGS, TOKEN, Seen, Site
+from worker.core.failure.outcomes import Judgement, Label
+from worker.evaluation.day_report import DAY, JudgedTurn, count_day, list_days, write_day
+from worker.pages.report import MOST_ROWS
+
+AUTH = ("me", TOKEN)
+YESTERDAY = next(iter(list_days(NOW - DAY, NOW - DAY)))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def turn(number: int, label: Label = Label.CONFIRMED, **changes: object) -> JudgedTurn:
+    fields = {
+        "session_id": f"{number:020x}",
+        "project": "aviary/tern",
+        "web_url": f"https://gitlab.example.com/aviary/tern/-/merge_requests/{number}",
+        "verdict": "flaky",
+        "judgement": Judgement(label, "readers say that it is wrong"),
+        "model": "anthropic/a",
+        "tier": "",
+        "cost_usd": 0.5,
+        "started_at": NOW - DAY,
+        "jobs": "clock",
+        "cause": "The clock ticks late.",
+        "project_id": 7,
+    }
+    return JudgedTurn(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def count(site: Site, *turns: JudgedTurn, day: str = YESTERDAY) -> None:
+    write_day(site.store.records, count_day(day, turns, NOW))
+
+
+def read(site: Site, query: str = "") -> str:
+    answer = site.client.get(f"/sessions/report{query}", auth=AUTH)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_it_is_for_who_has_the_token(site: Site, tmp_path: Path) -> None:
+    assert site.client.get("/sessions/report").status_code == 401
+    assert site.client.get("/sessions/report", auth=("me", "x")).status_code == 401
+    assert site.opened == 0
+    without = Site(tmp_path / "other", token="")
+    assert without.client.get("/sessions/report", auth=("me", "")).status_code == 404
+
+
+def test_shares_with_their_intervals_and_what_they_cost(site: Site) -> None:
+    count(site, *map(turn, range(6)), turn(6, Label.CONTRADICTED), turn(7, Label.OPEN))
+    text = " ".join(Seen(read(site)).text.split())
+    assert "86% (49–97)" in text
+    assert "6 confirmed, 1 contradicted, 1 open" in text
+    assert "$0.67" in text
+    assert f"Counted from {YESTERDAY} to {YESTERDAY}" in text
+
+
+def test_what_was_contradicted_leads_to_its_session_and_merge_request(site: Site) -> None:
+    count(site, turn(1), turn(2), turn(3, Label.CONTRADICTED, session_id=KEY.session_id))
+    page = read(site)
+    seen = Seen(page)
+    assert "Flaky; readers say that it is wrong" in seen.text
+    assert "The clock ticks late." in seen.text
+    assert "https://gitlab.example.com/aviary/tern/-/merge_requests/3" in seen.links
+    (address,) = [link for link in seen.links if link.startswith(KEY.session_id)]
+    site.keep()
+    assert site.signer is not None
+    assert site.signer.is_valid(KEY.session_id, address.partition("sig=")[2], site.now)
+
+
+def test_of_one_project_and_of_more_days(site: Site) -> None:
+    count(site, turn(1), turn(2, project="other/place", project_id=8))
+    old = next(iter(list_days(NOW - 50 * DAY, NOW - 50 * DAY)))
+    count(site, turn(3, project="old/place"), day=old)
+    assert "old/place" not in read(site)
+    assert "old/place" in read(site, "?days=90")
+    for query in ("aviary/*", "aviary/tern", "7"):
+        page = read(site, f"?project={query}")
+        assert "aviary/tern" in page
+        assert "other/place" not in page
+    assert "No verdicts are counted for this project" in read(site, "?project=none")
+    assert site.client.get("/sessions/report?days=10000", auth=AUTH).status_code == 404
+
+
+def test_without_a_count_it_says_who_counts(site: Site) -> None:
+    assert "<code>sandpiper sweep</code> counts" in read(site)
+    count(site)
+    assert "<code>sandpiper sweep</code> counts" in read(site)
+
+
+def test_many_projects_are_cut_and_it_is_said(site: Site) -> None:
+    count(site, *(turn(number, project=f"group/p{number}") for number in range(300)))
+    page = read(site)
+    assert page.count('href="?days=30&amp;project=') == MOST_ROWS
+    assert "280 more with fewer verdicts are not shown." in page
+    assert len(page) < 60_000
+
+
+def test_hostile_texts_are_shown_as_text(site: Site) -> None:
+    bad = {"project": HOSTILE, "jobs": HOSTILE, "cause": HOSTILE, "model": HOSTILE}
+    urls = ("javascript:alert(1)", "https://x/\n1", "https://x/</a><script>")
+    turns = [turn(at, Label.CONTRADICTED, web_url=url, **bad) for at, url in enumerate(urls)]
+    count(site, *turns, turn(9, Label.CONTRADICTED, session_id='"><script>', verdict=HOSTILE))
+    for query in ("", "?project=" + "%3Cscript%3E"):
+        seen = Seen(read(site, query))
+        assert seen.tags <= TAGS
+        assert seen.attributes <= ATTRIBUTES
+        assert not [link for link in seen.links if link.startswith("javascript")]

@@ -274,7 +274,8 @@ _MERE = re.compile(
     r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
     # Docker: the step, once more
     r"|error: (?:failed to solve|failed to build)|error: process \""
-    r"|\S{0,40}recipe for target|ninja: build stopped",
+    r"|\S{0,40}recipe for target|ninja: build stopped"
+    r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
     re.IGNORECASE,
 )
 """What a build tool says after the errors, whatever they were."""

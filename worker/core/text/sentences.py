@@ -22,7 +22,11 @@ _SHORT = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|resp|incl|ca|dr|mr|ms|st|[A-Za-z])\.$",
     re.IGNORECASE,
 )
-_NEXT = re.compile(r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff])")
+_NEXT = re.compile(
+    r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff]"
+    # A file's or a function's name: its small letter may begin a sentence.
+    r"|(?!e\.g|i\.e)[a-z][a-z0-9-]{0,40}(?:[./_]\w|\(\)))"
+)
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
 _FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
 

@@ -234,8 +234,10 @@ _ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
 """The id of a job, and words about it."""
 
 _AND_MORE = re.compile(r"(?<=[`)]) and(?: (?=`)|, *$)")
-_LISTED = re.compile(r"and\b|or\b|[`\"“A-Z0-9]")
-"""The beginning of a further test or step in a list, not of a reason."""
+_LISTED = re.compile(
+    r"(?:and|or)\b(?! (?:the|its?|then|so|they|this|that|is|was|were)\b)|[`\"“A-Z0-9]"
+)
+"""The beginning of a further test or step in a list, not of a reason or of what came after."""
 
 _ALLOWED = re.compile(r"\ballow")
 

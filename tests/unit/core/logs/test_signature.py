@@ -92,6 +92,8 @@ def test_lines_that_any_failure_has_tell_nothing() -> None:
         "4: 3 failed, 12 passed in 1.2s",
         "5: ===== FAILURES =====",
         "6: npm ERR! code ELIFECYCLE",
+        "7: make: Target 'all' not remade because of errors.",
+        "8: make[2]: Target 'tools' not remade because of errors.",
     ]
     assert make_signature(mere).key == ""
     assert make_signature([]).key == ""
@@ -109,6 +111,7 @@ def test_the_text_is_the_most_telling_line_as_it_stands() -> None:
                 "29: include/frame.h:12:20: error: field ‘kind’ has incomplete type",
                 "41: src/frame.c:6:10: error: ‘DATA’ undeclared (first use); did you mean ‘MAX’?",
                 "71: make: *** [Makefile:12: build/frame.o] Error 1",
+                "86: make: Target 'all' not remade because of errors.",
             ],
             "include/frame.h:12:20: error: field ‘kind’ has incomplete type",
         ),

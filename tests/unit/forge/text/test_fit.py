@@ -201,6 +201,8 @@ JOBS = [
      "`ci` (502): 2 failures"),
     ("`test` (508): `TestLoad/a`, `TestLoad/b` and `TestLoad/c` in `internal/s`.",
      "`test` (508): `TestLoad/a` and 2 more tests", "`test` (508): 3 tests"),
+    ("test (502): TestOnSegment never ended, and the job was stopped at its limit",
+     "test (502): TestOnSegment never ended", "test (502)"),
     ("`a` (501), `b` (502)", "`a` (501), `b` (502)", "`a` (501), `b` (502)"),
     ("Every job, for want of a runner. Nothing ran.", "Every job, for want of a runner",
      "Every job, for want of a runner"),

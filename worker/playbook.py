@@ -9,11 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from worker.core import comment_commands
-from worker.core.conversation.plan import PlanBy
-from worker.core.gate.rules import Gate
 from worker.core.routing.tiers import TierName
 from worker.errors import ConfigError
 from worker.settings.context import ContextSettings
+from worker.settings.loop import GateChoice, PlanChoice
 
 SMALL_WINDOW = 16_000
 """Below so many tokens of room a workflow takes its compact form."""
@@ -46,8 +45,8 @@ class Workflow(BaseModel):
     tools: tuple[str, ...] = ("*",)
     model_tier: TierName | None = None
     context: ContextSettings = ContextSettings()
-    plan: PlanBy | None = None
-    gate: Gate | None = None
+    plan: PlanChoice | None = None
+    gate: GateChoice | None = None
     compact: bool = False
     small_tools: tuple[str, ...] = ()
     find_tool: bool = False

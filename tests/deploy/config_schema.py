@@ -17,7 +17,8 @@ OWN = ("broker", "store", "workflows")
 DECIMAL = r"^[0-9]+\.[0-9]+$"
 
 _KEPT = {
-    *("type", "properties", "items", "additionalProperties", "enum", "anyOf", "required"),
+    *("type", "properties", "items", "additionalProperties", "enum", "const", "anyOf"),
+    "required",
     *("minimum", "maximum", "exclusiveMinimum", "pattern", "minLength"),
 }
 _HIDDEN = {place[-1] for place in SECRETS} | {"s3_endpoint"}

@@ -102,7 +102,7 @@ def test_the_helper_judges_what_the_rules_let_pass(
 
 def test_without_a_gate_any_text_ends_the_turn(tmp_path: Path) -> None:
     with product(tmp_path, say_in_order(Say(PROMISE)), "memory://") as made:
-        (made.folder / "sandpiper.yaml").write_text("loop: {gate: 'off'}\n")
+        (made.folder / "sandpiper.yaml").write_text("loop: {gate: off}\n")
         ended = analyse(made)
     assert ended.outcome == Outcome(Status.DONE, PROMISE)
 

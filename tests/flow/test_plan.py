@@ -64,7 +64,7 @@ def test_the_first_command_finds_the_announced_files(wire: str, tmp_path: Path) 
 
 def test_without_a_plan_the_first_message_is_what_it_was(tmp_path: Path) -> None:
     with product(tmp_path, read_then_answer("ls /tmp/data"), "memory://") as made:
-        (made.folder / "sandpiper.yaml").write_text("loop: {plan: 'off'}\n")
+        (made.folder / "sandpiper.yaml").write_text("loop: {plan: off}\n")
         ended = analyse(made)
     first = read_first_message(ended)
     assert ANNOUNCEMENT not in first

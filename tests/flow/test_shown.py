@@ -123,7 +123,7 @@ def test_files_and_diffs_are_shown_where_the_log_points(tmp_path: Path) -> None:
         ]
     )
     # With a plan the second call would be answered with where the document lies already.
-    (tmp_path / "sandpiper.yaml").write_text("loop: {plan: 'off'}\n")
+    (tmp_path / "sandpiper.yaml").write_text("loop: {plan: off}\n")
     with failed(tmp_path, model, tables):
         pass
     inline, saved, part, diff, command = model.results

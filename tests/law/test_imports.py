@@ -36,7 +36,9 @@ ROOMS = {
     "worker.health": Room(),
     "worker.log": Room(PURE),
     "worker.settings": Room(PURE, ("pydantic", "yaml")),
-    "worker.playbook": Room((*PURE, "worker.settings.context"), ("pydantic", "yaml")),
+    "worker.playbook": Room(
+        (*PURE, "worker.settings.context", "worker.settings.loop"), ("pydantic", "yaml")
+    ),
     # Around the parts of a job: the Protocols that it decorates, and no adapter.
     "worker.telemetry": Room(
         (

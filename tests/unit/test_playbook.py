@@ -27,6 +27,12 @@ def test_a_workflow_is_read_and_its_text_kept_verbatim() -> None:
     assert not workflow.allows("fetch_to_sandbox")
 
 
+def test_off_needs_no_quotes() -> None:
+    text = GOOD.replace("max_iterations: 5", "plan: off\ngate: off")
+    workflow = playbook.parse(text, "x.md")
+    assert (workflow.plan, workflow.gate) == ("off", "off")
+
+
 def test_the_bundled_workflow_answers_failed_pipelines() -> None:
     workflow = playbook.load("").for_trigger("pipeline_failed")
     assert workflow.name == "analyze-failures"

@@ -1,8 +1,9 @@
 """`loop:`: how a turn is led."""
 
 from enum import StrEnum
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from worker.core.conversation.plan import PlanBy
 from worker.core.gate.rules import Gate
@@ -16,17 +17,30 @@ class ToolList(StrEnum):
     COMPACT = "compact"
 
 
+def read_off(value: object) -> object:
+    """Return "off" for what YAML makes of a bare `off`: false."""
+    return "off" if value is False else value
+
+
+PlanChoice = Annotated[
+    PlanBy, BeforeValidator(read_off, json_schema_input_type=PlanBy | Literal[False])
+]
+GateChoice = Annotated[
+    Gate, BeforeValidator(read_off, json_schema_input_type=Gate | Literal[False])
+]
+
+
 class LoopSettings(Part):
     """`loop:`. A workflow may set other values of the same fields."""
 
-    plan: PlanBy = Field(
+    plan: PlanChoice = Field(
         default=PlanBy.FACTS,
         description="What is prepared before the model is asked: `off`; `facts`: the "
         "representative logs, the diff and the list of jobs are saved in the sandbox while the "
         "model thinks, it is shown what explains the failure, and steps are proposed by rules; "
         "`model`: `models.helper` proposes the steps.",
     )
-    gate: Gate = Field(
+    gate: GateChoice = Field(
         default=Gate.RULES,
         description="What a text has to be before it ends a turn: `off`: anything; `rules`: no "
         "promise, no tool call written as text, no raw data, with the sections of a finding, and "

@@ -187,9 +187,13 @@ def _format_default(field: FieldInfo) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
+_NO_VALUES: tuple[object, ...] = ({"type": "null"}, {"const": False, "type": "boolean"})
+"""Nothing, and what YAML makes of `off`, which is among the words already."""
+
+
 def _describe_values(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
-        (schema,) = (each for each in schema["anyOf"] if each != {"type": "null"})
+        (schema,) = (each for each in schema["anyOf"] if each not in _NO_VALUES)
     if "enum" in schema:
         return ", ".join(f"`{each}`" if each else '`""`' for each in schema["enum"])
     if schema.get("format") == "date":

@@ -51,6 +51,13 @@ workflows: ./workflows
     assert loaded.models.get_provider("anthropic-vertex").project == "my-project"
 
 
+def test_off_needs_no_quotes(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, "loop: {plan: off, gate: off}\n"), {})
+    assert (settings.loop.plan, settings.loop.gate) == ("off", "off")
+    with pytest.raises(ConfigError, match=r"loop\.gate.*found True"):
+        load(write(tmp_path, "loop: {gate: on}\n"), {})
+
+
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     env = {
         "GITLAB_URL": "http://127.0.0.1:1",

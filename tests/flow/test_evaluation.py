@@ -10,9 +10,12 @@ import pytest
 from tests.evaluated import CASES, MODEL, answer_right, answer_so
 from tests.flow.product import Product, product
 from worker.demo import story
+from worker.demo.gitlab.state import Pipeline
+from worker.demo.gitlab.world import World
 from worker.demo.script import Script
 from worker.evaluation.cases import Case, find_cases, load_case
 from worker.evaluation.scoring import Played
+from worker.evaluation.staging import stage_case
 
 pytestmark = pytest.mark.usefixtures("sandbox_image")
 
@@ -144,6 +147,49 @@ def test_a_failure_is_kept_edited_and_played(by_session: bool, tmp_path: Path) -
     played = play(tmp_path / "again", case, answer_right(case))
     assert played.is_right
     assert played.has_expected_line
+
+
+def test_what_the_failure_is_compared_with_is_kept_too(tmp_path: Path) -> None:
+    with product(tmp_path, story.make_script(), "memory://") as made:
+        sim, mr = made.gitlab, made.scene.mr
+        mr.commits[-1].message = "Join windows\n\nOnly those that overlap."
+        sim.push(mr, {"docs/more.md": b"more\n"}, "More of it")
+        main = Pipeline(
+            id=sim.make_id("pipeline"),
+            iid=9,
+            project=mr.project,
+            ref="main",
+            sha="f" * 40,
+            source="push",
+            status="success",
+            user=mr.author,
+            created_at=mr.created_at,
+        )
+        sim.pipelines[main.id] = main
+        sim.add_job(main, "unit-tests", trace=b"all well\n")
+        newest = sim.run_pipeline(mr)
+        sim.add_job(newest, "unit-tests", status="failed", trace=b"FAILED t.py::t - no\n")
+        done = made.run("eval", "record", "northsound/ferrytimes!1", "kept")
+        assert done.returncode == 0, done.stderr
+        assert sim.unexpected_requests == []
+    case = load_case(tmp_path / "kept")
+    assert case.content.merge_request.commits == (
+        "Join windows\n\nOnly those that overlap.",
+        "More of it",
+    )
+    (earlier,) = case.content.earlier_runs
+    assert (earlier.status, earlier.commit, earlier.source) == ("failed", "other-2", "head")
+    (job,) = earlier.jobs
+    assert b"AssertionError" in (case.read_log(job) or b"")
+    *_, green = case.content.target_runs
+    assert (green.status, green.commit) == ("success", "other-1")
+    assert case.read_log(green.jobs[0]) == b"all well\n"
+    world = World()
+    staged = stage_case(world, case)
+    assert [each.title for each in staged.mr.commits] == ["Join windows", "More of it"]
+    newer, older = staged.mr.pipelines
+    assert newer.sha == staged.mr.sha != older.sha
+    assert [each.name for each in older.jobs] == ["unit-tests"]
 
 
 def test_an_anonymous_case_names_nobody(tmp_path: Path) -> None:

@@ -74,9 +74,14 @@ class TestEntry(_Entry):
 
 class PipelineEntry(_Entry):
     """A pipeline with its jobs, in the order in which they were made. `source` is of a merge
-    request's pipeline: of its head, of the merged result, of the branch, or of a merge train."""
+    request's pipeline: of its head, of the merged result, of the branch, or of a merge train.
+
+    `commit` is a word for the commit that it ran on; "" is the merge request's newest, or the one
+    that it is built on for a run of the target branch.
+    """
 
     status: str = "failed"
+    commit: str = ""
     source: Literal["head", "merge", "branch", "train"] = "head"
     jobs: tuple[JobEntry, ...] = ()
     children: "tuple[ChildEntry, ...]" = ()
@@ -100,23 +105,27 @@ class ProjectEntry(_Entry):
 
 
 class MergeRequestEntry(_Entry):
-    """The merge request. `deleted_files` are those that it removes."""
+    """The merge request. `deleted_files` are those that it removes, `commits` the whole messages of
+    its commits, the oldest first."""
 
     title: str
     description: str = ""
     author: str = "author"
     source_branch: str = "change"
     deleted_files: tuple[Inside, ...] = ()
+    commits: tuple[str, ...] = ()
 
 
 class CaseFile(_Entry):
-    """`case.yaml`. `target_runs` are pipelines of the target branch, the oldest first."""
+    """`case.yaml`. `target_runs` are pipelines of the target branch, `earlier_runs` those of the
+    merge request before this one; the oldest first."""
 
     summary: str = ""
     project: ProjectEntry
     merge_request: MergeRequestEntry
     pipeline: PipelineEntry
     target_runs: tuple[PipelineEntry, ...] = ()
+    earlier_runs: tuple[PipelineEntry, ...] = ()
 
 
 class Expectation(_Entry):

@@ -4,6 +4,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -57,6 +58,7 @@ class Recorder:
     folder: Path
     clean: Callable[[bytes], bytes]
     gaps: list[str] = field(default_factory=list)
+    _commit_words: dict[str, str] = field(default_factory=dict)
 
     def record(self, verdict: str = "unknown") -> None:
         """Write the case's folder. Raises SourceError, and ConfigError if there is one already."""
@@ -69,6 +71,7 @@ class Recorder:
             "merge_request": self._describe_merge_request(mr),
             "pipeline": self._describe_pipeline(),
             "target_runs": list(self._describe_target_runs(mr)),
+            "earlier_runs": list(self._describe_earlier_runs()),
         }
         self._write(CASE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode())
         if not (self.folder / EXPECT).exists():
@@ -87,14 +90,23 @@ class Recorder:
     # ---------------------------------------------------------------------------------- its files
 
     def _describe_merge_request(self, mr: wire.MergeRequest) -> dict[str, Any]:
-        deleted = self._keep_files(mr)
+        deleted, commits = self._keep_files(mr), self._list_messages()
         described = {
             "title": mr.title,
             "description": mr.description or "",
             "author": mr.author.username if mr.author else "author",
             "source_branch": mr.source_branch or "change",
         }
-        return described | ({"deleted_files": deleted} if deleted else {})
+        more = {"deleted_files": deleted, "commits": commits}
+        return described | {name: value for name, value in more.items() if value}
+
+    def _list_messages(self) -> list[str]:
+        """The messages of the commits, the oldest first."""
+        where = f"{self._merge_request}/commits"
+        listed = self.client.many(where, wire.Commit, "the merge request's commits")
+        if listed.more:
+            self.gaps.append("the merge request's oldest commits")
+        return [(each.message or each.title).strip() for each in reversed(listed.items)]
 
     def _keep_files(self, mr: wire.MergeRequest) -> list[str]:
         """Keep the changed files before and after, and others of the head up to a cap; returns
@@ -176,15 +188,19 @@ class Recorder:
     def _describe_jobs(
         self, path: str, project: int, prefix: str, only: frozenset[str] = frozenset()
     ) -> list[dict[str, Any]]:
-        """The jobs of a pipeline, the oldest first, with the logs of the failed ones."""
+        """The jobs of a pipeline, the oldest first, with the logs of the failed ones; where `only`
+        some are asked for, with the logs of all."""
         query = {"include_retried": "true"}
         jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
         wanted = [job for job in jobs if not only or job.name in only]
         return [
-            self._describe_job(job, project, prefix) for job in sorted(wanted, key=lambda j: j.id)
+            self._describe_job(job, project, prefix, has_log=bool(only) or job.status in _FAILED)
+            for job in sorted(wanted, key=lambda j: j.id)
         ]
 
-    def _describe_job(self, job: wire.Job, project: int, prefix: str) -> dict[str, Any]:
+    def _describe_job(
+        self, job: wire.Job, project: int, prefix: str, *, has_log: bool
+    ) -> dict[str, Any]:
         fields = {
             "name": job.name,
             "stage": job.stage,
@@ -193,7 +209,7 @@ class Recorder:
             **({"allow_failure": True} if job.allow_failure else {}),
             **({"erased": True} if job.erased_at else {}),
         }
-        log = self._keep_log(job, project, prefix) if job.status in _FAILED else ""
+        log = self._keep_log(job, project, prefix) if has_log else ""
         return fields | ({"log": log} if log else {})
 
     def _keep_log(self, job: wire.Job, project: int, prefix: str) -> str:
@@ -241,26 +257,54 @@ class Recorder:
                     }
 
     def _describe_target_runs(self, mr: wire.MergeRequest) -> Iterator[dict[str, Any]]:
-        """The newest pipelines of the target branch, the oldest first, with the jobs that have
-        failed in this one."""
-        project = self.subject.project_id
+        """The newest pipelines of the target branch, and those of the commit that the change is
+        built on, with the jobs that have failed in this pipeline."""
+        base = mr.diff_refs.base_sha if mr.diff_refs else ""
+        where, query = f"/projects/{self.subject.project_id}/pipelines", {"ref": mr.target_branch}
+        found = self._list_pipelines(where, query)
+        if base and base not in {each.sha for each in found}:
+            found += self._list_pipelines(where, query | {"sha": base})
+        project, prefix = self.subject.project_id, mr.target_branch
+        for pipeline in self._sort_runs(found):
+            yield self._describe_run(pipeline, project, prefix, base)
+
+    def _describe_earlier_runs(self) -> Iterator[dict[str, Any]]:
+        """The newest pipelines of the merge request before this one, with the same jobs."""
+        project, own = self.subject.pipeline_project_id, self.subject.pipeline_id
+        listed = self._list_pipelines(f"{self._merge_request}/pipelines")
+        found = [each for each in listed if each.id < own and each.project_id in (0, project)]
+        for pipeline in self._sort_runs(found):
+            run = self._describe_run(pipeline, project, "earlier", self.subject.sha)
+            yield run | {"source": _name_source(pipeline.ref)}
+
+    def _list_pipelines(
+        self, where: str, query: Mapping[str, str] | None = None
+    ) -> list[wire.Pipeline]:
+        what = "the pipelines to compare with"
+        return list(self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS, query or {}).items)
+
+    def _sort_runs(self, found: Sequence[wire.Pipeline]) -> list[wire.Pipeline]:
+        """The oldest first; none where no job has failed that they could be compared by."""
+        return sorted(found, key=lambda each: each.id) if self._failed_names else []
+
+    def _describe_run(
+        self, pipeline: wire.Pipeline, project: int, prefix: str, own_sha: str
+    ) -> dict[str, Any]:
+        """A pipeline to compare with, with the jobs that have failed in this case's own."""
+        path = f"/projects/{project}/pipelines/{pipeline.id}"
+        commit = "" if pipeline.sha == own_sha else self._name_commit(pipeline.sha)
+        jobs = self._describe_jobs(path, project, prefix, self._failed_names)
+        return {"status": pipeline.status, "commit": commit, "jobs": jobs}
+
+    @cached_property
+    def _failed_names(self) -> frozenset[str]:
         own = f"/projects/{self.subject.pipeline_project_id}/pipelines/{self.subject.pipeline_id}"
-        names = frozenset(
-            job.name
-            for job in self.client.many(f"{own}/jobs", wire.Job, "the jobs").items
-            if job.status in _FAILED
-        )
-        found = self.client.page(
-            f"/projects/{project}/pipelines",
-            wire.Pipeline,
-            "the target branch's pipelines",
-            *(1, _MOST_RUNS),
-            {"ref": mr.target_branch},
-        ).items
-        for pipeline in sorted(found, key=lambda each: each.id) if names else ():
-            path = f"/projects/{project}/pipelines/{pipeline.id}"
-            jobs = self._describe_jobs(path, project, mr.target_branch, names)
-            yield {"status": pipeline.status, "jobs": jobs}
+        jobs = self.client.many(f"{own}/jobs", wire.Job, "the jobs").items
+        return frozenset(job.name for job in jobs if job.status in _FAILED)
+
+    def _name_commit(self, sha: str) -> str:
+        """A word for a commit, the same whenever it comes again."""
+        return self._commit_words.setdefault(sha, f"other-{len(self._commit_words) + 1}")
 
 
 def _name_source(ref: str) -> str:

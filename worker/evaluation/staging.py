@@ -1,9 +1,19 @@
 """Puts a case on the simulated GitLab."""
 
+import hashlib
 from dataclasses import dataclass
 
 from worker.demo.case import make_change
-from worker.demo.gitlab.state import Access, Bridge, DiffFile, MergeRequest, Pipeline, Project, User
+from worker.demo.gitlab.state import (
+    Access,
+    Bridge,
+    Commit,
+    DiffFile,
+    MergeRequest,
+    Pipeline,
+    Project,
+    User,
+)
 from worker.demo.gitlab.world import World
 from worker.evaluation.cases import Case, JobEntry, PipelineEntry
 
@@ -43,13 +53,9 @@ class _Stage:
         for entry in content.target_runs:
             self._add_target_run(project, author, entry)
         mr = self._open_merge_request(project, author, base)
-        pipeline = world.run_pipeline(
-            mr,
-            status=content.pipeline.status,
-            kind=content.pipeline.source,
-            yaml_errors=content.pipeline.yaml_errors,
-        )
-        self._fill(pipeline, content.pipeline)
+        for entry in content.earlier_runs:
+            self._run_pipeline(mr, entry)
+        pipeline = self._run_pipeline(mr, content.pipeline)
         return Staged(
             *(mr, pipeline, bot),
             read_token=world.add_token("read", bot, "read_api"),
@@ -77,10 +83,32 @@ class _Stage:
         )
         for path in wanted.deleted_files:
             project.commits[mr.sha].pop(path, None)
+        self._add_commits(mr)
         return mr
+
+    def _add_commits(self, mr: MergeRequest) -> None:
+        """Give the newest commit its message, and the merge request the commits before it."""
+        *earlier, newest = self._case.content.merge_request.commits or ("",)
+        if newest:
+            mr.commits[-1].title, mr.commits[-1].message = newest.partition("\n")[0], newest
+        mr.commits[:0] = [
+            Commit(_make_sha(text), text.partition("\n")[0], mr.author, mr.created_at, text)
+            for text in earlier
+        ]
+
+    def _run_pipeline(self, mr: MergeRequest, entry: PipelineEntry) -> Pipeline:
+        pipeline = self._world.run_pipeline(
+            mr, status=entry.status, kind=entry.source, yaml_errors=entry.yaml_errors
+        )
+        if entry.commit:
+            pipeline.sha = _add_commit(mr.project, entry.commit, mr.sha)
+        self._fill(pipeline, entry)
+        return pipeline
 
     def _add_target_run(self, project: Project, author: User, entry: PipelineEntry) -> None:
         pipeline = self._add_branch_pipeline(project, author, entry.status, "push")
+        if entry.commit:
+            pipeline.sha = _add_commit(project, entry.commit, pipeline.sha)
         self._fill(pipeline, entry)
 
     def _add_branch_pipeline(
@@ -128,3 +156,14 @@ class _Stage:
             allow_failure=entry.allow_failure,
         )
         made.erased = entry.is_erased
+
+
+def _add_commit(project: Project, word: str, like: str) -> str:
+    """Add a commit with the files of the commit `like`; returns its sha, which is of the word."""
+    sha = _make_sha(word)
+    project.commits.setdefault(sha, project.commits.get(like, {}))
+    return sha
+
+
+def _make_sha(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -27,6 +27,7 @@ from sandbox.spec import (
     SWEEPER,
     ContainerSpec,
     choose_command_user,
+    compute_process_limits,
     create_container,
     make_runner_command,
 )
@@ -52,7 +53,10 @@ class DockerContainer:
         self.id = container
         self.name = f"the image {spec.image}"
         self._memory = spec.memory
-        self._runner, self._user = make_runner_command(spec), choose_command_user(spec, container)
+        self._runner = make_runner_command(
+            compute_process_limits(spec) if spec.shared_limits else {}
+        )
+        self._user = choose_command_user(spec, container)
 
     def connect(self, deadline: float) -> EngineWire:
         return self._run(self._runner, self._user)

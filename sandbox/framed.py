@@ -117,6 +117,7 @@ class FramedSandbox:
         session = self._take_session()
         try:
             yield session
+            self._refuse_ended()  # meanwhile: nothing that it says now is shown
         except BadReport as error:
             raise self._end_after_bad_report(session, error) from error
         finally:
@@ -201,6 +202,8 @@ class FramedSandbox:
         If the image is older than this code and has no runner, the exit code says so.
         """
         with suppress(SandboxGone):
+            if not self.vessel.is_running():
+                return self._end(f"the sandbox's container died ({error})")
             if session.wire.get_exit_code() in _NO_PROGRAM:
                 return self._end(f"{self.vessel.name} has no runner that can begin: build it anew")
         return self._end(f"the sandbox sent what no runner sends ({error}); it was ended")

@@ -16,21 +16,23 @@ KEEPER_USER = "10002:10002"
 SESSION_LABEL = "sandpiper.session"
 CREATED_LABEL = "sandpiper.created"
 
-_PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
+PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
 """An interpreter that the commands' uid cannot read, so that it cannot trace what runs in it."""
 
-SWEEPER = [*_PYTHON, "-c", "import os; os.kill(-1, 9)"]
+SWEEPER = [*PYTHON, "-c", "import os; os.kill(-1, 9)"]
 
-_FOLDERS = "umask 0; mkdir -p /tmp/_out /tmp/data"
-_KEEPER = f"{_FOLDERS}; exec sleep infinity"
-_WATCHER = f"{_FOLDERS}; exec python3 -E -s -S /opt/sandpiper/sandbox/image/watch.py"
+FIRST_UID, UIDS = 20_000, 40_000
+"""The uids of sandboxes that have one of their own; a rootless engine has 65,536."""
+
+FOLDERS = "umask 0; mkdir -p /tmp/_out /tmp/data"
+_KEEPER = f"{FOLDERS}; exec sleep infinity"
+_WATCHER = f"{FOLDERS}; exec python3 -E -s -S /opt/sandpiper/sandbox/image/watch.py"
 _PROCESS_LIMITS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_NOFILE": 4096,
     "RLIMIT_MSGQUEUE": 0,
     "RLIMIT_MEMLOCK": 0,
 }
-_FIRST_UID, _UIDS = 20_000, 40_000  # a rootless engine has 65,536
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LEAST_HEADROOM = 32 << 20
 
@@ -109,10 +111,19 @@ def compute_process_limits(spec: ContainerSpec) -> dict[str, int]:
     return {**_PROCESS_LIMITS, **limits}
 
 
-def make_runner_command(spec: ContainerSpec) -> list[str]:
-    """Make the command line of a runner in a container."""
-    limits = [json.dumps(compute_process_limits(spec))] if spec.shared_limits else []
-    return [*_PYTHON, "/opt/sandpiper/runner.py", *limits]
+def compute_pod_limits(spec: ContainerSpec) -> dict[str, int]:
+    """Compute the limits on each process of a pod, whose control group limits memory.
+
+    Where a control group has too little memory, the kubelet has the kernel end all of its
+    processes; so a process that asks for more than there is gets an error before that.
+    """
+    limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_DATA": parse_size(spec.memory)}
+    return {**_PROCESS_LIMITS, **limits}
+
+
+def make_runner_command(limits: dict[str, int]) -> list[str]:
+    """Make the command line of a runner in a container, with limits on each process or none."""
+    return [*PYTHON, "/opt/sandpiper/runner.py", *([json.dumps(limits)] if limits else [])]
 
 
 def choose_command_user(spec: ContainerSpec, container: str) -> str:
@@ -123,7 +134,7 @@ def choose_command_user(spec: ContainerSpec, container: str) -> str:
     """
     if not spec.shared_limits:
         return COMMAND_USER
-    uid = _FIRST_UID + int(container[:8], 16) % _UIDS
+    uid = FIRST_UID + int(container[:8], 16) % UIDS
     return f"{uid}:{uid}"
 
 

@@ -6,8 +6,12 @@ tests fail: `make test` provides it.
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,18 +19,52 @@ from sandbox import build
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver, DockerSandbox
 from sandbox.framed import FramedSandbox
+from sandbox.kubernetes.driver import KubernetesDriver
 from sandbox.soon import Warmable
 from sandbox.spec import ContainerSpec
 
+ROOT = Path(__file__).parents[1]
 Kind = Callable[[ContainerSpec], Warmable]
-KINDS = ("docker", "bubblewrap", *os.environ.get("SANDPIPER_TEST_RUNTIMES", "").split())
+RUNTIMES = os.environ.get("SANDPIPER_TEST_RUNTIMES", "").split()
 """Further runtimes of the engine, such as runsc, are tested where the variable names them."""
+CLUSTER = os.environ.get("SANDPIPER_TEST_CLUSTER", "")
+"""A kubeconfig: its cluster is tested, and nothing else (`make test-cluster`)."""
+KINDS = ("kubernetes",) if CLUSTER else ("docker", "bubblewrap", "kubernetes", *RUNTIMES)
 
 
 @pytest.fixture(scope="session")
 def sandbox_image() -> str:
-    """The tag of the image, built if need be."""
-    return build.ensure_image()
+    """The tag of the image, built if need be; in a cluster the one that its nodes can pull."""
+    return os.environ["SANDPIPER_TEST_IMAGE"] if CLUSTER else build.ensure_image()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cluster that $KUBECONFIG names: the real one, or a simulated one in its own process."""
+    with pytest.MonkeyPatch.context() as patch:
+        if CLUSTER:
+            patch.setenv("KUBECONFIG", CLUSTER)
+            yield
+            return
+        path = tmp_path_factory.mktemp("cluster") / "config"
+        with running_simulator(path):
+            patch.setenv("KUBECONFIG", str(path))
+            yield
+
+
+@contextmanager
+def running_simulator(kubeconfig: Path) -> Iterator[None]:
+    """A simulated cluster in a process of its own, so that memory is measured without it."""
+    command = [sys.executable, "-m", "tests.simulators.kubernetes", str(kubeconfig)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +97,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
         return BubblewrapDriver
     if request.param == "docker":
         return DockerDriver
+    if request.param == "kubernetes":
+        request.getfixturevalue("cluster")
+        return KubernetesDriver
     return lambda spec: DockerDriver(replace(spec, runtime=request.param))
 
 

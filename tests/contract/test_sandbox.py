@@ -43,12 +43,12 @@ def run(sandbox: Sandbox, command: str, timeout: float = 20, number: int = 1) ->
 
 
 def processes(sandbox: Sandbox) -> str:
-    """The command lines of what stays under the commands' uid, the asking ones aside.
+    """The command lines of what stays under the commands' uid, ours and the asking ones aside.
 
     A killed process is listed until it is reaped, which may take a busy machine some seconds. The
     looks are those of one command: the end of each would kill what it should see.
     """
-    look = "pgrep -u 10001 -a | grep -v -e grep -e /opt/sandpiper"
+    look = "pgrep -u $(id -u) -a | grep -v -e grep -e /opt/sandpiper"
     command = f"for _ in {{1..100}}; do {look} >/dev/null || break; sleep 0.1; done; {look}"
     return run(sandbox, command).stdout.preview
 

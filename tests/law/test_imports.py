@@ -27,6 +27,10 @@ COMMANDS = (
 
 ROOMS = {
     "sandbox": Room(("sandbox.image",), outside=("docker", "requests", "urllib3")),
+    "sandbox.kubernetes": Room(
+        ("sandbox.base", "sandbox.framed", "sandbox.spec", "sandbox.wire"),
+        outside=("httpx", "lightkube", "websockets"),
+    ),
     "sandbox.image": Room(),
     "worker.errors": Room(),
     # Two packages that are as pure as `re`, no I/O, no clock: one finds fifty words at once, one

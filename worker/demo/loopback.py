@@ -11,8 +11,9 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _START = 10.0
@@ -20,12 +21,17 @@ _STOP = 10.0
 
 
 class Loopback:
-    """One endpoint for every path. `url` is set by `start`."""
+    """One endpoint for every path, and one for WebSockets if need be. `url` is set by `start`."""
 
-    def __init__(self, name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        websocket: Callable[[WebSocket], Awaitable[None]] | None = None,
+    ) -> None:
         self.url = ""
         self._name = name
-        self._endpoint = endpoint
+        self._endpoint, self._websocket = endpoint, websocket
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -49,14 +55,17 @@ class Loopback:
             self._thread.join(timeout=_STOP)
 
     def _make_config(self) -> uvicorn.Config:
+        routes: list[BaseRoute] = [Route("/{path:path}", self._endpoint, methods=_METHODS)]
+        if self._websocket is not None:
+            routes.append(WebSocketRoute("/{path:path}", self._websocket))
         return uvicorn.Config(
-            Starlette(routes=[Route("/{path:path}", self._endpoint, methods=_METHODS)]),
+            Starlette(routes=routes),
             log_config=None,
             log_level="critical",
             access_log=False,
             lifespan="off",
             http="h11",
-            ws="none",
+            ws="websockets-sansio" if self._websocket else "none",
             timeout_keep_alive=60,
             timeout_graceful_shutdown=1,
         )

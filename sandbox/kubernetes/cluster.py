@@ -1,0 +1,151 @@
+"""Talks to the API server of a cluster; every foreign error is translated here."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core.exceptions import ConfigError
+from lightkube.resources.core_v1 import Pod
+
+from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.kubernetes.exec_stream import ExecStream, Refused
+from sandbox.kubernetes.manifest import CONTAINER
+
+CALL_TIMEOUT = 30
+"""Seconds for one request to the API server. Streams have deadlines of their own."""
+
+
+class Missing(SandboxGone):
+    """The API server does not know the pod."""
+
+
+@contextmanager
+def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[None]:
+    """Turn the errors of the client library into `kind`, or Missing for a 404; keep the cause."""
+    try:
+        yield
+    except (ApiError, Refused) as error:
+        code = error.code if isinstance(error, Refused) else error.response.status_code
+        refusal = Missing if code == 404 else kind
+        raise refusal(f"{doing}: Kubernetes says: {_explain(error, code)}") from error
+    except (ConfigError, KeyError) as error:
+        raise kind(
+            f"{doing}: no cluster is configured ({error}): run Sandpiper in a pod with a service "
+            "account, or set KUBECONFIG"
+        ) from error
+    except RuntimeError as error:  # httpx's, after another thread closed the client
+        raise kind(f"{doing}: it was closed meanwhile") from error
+    except (httpx.HTTPError, OSError) as error:
+        raise kind(f"{doing}: the API server does not answer ({error})") from error
+
+
+def _explain(error: Exception, code: int) -> str:
+    text = str(error)[:500] or f"HTTP {code}"
+    if code in (401, 403):
+        return f"{text} (the service account may not: see the chart's Role for sandboxes)"
+    return text
+
+
+class Cluster:
+    """One namespace of the cluster. Thread-safe but for `close`.
+
+    The cluster is that of the pod this process runs in, else $KUBECONFIG's, else the one of
+    ~/.kube/config; without `namespace`, it is the one named there. A service account's token is
+    read anew when it has been replaced.
+    """
+
+    def __init__(self, namespace: str = "") -> None:
+        """Raises SandboxUnavailable."""
+        with translate_cluster_errors(SandboxUnavailable, "looking for a cluster"):
+            config = KubeConfig.from_env().get()
+            if config is None or config.user is None:
+                raise ConfigError("the configuration names no user")
+            self._config: SingleConfig = config
+            # No proxy and no other certificate authority than the configuration's.
+            self._client = Client(
+                config, timeout=httpx.Timeout(CALL_TIMEOUT), trust_env=False, lazy=False
+            )
+            self._tls = verify_cluster(config.cluster, config.user, config.abs_file, False)
+        self.namespace = namespace or config.namespace
+        self.server = str(config.cluster.server)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def get_version(self) -> str:
+        """Return the API server's version. Raises SandboxUnavailable."""
+        auth = user_auth(self._config.user)
+        with (
+            translate_cluster_errors(SandboxUnavailable, "asking the cluster what it is"),
+            httpx.Client(
+                base_url=self.server, verify=self._tls, auth=auth, trust_env=False
+            ) as client,
+        ):
+            answer = client.get("/version", timeout=CALL_TIMEOUT)
+            answer.raise_for_status()
+            return str(answer.json().get("gitVersion", "unknown"))[:60]
+
+    # ---------------------------------------------------------------------------------------- pods
+
+    def create_pod(self, manifest: dict[str, Any], *, dry_run: bool = False) -> Pod:
+        """Create a pod. Raises SandboxUnavailable."""
+        with translate_cluster_errors(SandboxUnavailable, "creating the sandbox"):
+            pod: Pod = Pod.from_dict(manifest)  # type: ignore[no-untyped-call]
+            created: Pod = self._client.create(pod, namespace=self.namespace, dry_run=dry_run)
+            return created
+
+    def get_pod(self, name: str) -> Pod:
+        """Return a pod. Raises Missing, or SandboxGone."""
+        with translate_cluster_errors(SandboxGone, "looking after a sandbox"):
+            return self._client.get(Pod, name, namespace=self.namespace)
+
+    def list_pods(self, labels: dict[str, str]) -> list[Pod]:
+        """List the pods with these labels. Raises SandboxUnavailable."""
+        with translate_cluster_errors(SandboxUnavailable, "looking for sandboxes"):
+            return list(self._client.list(Pod, namespace=self.namespace, labels=dict(labels)))
+
+    def label_pod(self, name: str, labels: dict[str, str]) -> None:
+        """Set labels of a pod. Raises Missing, or SandboxGone."""
+        with translate_cluster_errors(SandboxGone, "labelling a sandbox"):
+            self._client.patch(
+                Pod, name, {"metadata": {"labels": labels}}, namespace=self.namespace
+            )
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod at once; one that is gone is no error. Raises SandboxGone."""
+        with suppress(Missing), translate_cluster_errors(SandboxGone, "removing a sandbox"):
+            self._client.delete(Pod, name, namespace=self.namespace, grace_period=0)
+
+    # ------------------------------------------------------------------------------------ processes
+
+    def start_process(self, pod: str, argv: list[str], deadline: float) -> ExecStream:
+        """Start a process in a pod's container. Raises Missing, or SandboxGone."""
+        words = [("command", word) for word in argv]
+        asked = [("container", CONTAINER), ("stdin", "1"), ("stdout", "1"), ("stderr", "1")]
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/exec?{urlencode(words + asked)}"
+        url = "ws" + self.server.removeprefix("http").rstrip("/") + path
+        with translate_cluster_errors(SandboxGone, "starting a process in the sandbox"):
+            return ExecStream(url, self._authorize(), self._tls, deadline)
+
+    def _authorize(self) -> dict[str, str]:
+        """Return the headers of a request that the client library does not make."""
+        auth, request = user_auth(self._config.user), httpx.Request("GET", self.server)
+        if auth is not None:
+            next(auth.sync_auth_flow(request))
+        named = request.headers.get("Authorization")
+        return {"Authorization": named} if named else {}
+
+    def find_own_address(self) -> str:
+        """Return this machine's address as the API server sees it; "" if that is unknown."""
+        parts = urlsplit(self.server)
+        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((parts.hostname or "", parts.port or 443))
+            return str(probe.getsockname()[0])
+        return ""

@@ -1,0 +1,278 @@
+"""Sandboxes as pods, one for each session.
+
+    driver = KubernetesDriver(ContainerSpec(memory="1g"))
+    with driver.start("session-id") as sandbox:
+        result = sandbox.exec("ls -l", timeout=60, number=1)
+
+No pod is privileged, and the namespace may enforce the Pod Security Standard `restricted`. Before
+its first command, every sandbox proves from inside that it reaches nothing, or it is refused.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
+from typing import TYPE_CHECKING
+
+from lightkube.resources.core_v1 import Pod
+
+from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.framed import FramedSandbox
+from sandbox.kubernetes.cluster import Cluster, Missing
+from sandbox.kubernetes.exec_stream import ExecStream
+from sandbox.kubernetes.manifest import (
+    LABELS,
+    PodSettings,
+    describe_delay,
+    explain_end,
+    find_hopeless_state,
+    is_running,
+    make_manifest,
+)
+from sandbox.kubernetes.targets import list_targets
+from sandbox.spec import (
+    PYTHON,
+    SESSION_LABEL,
+    SWEEPER,
+    ContainerSpec,
+    compute_pod_limits,
+    make_runner_command,
+)
+from sandbox.wire import Silent
+
+_POLL_SECONDS = (0.1, 1.0)
+_PROOF_SECONDS = 20
+_PROCESS_SECONDS = 10
+_END_SECONDS, _END_PAUSE = 3.0, 0.1
+_API_SECONDS, _API_PAUSE = 5.0, 0.25
+"""How long to wait for an API server that is away before `remove_stale_pods` must clean up."""
+
+_PROOF = [*PYTHON, "/opt/sandpiper/sandbox/image/isolation.py"]
+_COUNT = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')) - 2)"
+"""All but process 1 and the one that counts."""
+
+Targets = Callable[[Cluster], list[str]]
+
+
+class PodContainer:
+    """The container of a running pod. Implements sandbox.framed.Container."""
+
+    def __init__(self, cluster: Cluster, pod: str, spec: ContainerSpec) -> None:
+        self._cluster, self._spec = cluster, spec
+        self.pod = pod
+        self.name = f"the image {spec.image}"
+        self._runner = make_runner_command(compute_pod_limits(spec))
+
+    def connect(self, deadline: float) -> ExecStream:
+        return self._cluster.start_process(self.pod, self._runner, deadline)
+
+    def _run(self, argv: list[str], seconds: float) -> tuple[int | None, str]:
+        """Run a process that no command can trace; returns its exit code and what it says.
+
+        Raises SandboxGone.
+        """
+        deadline = time.monotonic() + seconds
+        with closing(self._cluster.start_process(self.pod, argv, deadline)) as stream:
+            try:
+                said = stream.drain(deadline).decode("utf-8", "replace")
+            except Silent as error:
+                raise SandboxGone("the sandbox's own processes do not end") from error
+            return stream.get_exit_code(), said.strip()
+
+    def is_running(self) -> bool:
+        try:
+            return is_running(self._cluster.get_pod(self.pod))
+        except Missing:
+            return False
+
+    def explain_end(self) -> str:
+        """The node reports a container's end some time after it."""
+        until = time.monotonic() + _END_SECONDS
+        with suppress(SandboxError):
+            while is_running(pod := self._cluster.get_pod(self.pod)) and time.monotonic() < until:
+                time.sleep(_END_PAUSE)
+            return explain_end(pod, self._spec)
+        return ""
+
+    def assign_session(self, session: str) -> None:
+        with suppress(SandboxError):
+            self._cluster.label_pod(self.pod, {SESSION_LABEL: session})
+
+    def kill_commands(self) -> None:
+        self._run(SWEEPER, _PROCESS_SECONDS)
+
+    def count_processes(self) -> int:
+        """Count by a process that commands may end or stop, and cannot deceive."""
+        code, said = self._run([*PYTHON, "-c", _COUNT], _PROCESS_SECONDS)
+        if code != 0 or not said.isdigit():
+            raise SandboxGone("the sandbox's processes cannot be counted")
+        return int(said)
+
+    def prove_isolation(self, targets: list[str], seconds: int) -> None:
+        """Raise SandboxUnavailable unless the container reaches none of the targets.
+
+        While any of them answers, they are tried for up to `seconds`.
+        """
+        code, said = self._run([*_PROOF, str(seconds), *targets], seconds + _PROOF_SECONDS)
+        if code == 0 and not said:
+            return
+        if not said:
+            raise SandboxUnavailable(f"{self.name} cannot prove its isolation: build it anew")
+        raise SandboxUnavailable(
+            f"a sandbox's pod reaches {', '.join(said.split()[:8])}: no network policy is enforced "
+            "for it. Install a network plug-in that enforces NetworkPolicy, and the chart's policy "
+            "for sandboxes in their namespace"
+        )
+
+    def kill(self) -> None:
+        with suppress(SandboxError):
+            self._cluster.delete_pod(self.pod)
+
+    def remove(self) -> None:
+        until = time.monotonic() + _API_SECONDS
+        while not self._try_remove() and time.monotonic() < until:
+            time.sleep(_API_PAUSE)
+        self._cluster.close()
+
+    def _try_remove(self) -> bool:
+        try:
+            self._cluster.delete_pod(self.pod)
+        except SandboxError:
+            return False
+        return True
+
+
+class PodSandbox(FramedSandbox):
+    """A sandbox in a pod, made by KubernetesDriver.start."""
+
+    def __init__(self, vessel: PodContainer, spec: ContainerSpec) -> None:
+        super().__init__(vessel, spec)
+        self.pod = vessel.pod
+
+
+class KubernetesDriver:
+    """Starts pods of one spec in one namespace; see sandbox.base.Driver for the contract.
+
+    Without `namespace`, it is the one this process's pod is in, or the one of the kubeconfig's
+    context. `targets` lists the addresses that no sandbox may reach. Nothing is contacted before
+    `start`.
+    """
+
+    def __init__(
+        self,
+        spec: ContainerSpec,
+        namespace: str = "",
+        settings: PodSettings | None = None,
+        targets: Targets = list_targets,
+    ) -> None:
+        self._spec, self._namespace = spec, namespace
+        self._settings = settings or PodSettings()
+        self._targets = targets
+
+    def check(self) -> None:
+        """Raise SandboxUnavailable unless the cluster would take a sandbox's pod."""
+        with closing(Cluster(self._namespace)) as cluster:
+            self._create(cluster, "check", dry_run=True)
+
+    def _create(self, cluster: Cluster, session: str, *, dry_run: bool = False) -> str:
+        manifest = make_manifest(self._spec, self._settings, session)
+        created = cluster.create_pod(manifest, dry_run=dry_run)
+        return str(created.metadata.name if created.metadata else "")
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> PodSandbox:
+        with ExitStack() as undo:
+            cluster = Cluster(self._namespace)
+            undo.callback(cluster.close)
+            vessel = PodContainer(cluster, self._create(cluster, session), self._spec)
+            sandbox = PodSandbox(vessel, self._spec)
+            undo.callback(sandbox.close)
+            try:
+                _wait_for_start(cluster, sandbox.pod, self._settings.start_seconds)
+                self._prove_isolation(cluster, vessel)
+            except SandboxGone as error:
+                raise SandboxUnavailable(f"starting the sandbox: {error}") from error
+            if archive is not None:
+                sandbox.restore(archive)
+            undo.pop_all()
+        return sandbox
+
+    def _prove_isolation(self, cluster: Cluster, vessel: PodContainer) -> None:
+        vessel.prove_isolation(self._targets(cluster), self._settings.policy_seconds)
+
+    def adopt(self, session: str) -> PodSandbox | None:
+        with ExitStack() as undo:
+            cluster = Cluster(self._namespace)
+            undo.callback(cluster.close)
+            pods = sorted(cluster.list_pods({SESSION_LABEL: session}), key=_get_age)
+            usable = [_get_name(pod) for pod in pods if is_running(pod)][:1]
+            for name in {_get_name(pod) for pod in pods} - set(usable):
+                with suppress(SandboxError):
+                    cluster.delete_pod(name)
+            if not usable:
+                return None
+            undo.pop_all()
+        vessel = PodContainer(cluster, usable[0], self._spec)
+        sandbox = PodSandbox(vessel, self._spec)
+        try:
+            sandbox.kill_commands()
+            # The worker may have been killed before its sandbox had proven anything.
+            self._prove_isolation(cluster, vessel)
+            sandbox.open_session()
+        except SandboxError:
+            sandbox.close()
+            return None
+        return sandbox
+
+
+def _wait_for_start(cluster: Cluster, name: str, seconds: int) -> None:
+    """Wait until the pod's container runs. Raises SandboxUnavailable, or SandboxGone."""
+    until, (pause, longest) = time.monotonic() + seconds, _POLL_SECONDS
+    while not is_running(pod := cluster.get_pod(name)):
+        if reason := find_hopeless_state(pod):
+            raise SandboxUnavailable(f"the sandbox's pod cannot start: {reason}")
+        if time.monotonic() > until:
+            raise SandboxUnavailable(
+                f"the sandbox's pod has not started in {seconds} s: {describe_delay(pod)}"
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.2, longest)
+
+
+def _get_name(pod: Pod) -> str:
+    return str(pod.metadata.name if pod.metadata else "")
+
+
+def _get_age(pod: Pod) -> float:
+    """Return the seconds since the pod was created."""
+    made = pod.metadata.creationTimestamp if pod.metadata else None
+    return time.time() - made.timestamp() if made else 0.0
+
+
+def remove_stale_pods(
+    older_than: float, session: str | None = None, namespace: str = ""
+) -> list[str]:
+    """Remove pods that killed workers left, made more than `older_than` seconds ago.
+
+    With `session`, only that session's. Returns the sessions they belonged to. Raises
+    SandboxUnavailable.
+    """
+    labels = {SESSION_LABEL: session} if session else LABELS
+    removed = []
+    with closing(Cluster(namespace)) as cluster:
+        for pod in cluster.list_pods(labels):
+            named = (pod.metadata.labels if pod.metadata else None) or {}
+            if _get_age(pod) <= older_than or SESSION_LABEL not in named:
+                continue
+            with suppress(SandboxError):
+                cluster.delete_pod(_get_name(pod))
+                removed.append(str(named[SESSION_LABEL]))
+    return removed
+
+
+if TYPE_CHECKING:
+    from sandbox.base import Driver, Sandbox
+    from sandbox.framed import Container
+
+    def _conforms(
+        driver: KubernetesDriver, sandbox: PodSandbox, vessel: PodContainer
+    ) -> tuple[Driver, Sandbox, Container]:
+        return driver, sandbox, vessel

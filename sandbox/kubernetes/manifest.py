@@ -1,0 +1,171 @@
+"""The pod of a sandbox: its limits and its hardening, and why it does not start.
+
+It passes the Pod Security Standard `restricted`. A process that is started in a pod has the
+container's uid, so process 1 cannot have another one. It cannot be read because its interpreter
+cannot, and the kernel lets no process of a PID namespace end or stop the namespace's process 1.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lightkube.models.core_v1 import ContainerStatus
+from lightkube.resources.core_v1 import Pod
+
+from sandbox.spec import (
+    FIRST_UID,
+    FOLDERS,
+    PYTHON,
+    SESSION_LABEL,
+    UIDS,
+    ContainerSpec,
+    parse_size,
+)
+
+CONTAINER = "sandbox"
+LABELS = {"app.kubernetes.io/name": "sandpiper", "app.kubernetes.io/component": "sandbox"}
+"""What every sandbox's pod bears; the chart's network policy and quota select by it."""
+
+_MAIN = f"{FOLDERS}; exec {' '.join(PYTHON)} /opt/sandpiper/sandbox/image/pod.py"
+_TERMINATION_LOG = "/opt/sandpiper/node/termination-log"
+"""Here the kubelet mounts a file of the node's that anybody may write, and no command may enter."""
+
+_HOPELESS = (
+    *("ErrImageNeverPull", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
+    *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    "CrashLoopBackOff",
+)
+_WORDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PodSettings:
+    """What a pod needs beside its container's spec.
+
+    `pull_secrets` are names of Secrets in the namespace. In seconds: the cluster ends the pod by
+    itself after `lifetime`; it may take `start_seconds` to be scheduled, for its image to be pulled
+    and for its container to run, and `policy_seconds` until a network policy holds for it.
+    """
+
+    pull_secrets: tuple[str, ...] = ()
+    lifetime: int = 6 * 3600
+    start_seconds: int = 180
+    policy_seconds: int = 15
+
+
+def make_manifest(spec: ContainerSpec, settings: PodSettings, session: str) -> dict[str, Any]:
+    """Make the manifest of a sandbox's pod.
+
+    The kernel counts the processes of a uid over the whole node, so each pod has a uid of its own.
+    """
+    uid = FIRST_UID + secrets.randbelow(UIDS)
+    pod: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "activeDeadlineSeconds": settings.lifetime,
+        "hostname": "sandbox",
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["127.0.0.1"]},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": uid,
+            "runAsGroup": uid,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_make_container(spec)],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": str(spec.workspace)}}
+        ],
+    }
+    if spec.runtime != "runc":
+        pod["runtimeClassName"] = spec.runtime
+    if settings.pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in settings.pull_secrets]
+    labels = {**LABELS, SESSION_LABEL: session}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "sandpiper-sandbox-", "labels": labels},
+        "spec": pod,
+    }
+
+
+def _make_container(spec: ContainerSpec) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
+        "image": spec.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c", _MAIN],
+        "workingDir": "/tmp",
+        "terminationMessagePath": _TERMINATION_LOG,
+        "resources": {
+            "limits": {
+                "memory": str(parse_size(spec.memory)),
+                "cpu": f"{int(spec.cpus * 1000)}m",
+                "ephemeral-storage": "16Mi",
+            }
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+
+
+# ------------------------------------------------------------------------------- what became of it
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether the pod's container runs and nobody has deleted the pod."""
+    deleted = pod.metadata is None or pod.metadata.deletionTimestamp is not None
+    status = _get_container_status(pod)
+    running = bool(status and status.state and status.state.running)
+    return running and not deleted
+
+
+def explain_end(pod: Pod, spec: ContainerSpec) -> str:
+    """Return why the pod's container ended, or "" if that is unknown."""
+    if pod.status is not None and pod.status.reason == "Evicted":
+        return f"the node evicted it: {str(pod.status.message)[:_WORDS]}"
+    if pod.status is not None and pod.status.reason == "DeadlineExceeded":
+        return "it was older than a sandbox may be"
+    status = _get_container_status(pod)
+    ended = status.state.terminated if status and status.state else None
+    if ended is not None and ended.reason == "OOMKilled":
+        return f"its processes and files took more than {spec.memory} of memory"
+    return ""
+
+
+def find_hopeless_state(pod: Pod) -> str:
+    """Return what keeps the pod from ever starting, or "" while it may still start."""
+    if pod.status is not None and pod.status.phase in ("Failed", "Succeeded"):
+        return f"the pod ended ({pod.status.reason or 'its main process exited'})"
+    status = _get_container_status(pod)
+    waiting = status.state.waiting if status and status.state else None
+    if waiting is not None and waiting.reason in _HOPELESS:
+        return f"{waiting.reason}: {str(waiting.message or '')[:_WORDS]}"
+    return ""
+
+
+def describe_delay(pod: Pod) -> str:
+    """Describe what a pod that has not started waits for."""
+    for condition in _list_conditions(pod):
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"it is not scheduled: {str(condition.message)[:_WORDS]}"
+    status = _get_container_status(pod)
+    waiting = status.state.waiting if status and status.state else None
+    return (waiting.reason or "its container waits") if waiting else "its node does not report"
+
+
+def _list_conditions(pod: Pod) -> Sequence[Any]:
+    return (pod.status.conditions if pod.status else None) or ()
+
+
+def _get_container_status(pod: Pod) -> ContainerStatus | None:
+    statuses = (pod.status.containerStatuses if pod.status else None) or ()
+    return next((each for each in statuses if each.name == CONTAINER), None)

@@ -1,10 +1,11 @@
-"""Asks a Docker engine for its version and its features."""
+"""Asks a Docker engine or a cluster what it is."""
 
 from contextlib import closing
 from dataclasses import dataclass
 
 from sandbox.base import SandboxUnavailable
 from sandbox.engine import get_engine_address, open_engine, translate_engine_errors
+from sandbox.kubernetes.cluster import Cluster
 
 _WORD = 60
 
@@ -35,3 +36,18 @@ def describe_engine(base_url: str | None = None) -> Engine:
             rootless=any("rootless" in each for each in options),
             cgroups=str(info.get("CgroupVersion", "unknown"))[:_WORD],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A cluster's version and API server, and the namespace of sandboxes."""
+
+    version: str
+    server: str
+    namespace: str
+
+
+def describe_cluster(namespace: str = "") -> ClusterFacts:
+    """Describe the cluster that pods are started in. Raises SandboxUnavailable."""
+    with closing(Cluster(namespace)) as cluster:
+        return ClusterFacts(cluster.get_version(), cluster.server, cluster.namespace)

@@ -21,6 +21,9 @@ PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
 
 SWEEPER = [*PYTHON, "-c", "import os; os.kill(-1, 9)"]
 
+TERMINATION_LOG = "/opt/sandpiper/node/termination-log"
+"""Here a kubelet mounts a file of the node's that anybody may write, and no command may enter."""
+
 FIRST_UID, UIDS = 20_000, 40_000
 """The uids of sandboxes that have one of their own; a rootless engine has 65,536."""
 

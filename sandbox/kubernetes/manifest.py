@@ -18,6 +18,7 @@ from sandbox.spec import (
     FOLDERS,
     PYTHON,
     SESSION_LABEL,
+    TERMINATION_LOG,
     UIDS,
     ContainerSpec,
     parse_size,
@@ -28,8 +29,6 @@ LABELS = {"app.kubernetes.io/name": "sandpiper", "app.kubernetes.io/component": 
 """What every sandbox's pod bears; the chart's network policy and quota select by it."""
 
 _MAIN = f"{FOLDERS}; exec {' '.join(PYTHON)} /opt/sandpiper/sandbox/image/pod.py"
-_TERMINATION_LOG = "/opt/sandpiper/node/termination-log"
-"""Here the kubelet mounts a file of the node's that anybody may write, and no command may enter."""
 
 _HOPELESS = (
     *("ErrImageNeverPull", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
@@ -100,7 +99,7 @@ def _make_container(spec: ContainerSpec) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", "-c", _MAIN],
         "workingDir": "/tmp",
-        "terminationMessagePath": _TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "resources": {
             "limits": {
                 "memory": str(parse_size(spec.memory)),

@@ -122,6 +122,22 @@ MATRIX: dict[str, Values] = {
         **BASE,
         "engine": {"mode": "external", "external": {"host": "tcp://dind:2375", "insecure": True}},
     },
+    "pods": {
+        **BASE,
+        "engine": {"mode": "pods"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "networkPolicy": {**PLACES, "cluster": {"cidrs": ["10.0.0.1/32"], "ports": [6443]}},
+    },
+    "pods elsewhere": {
+        **RABBIT,
+        "engine": {"mode": "pods", "pods": {"namespace": "untrusted", "quota": 0}},
+        "config": {
+            "gitlab": CONFIG["gitlab"],
+            "sandbox": {"runtime": "gvisor", "pull_secrets": ["theirs"]},
+        },
+        "job": JOB,
+        "networkPolicy": {"enabled": False},
+    },
     "one job alone": {**SECRETS, **ALONE, "store": {"url": FOLDER}, "job": JOB},
     "a job and a sweep": {
         **SECRETS,

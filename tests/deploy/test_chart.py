@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from sandbox.kubernetes.manifest import LABELS
 from tests.deploy.chart import (
     CHART,
     KUBERNETES,
@@ -166,7 +167,7 @@ def test_what_runs_for_ever_has_probes() -> None:
 
 def test_every_selector_finds_its_pods() -> None:
     def look(manifests: tuple[Manifest, ...]) -> Iterator[str]:
-        every = [each.labels for each in pods(manifests)]
+        every = [each.labels for each in pods(manifests)] + [LABELS]  # and those a worker makes
         for each in manifests:
             name = f"{each['kind']}/{each['metadata']['name']}"
             spec = each.get("spec", {})
@@ -321,8 +322,8 @@ def test_every_pod_is_closed_but_for_what_it_needs() -> None:
     for name, values in MATRIX.items():
         manifests = render(values)
         policies = of_kind(manifests, "NetworkPolicy")
-        if name == "no network policies":
-            assert not policies
+        if name in ("no network policies", "pods elsewhere"):
+            assert {each["metadata"]["name"] for each in policies} <= {"r-sandpiper-sandboxes"}
             continue
         (deny,) = (each for each in policies if each["metadata"]["name"].endswith("-deny"))
         assert deny["spec"]["policyTypes"] == ["Ingress", "Egress"]

@@ -13,8 +13,8 @@ CATCHES_ALL = {"worker/turns/investigate.py", "worker/turns/turn.py"}
 """The one place that may catch everything: it turns it into a note (law 9)."""
 
 READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py", "sandbox/image/isolation.py"}
-"""Settings are read once. The image builder is a program of its own, and so is the one that looks at
-a pod from inside."""
+"""Settings are read once. The image builder is a program of its own, and so is what looks at a pod
+from inside."""
 
 PATCHERS = {("unittest", "mock"), ("pytest_mock",), ("flexmock",)}
 PATCHES = {("monkeypatch", "setattr"), ("monkeypatch", "setitem"), ("monkeypatch", "delattr")}

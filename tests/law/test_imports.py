@@ -26,7 +26,9 @@ COMMANDS = (
 )
 
 ROOMS = {
-    "sandbox": Room(("sandbox.image",), outside=("docker", "requests", "urllib3")),
+    "sandbox": Room(
+        ("sandbox.image", "sandbox.kubernetes"), outside=("docker", "requests", "urllib3")
+    ),
     "sandbox.kubernetes": Room(
         ("sandbox.base", "sandbox.framed", "sandbox.spec", "sandbox.wire"),
         outside=("httpx", "lightkube", "websockets"),

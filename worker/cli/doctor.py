@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sandbox.about import describe_engine
+from sandbox.about import describe_cluster, describe_engine
 from sandbox.bubblewrap import BubblewrapDriver
 from worker import app, wiring
 from worker import settings as settings_module
@@ -132,6 +132,7 @@ def make_installation(
         store=lambda: wiring.open_session_store(settings),
         driver=lambda: wiring.build_driver(settings),
         engine=describe_engine,
+        cluster=lambda: describe_cluster(settings.sandbox.namespace),
         missing_limits=lambda: _list_missing_limits(settings),
         models=lambda: _list_candidates(settings),
         model_lists=lambda: [

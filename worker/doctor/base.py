@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from sandbox.about import Engine
+from sandbox.about import ClusterFacts, Engine
 from sandbox.base import Driver
 from worker.core.ports import Model
 from worker.core.ports.records import Records
@@ -145,6 +145,7 @@ class Installation:
     store: Callable[[], ProbedStore]
     driver: Callable[[], Driver]
     engine: Callable[[], Engine]
+    cluster: Callable[[], ClusterFacts]
     missing_limits: Callable[[], Sequence[str]]
     models: Callable[[], Sequence[Candidate]]
     model_lists: Callable[[], Sequence[ModelList]]

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandbox.base import Sandbox, SandboxError
-from sandbox.spec import parse_size
+from sandbox.spec import TERMINATION_LOG, parse_size
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
 
 SESSION = "doctor"
 SECONDS = 8.0
 
 _LOOK = r"""
-import json, os, socket, stat
+import json, os, resource, socket
 def read(path):
     try:
         with open(path) as file:
@@ -55,6 +55,7 @@ print(json.dumps({
         for line in read("/proc/self/mountinfo").splitlines() if " - " in line)],
     "memory": first("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
     "pids": first("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"),
+    "nproc": resource.getrlimit(resource.RLIMIT_NPROC)[0],
 }))
 """
 
@@ -67,12 +68,20 @@ _EXPECTED = {
     *("/usr/sbin/docker-init", "/sbin/docker-init", "/dev/init"),
 }
 
+_KUBELET = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", TERMINATION_LOG}
+"""Files of the kubelet's: they belong to root, or lie where no command may go."""
+
 
 def check_engine(installation: Installation) -> Iterator[Line]:
     """Check that the engine answers and has the runtime, the image and the limits."""
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
         yield report_good("engine", "none: bubblewrap starts sandboxes without one")
+        return
+    if chosen.driver == "kubernetes":
+        cluster = installation.cluster()
+        told = f"pods of Kubernetes {cluster.version} at {cluster.server}"
+        yield report_good("engine", f"{told}, namespace {cluster.namespace}")
         return
     found = installation.engine()
     rootless = ", rootless" if found.rootless else ""
@@ -95,11 +104,11 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
         seen = _look_inside(sandbox)
     finally:
         sandbox.close()
-    image = installation.settings.sandbox.image
-    what = "bubblewrap" if installation.settings.sandbox.driver == "bubblewrap" else image
+    chosen = installation.settings.sandbox
+    what = "bubblewrap" if chosen.driver == "bubblewrap" else chosen.image
     yield report_good("sandbox", f"{what} starts, and runs commands")
     wrong = [
-        *_find_isolation_faults(seen),
+        *_find_isolation_faults(seen, has_network=chosen.driver == "kubernetes"),
         *_find_rights_faults(seen),
         *_find_host_faults(installation, seen),
     ]
@@ -109,7 +118,8 @@ def check_hardening(installation: Installation) -> Iterator[Line]:
     if not wrong:
         yield report_good(
             "hardening",
-            "seen from inside: no network, no rights, a call filter, nothing of the host writable",
+            "seen from inside: nothing is reached, no rights, a call filter, nothing of the host "
+            "writable",
         )
     yield _check_limits(installation, seen)
 
@@ -128,9 +138,10 @@ def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _find_isolation_faults(seen: Mapping[str, Any]) -> Iterator[str]:
+def _find_isolation_faults(seen: Mapping[str, Any], *, has_network: bool) -> Iterator[str]:
+    """A pod has a network, and proves that a policy closes it."""
     others = [each for each in _get_list(seen, "interfaces") if each != "lo"]
-    if others:
+    if others and not has_network:
         yield f"there is a network interface ({', '.join(map(str, others))})"
     if seen.get("reaches"):
         yield f"{seen['reaches']} can be reached over the network"
@@ -156,7 +167,8 @@ def _find_host_faults(installation: Installation, seen: Mapping[str, Any]) -> It
         yield f"{written} can be written: the root is not fixed"
     if seen.get("sockets"):
         yield f"an engine's socket is there ({', '.join(map(str, _get_list(seen, 'sockets')))})"
-    bare = installation.settings.sandbox.driver == "bubblewrap"
+    driver = installation.settings.sandbox.driver
+    bare = driver == "bubblewrap"
     for mount in _get_list(seen, "mounts"):
         if not (isinstance(mount, list) and len(mount) == 3):
             continue
@@ -164,6 +176,8 @@ def _find_host_faults(installation: Installation, seen: Mapping[str, Any]) -> It
         if where == "/" and mode != "ro":
             yield "the root is not mounted read-only"
         if kind in _VIRTUAL or (mode == "ro" and (bare or where in _EXPECTED)):
+            continue
+        if driver == "kubernetes" and where in _KUBELET:
             continue
         if mode != "ro" or where not in _EXPECTED:
             yield f"a path of the host is mounted at {where} ({kind}, {mode})"
@@ -194,10 +208,12 @@ def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict
     chosen = installation.settings.sandbox
     if chosen.runtime != "runc" and not seen.get("memory"):
         return {}
-    memory, pids = _parse_number(seen.get("memory")), _parse_number(seen.get("pids"))
+    memory = _parse_number(seen.get("memory"))
+    # A pod's uid is its own, so that the limit of the uid is the pod's.
+    source = "nproc" if chosen.driver == "kubernetes" else "pids"
     return {
         "memory": 0 < memory <= parse_size(chosen.memory),
-        "processes": 0 < pids <= chosen.pids,
+        "processes": 0 < _parse_number(seen.get(source)) <= chosen.pids,
     }
 
 

@@ -7,13 +7,25 @@ from pydantic import Field
 from worker.settings.base import Part
 
 _SIZE = r"^\d+[bkmg]?$"
+_NAME = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
 
 
 class SandboxSettings(Part):
     """`sandbox:`. Sizes have the engine's form ("2g")."""
 
-    driver: Literal["docker", "bubblewrap"] = Field(
-        default="docker", description="`bubblewrap` where no engine can run."
+    driver: Literal["docker", "bubblewrap", "kubernetes"] = Field(
+        default="docker",
+        description="`kubernetes`: a pod for each sandbox, in the cluster of the worker's own pod "
+        "or of `KUBECONFIG`. `bubblewrap` where no engine can run.",
+    )
+    namespace: str = Field(
+        default="",
+        pattern=_NAME,
+        description="With `kubernetes`: the namespace of sandboxes; by default the worker's own.",
+    )
+    pull_secrets: tuple[str, ...] = Field(
+        default=(),
+        description="With `kubernetes`: Secrets in that namespace to pull the image with.",
     )
     pool: int = Field(
         default=0, ge=0, le=32, description="Sandboxes that are kept started ahead of need."
@@ -24,7 +36,9 @@ class SandboxSettings(Part):
         "machine's own tools.",
     )
     runtime: str = Field(
-        default="runc", description="The engine's runtime; `runsc` where gVisor is installed."
+        default="runc",
+        description="The engine's runtime; `runsc` where gVisor is installed. With `kubernetes`, a "
+        "RuntimeClass, where it is not `runc`.",
     )
     memory: str = Field(
         default="2g", pattern=_SIZE, description="Memory of one sandbox: bytes, or with k, m, g."

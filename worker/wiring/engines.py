@@ -8,6 +8,8 @@ from sandbox import bubblewrap, docker
 from sandbox.base import Driver, SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
+from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
+from sandbox.kubernetes.manifest import PodSettings
 from sandbox.soon import POOL_LIFETIME, Pool
 from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
@@ -18,7 +20,7 @@ from worker.turns.session import CLAIM_MARGIN
 log = logging.getLogger("sandpiper.sandbox")
 
 
-def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
+def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver | KubernetesDriver:
     """Build the driver that starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
@@ -34,7 +36,15 @@ def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver:
         )
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error
+    if chosen.driver == "kubernetes":
+        pods = PodSettings(chosen.pull_secrets, lifetime=int(_compute_lifetime(settings)))
+        return KubernetesDriver(spec, chosen.namespace, pods)
     return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
+
+
+def _compute_lifetime(settings: Settings) -> float:
+    """Compute the seconds after which no run can need a sandbox any more."""
+    return POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
 
 
 def build_sandboxes(settings: Settings) -> Driver:
@@ -72,10 +82,12 @@ def remove_stale_sandboxes(settings: Settings) -> list[str]:
 
     Raises SandpiperError.
     """
-    age = POOL_LIFETIME + 2 * (settings.limits.wall_clock + CLAIM_MARGIN)
+    age, chosen = _compute_lifetime(settings), settings.sandbox
     try:
-        if settings.sandbox.driver == "bubblewrap":
+        if chosen.driver == "bubblewrap":
             return bubblewrap.remove_leftovers(age)
+        if chosen.driver == "kubernetes":
+            return remove_stale_pods(age, namespace=chosen.namespace)
         return docker.remove_stale_containers(None, age)
     except SandboxUnavailable as error:
         raise SandpiperError(str(error)) from error

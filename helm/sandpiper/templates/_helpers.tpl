@@ -75,6 +75,11 @@ default
 {{- if eq .Values.engine.mode "sidecar" }}true{{ end -}}
 {{- end }}
 
+{{/* "true" where each sandbox is a pod. */}}
+{{- define "sandpiper.pods" -}}
+{{- if eq .Values.engine.mode "pods" }}true{{ end -}}
+{{- end }}
+
 {{/* "true" where a queue is set; without one, commands do all the work themselves. */}}
 {{- define "sandpiper.queue" -}}
 {{- if or .Values.redis.enabled .Values.broker.url .Values.broker.existingSecret }}true{{ end -}}
@@ -86,6 +91,16 @@ default
 {{- if and (include "sandpiper.sidecar" .) (eq .Values.engine.sidecar.kind "rootless") -}}
 {{- $sandbox := get $config "sandbox" | default dict -}}
 {{- $config = set $config "sandbox" (merge (dict "shared_limits" true) $sandbox) -}}
+{{- end -}}
+{{- if include "sandpiper.pods" . -}}
+{{- $sandbox := get $config "sandbox" | default dict -}}
+{{- $own := dict "driver" "kubernetes" "namespace" (.Values.engine.pods.namespace | default .Release.Namespace) -}}
+{{- with .Values.imagePullSecrets -}}
+{{- $names := list -}}
+{{- range . }}{{ $names = append $names .name }}{{ end -}}
+{{- $sandbox = merge $sandbox (dict "pull_secrets" $names) -}}
+{{- end -}}
+{{- $config = set $config "sandbox" (merge $own $sandbox) -}}
 {{- end -}}
 {{- if .Values.workflows -}}
 {{- $config = set $config "workflows" "/etc/sandpiper/workflows" -}}
@@ -145,7 +160,7 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- with $v.broker.existingSecret }}{{ include "sandpiper.missingKeys" (list $ . (list $v.broker.key)) }}{{ end -}}
 {{- if include "sandpiper.sidecar" . -}}
 {{- with $v.engine.sidecar.registrySecret }}{{ include "sandpiper.missingKeys" (list $ . (list "config.json")) }}{{ end -}}
-{{- else -}}
+{{- else if eq $v.engine.mode "external" -}}
 {{- with $v.engine.external.tlsSecret }}{{ include "sandpiper.missingKeys" (list $ . (list "ca.pem" "cert.pem" "key.pem")) }}{{ end -}}
 {{- end -}}
 {{- end }}
@@ -179,6 +194,10 @@ http{{ if $own.tlsSecret }}s{{ end }}://{{ $own.host }}
 {{- end -}}
 {{- if and (eq $v.engine.mode "external") (not $v.engine.external.tlsSecret) (not $v.engine.external.insecure) -}}
 {{ fail "engine.external.tlsSecret: whoever reaches an engine without TLS is root on its host; name a Secret with ca.pem, cert.pem and key.pem" }}
+{{- end -}}
+{{- $sandbox := get $v.config "sandbox" | default dict -}}
+{{- range $key := list "driver" "namespace" -}}
+{{- if and (eq $v.engine.mode "pods") (hasKey $sandbox $key) }}{{ fail (printf "config.sandbox.%s: engine.mode and engine.pods.namespace say it" $key) }}{{ end -}}
 {{- end -}}
 {{- $pages := get $v.config "pages" | default dict -}}
 {{- range $part := list "receiver" "worker" -}}

@@ -101,7 +101,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- define "sandpiper.engineEnv" -}}
 {{- if include "sandpiper.sidecar" . }}
 - {name: DOCKER_HOST, value: "unix:///engine/docker.sock"}
-{{- else }}
+{{- else if eq .Values.engine.mode "external" }}
 - {name: DOCKER_HOST, value: {{ .Values.engine.external.host | quote }}}
 {{- if .Values.engine.external.tlsSecret }}
 - {name: DOCKER_TLS_VERIFY, value: "1"}
@@ -129,6 +129,8 @@ seccompProfile: {type: RuntimeDefault}
 {{- if index . 1 }}
 {{- if include "sandpiper.sidecar" (index . 0) }}
 - {name: engine, mountPath: /engine}
+{{- else if include "sandpiper.pods" (index . 0) }}
+- {name: account, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- else if $v.engine.external.tlsSecret }}
 - {name: engine, mountPath: /etc/sandpiper/engine, readOnly: true}
 {{- end }}
@@ -197,6 +199,15 @@ key is missing, so that the doctor can say so.
 - name: registry
   secret: {secretName: {{ $v.engine.sidecar.registrySecret }}, defaultMode: 0440, items: [{key: config.json, path: config.json}]}
 {{- end }}
+{{- else if include "sandpiper.pods" $top }}
+# The token of what may start sandboxes, in these pods only.
+- name: account
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken: {path: token, expirationSeconds: 3600}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
 {{- else if $v.engine.external.tlsSecret }}
 - name: engine
   secret: {secretName: {{ $v.engine.external.tlsSecret }}, defaultMode: 0440}

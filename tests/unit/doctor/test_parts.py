@@ -96,6 +96,23 @@ def test_bubblewrap_is_looked_at_too(patient: Bed) -> None:
     assert set(blamed(patient.lines("engine", "sandbox"))) <= {"limits"}
 
 
+def test_a_pod_is_looked_at_too(ready: Bed, cluster: None) -> None:
+    ready.file["sandbox"] = {**ready.file["sandbox"], "driver": "kubernetes"}
+    lines = ready.lines("engine", "sandbox")
+    assert blamed(lines) == {}
+    assert "pods of Kubernetes v1." in lines[0].finding
+    assert "namespace sandboxes" in lines[0].finding
+
+
+def test_no_cluster_is_said_with_what_to_set(
+    ready: Bed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    ready.file["sandbox"] = {**ready.file["sandbox"], "driver": "kubernetes"}
+    for found in blamed(ready.lines("engine", "sandbox")).values():
+        assert "set KUBECONFIG" in found
+
+
 def test_no_engine_is_said_with_where_it_was_looked_for(
     ready: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo eval test test-fast check types laws format lock bench image clean
+.PHONY: help demo eval test test-cluster test-fast check types laws format lock bench image clean
 ARGS ?=
 BASE ?= $(SANDPIPER_BASE)
 CORES := $(shell nproc)
@@ -13,7 +13,7 @@ PROCESSES ?= $(shell echo $$(($(CORES) + 1)))
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  More arguments: make test ARGS="-k note", make demo ARGS="--model anthropic/claude-sonnet-5-5"'
 	@echo '  A pinned base:  make image BASE=debian:bookworm-slim@sha256:…'
@@ -29,6 +29,12 @@ eval: ## Play the bundled cases with scripted models, right and wrong: what the 
 test: ## Every test, on real containers, real brokers and a real S3 server
 	@.ci/venv dev
 	@.ci/with-services image redis rabbit bwrap helm -- .venv/bin/pytest -n $(PROCESSES) $(ARGS)
+
+test-cluster: ## The sandbox's suites on a real cluster: KUBECONFIG=FILE IMAGE=what its nodes can pull
+	@.ci/venv dev
+	@: "$${KUBECONFIG:?name a kubeconfig}" "$${IMAGE:?name the sandbox image, as the nodes pull it}"
+	SANDPIPER_TEST_CLUSTER="$$KUBECONFIG" SANDPIPER_TEST_IMAGE="$$IMAGE" .venv/bin/pytest -n $(PROCESSES) \
+	  tests/contract tests/flow/test_pods.py -k 'kubernetes or test_pods' $(ARGS)
 
 test-fast: ## The inner loop: what needs no services and is not slow, with fewer random inputs
 	@.ci/venv dev

@@ -6,8 +6,8 @@ A network policy holds only where a plug-in of the cluster enforces it, and some
 moment for a new pod. So each address is tried again for up to SECONDS while any of them answers.
 The API server is tried where the kubelet says it is, too. What still answers is printed, one to a
 line. Each address is tried over TCP, and with port 53 by a
-query to a name server as well. A refusal counts as an answer: it came from there. Standard library
-only.
+query to a name server as well. A connection that is refused has been answered, unless an ICMP error
+refused it: that is how a plug-in rejects packets, and no host. Standard library only.
 """
 
 # pathlib takes as long to import as all the rest together.
@@ -28,8 +28,11 @@ TOKENS = "/var/run/secrets/kubernetes.io"
 DNS_QUERY = b"\x5a\x5a\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01"
 """A recursive query for the name servers of the root."""
 
-_UNDERWAY = (errno.EINPROGRESS, errno.EAGAIN)
-_ANSWERS = (0, errno.ECONNREFUSED, errno.ECONNRESET)
+_UNDERWAY = (0, errno.EINPROGRESS, errno.EAGAIN)
+_REFUSALS = (errno.ECONNREFUSED, errno.ECONNRESET)
+# From linux/in.h, in6.h and errqueue.h; Python has no names for them.
+_RECVERR = {socket.AF_INET: (socket.IPPROTO_IP, 11), socket.AF_INET6: (socket.IPPROTO_IPV6, 25)}
+_FROM_ICMP = (2, 3)
 
 
 def list_addresses(named: list[str]) -> list[str]:
@@ -54,25 +57,35 @@ def open_probe(address: str, kind: socket.SocketKind) -> socket.socket | None:
     except OSError:
         return None
     probe.setblocking(False)
+    with contextlib.suppress(OSError):
+        probe.setsockopt(*_RECVERR[family], 1)
     begun = probe.connect_ex((host, port))
-    if begun in _UNDERWAY or begun in _ANSWERS:
-        with contextlib.suppress(OSError):
-            if kind == socket.SOCK_DGRAM:
-                probe.send(DNS_QUERY)
-        return probe
-    probe.close()
-    return None
+    if begun not in _UNDERWAY and begun not in _REFUSALS:
+        probe.close()
+        return None
+    with contextlib.suppress(OSError):
+        if kind == socket.SOCK_DGRAM:
+            probe.send(DNS_QUERY)
+    return probe
 
 
 def has_answered(probe: socket.socket) -> bool:
     """Whether a probe that became ready has got an answer, rather than an error on the way."""
+    if probe.type == socket.SOCK_DGRAM:
+        with contextlib.suppress(OSError):
+            return bool(probe.recv(512))
+        return False
     error = probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if error or probe.type != socket.SOCK_DGRAM:
-        return error in _ANSWERS
-    try:
-        return bool(probe.recv(512))
-    except OSError as failed:
-        return failed.errno in _ANSWERS
+    return not error or (error in _REFUSALS and not is_icmp_error(probe))
+
+
+def is_icmp_error(probe: socket.socket) -> bool:
+    """Whether the kernel keeps an ICMP message as the reason of the probe's error."""
+    with contextlib.suppress(OSError, AttributeError):
+        for level, kind, data in probe.recvmsg(0, 512, socket.MSG_ERRQUEUE)[1]:
+            if (level, kind) in _RECVERR.values() and data[4] in _FROM_ICMP:
+                return True
+    return False
 
 
 def find_answers(addresses: list[str]) -> list[str]:

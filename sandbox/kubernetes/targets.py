@@ -3,9 +3,8 @@
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
-
-from sandbox.kubernetes.cluster import Cluster
 
 RESOLVER = Path("/etc/resolv.conf")
 
@@ -14,7 +13,16 @@ _OUTSIDE = ("169.254.169.254:80", "[fd00:ec2::254]:80", "1.1.1.1:443")
 _WORKER_PORT = 8080
 
 
-def list_targets(cluster: Cluster, resolver: Path = RESOLVER) -> list[str]:
+class Surroundings(Protocol):
+    """What targets are found by: see sandbox.kubernetes.cluster.Cluster."""
+
+    @property
+    def server(self) -> str: ...
+
+    def find_own_address(self) -> str: ...
+
+
+def list_targets(cluster: Surroundings, resolver: Path = RESOLVER) -> list[str]:
     """List the API server, the name servers, this worker, metadata addresses and the internet.
 
     Each is such as "10.0.0.1:443" or "[fd00::1]:53"; the sandbox has no names.

@@ -36,6 +36,8 @@ _HOPELESS = (
     "CrashLoopBackOff",
 )
 _WORDS = 300
+_CPU_SHARE, _MEMORY_SHARE = 10, 4
+"""What is reserved on a node is this part of the limit: a sandbox mostly waits for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,10 @@ def _make_container(spec: ContainerSpec) -> dict[str, Any]:
         "workingDir": "/tmp",
         "terminationMessagePath": TERMINATION_LOG,
         "resources": {
-            "limits": {
-                "memory": str(parse_size(spec.memory)),
-                "cpu": f"{int(spec.cpus * 1000)}m",
-                "ephemeral-storage": "16Mi",
-            }
+            "requests": _make_resources(
+                parse_size(spec.memory) // _MEMORY_SHARE, spec.cpus / _CPU_SHARE
+            ),
+            "limits": _make_resources(parse_size(spec.memory), spec.cpus),
         },
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -114,6 +115,11 @@ def _make_container(spec: ContainerSpec) -> dict[str, Any]:
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def _make_resources(memory: int, cpus: float) -> dict[str, str]:
+    cpu = f"{max(1, int(cpus * 1000))}m"
+    return {"memory": str(memory), "cpu": cpu, "ephemeral-storage": "16Mi"}
 
 
 # ------------------------------------------------------------------------------- what became of it

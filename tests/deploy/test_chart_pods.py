@@ -151,6 +151,8 @@ def test_a_sandbox_has_limits_no_token_no_names_and_a_uid_of_its_own() -> None:
     (container,) = made[0]["containers"]
     limits = {"memory": str(2 << 30), "cpu": "500m", "ephemeral-storage": "16Mi"}
     assert container["resources"]["limits"] == limits
+    reserved = {"memory": str(512 << 20), "cpu": "50m", "ephemeral-storage": "16Mi"}
+    assert container["resources"]["requests"] == reserved
     assert made[0]["automountServiceAccountToken"] is False
     assert made[0]["dnsPolicy"] == "None"
     assert len({each["securityContext"]["runAsUser"] for each in made}) > 15

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes.cluster import Cluster
-from sandbox.kubernetes.manifest import LABELS
+from sandbox.spec import SESSION_LABEL
 from tests.flow import crew
 from tests.flow.product import Product, product
 from tests.flow.test_takeover import HASTE, TAKEN_OVER, done, killed, mortal
@@ -31,7 +31,8 @@ def told(
         made.env["KUBECONFIG"] = os.environ["KUBECONFIG"]
         yield made
         with closing(Cluster()) as cluster:
-            assert cluster.list_pods(LABELS) == []
+            for path in made.objects("context.json"):
+                assert cluster.list_pods({SESSION_LABEL: path.parent.parent.name}) == []
 
 
 def test_a_failed_pipeline_gets_a_note_and_a_reply_an_answer(

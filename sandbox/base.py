@@ -1,7 +1,9 @@
-"""The sandbox's contract: five members, three errors.
+"""The sandbox's contract: five members, four errors.
 
 SandboxError
-├── SandboxUnavailable   no engine, no image, or a limit the engine would not enforce
+├── SandboxUnavailable   nothing starts sandboxes here, or not now
+│   └── SandboxRefused   and waiting does not help: no image, no right, a limit or a closed network
+│                        that would not be enforced
 ├── SandboxLimit         a cap on bytes, members or time was hit while moving files
 └── SandboxGone          the container died or does not answer; never shown as command output
 """
@@ -23,6 +25,10 @@ class SandboxError(Exception):
 
 class SandboxUnavailable(SandboxError):
     """A sandbox cannot be started here."""
+
+
+class SandboxRefused(SandboxUnavailable):
+    """A sandbox cannot be started here until somebody changes the installation."""
 
 
 class SandboxLimit(SandboxError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from docker import APIClient
 from docker.errors import APIError, DockerException, ImageNotFound
 
-from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.engine import is_container_running, open_engine, translate_engine_errors
 from sandbox.framed import FramedSandbox
 from sandbox.image.watch import EXCEEDED
@@ -227,18 +227,18 @@ class DockerDriver:
 
     @contextmanager
     def _explain_refusal(self, doing: str) -> Iterator[None]:
-        """Turn the engine's refusals into SandboxUnavailable that names the wrong setting."""
+        """Turn the engine's refusals into SandboxRefused that names the wrong setting."""
         try:
             with translate_engine_errors(SandboxUnavailable, doing):
                 yield
         except SandboxUnavailable as error:
             if isinstance(error.__cause__, ImageNotFound):
-                raise SandboxUnavailable(
+                raise SandboxRefused(
                     f"the sandbox image {self._spec.image} is not on the Docker engine: build it "
                     "with `python -m sandbox.build`"
                 ) from error
             if re.search(r"(unknown|invalid)[^:]* runtime", str(error), re.IGNORECASE):
-                raise SandboxUnavailable(
+                raise SandboxRefused(
                     f"the Docker engine has no runtime {self._spec.runtime!r}: install it there, "
                     f"or set sandbox.runtime to one it has ({error})"
                 ) from error
@@ -256,12 +256,12 @@ def _find_containers(api: APIClient, session: str) -> list[str]:
 
 
 def refuse_unlimited(api: APIClient) -> None:
-    """Raise SandboxUnavailable if the engine says that it cannot enforce a limit."""
+    """Raise SandboxRefused if the engine says that it cannot enforce a limit."""
     with translate_engine_errors(SandboxUnavailable, "asking the engine for its limits"):
         info = api.info()
     missing = [limit for key, limit in _LIMITS.items() if info.get(key) is False]
     if missing:
-        raise SandboxUnavailable(
+        raise SandboxRefused(
             f"the Docker engine cannot limit {', '.join(missing)}: a sandbox needs it. A rootless "
             "engine needs cgroup v2 with the controllers delegated to its user; or set "
             "sandbox.shared_limits, if what the engine runs in is limited"
@@ -269,10 +269,10 @@ def refuse_unlimited(api: APIClient) -> None:
 
 
 def refuse_warnings(created: dict[str, Any]) -> None:
-    """Raise SandboxUnavailable if the engine created the container without all of its limits."""
+    """Raise SandboxRefused if the engine created the container without all of its limits."""
     warnings = created.get("Warnings") or []
     if warnings:
-        raise SandboxUnavailable(
+        raise SandboxRefused(
             f"the Docker engine would not enforce a limit of the sandbox: {'; '.join(warnings)}"
         )
 

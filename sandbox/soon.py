@@ -17,7 +17,14 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sandbox.base import ExecResult, Sandbox, SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import (
+    ExecResult,
+    Sandbox,
+    SandboxError,
+    SandboxGone,
+    SandboxRefused,
+    SandboxUnavailable,
+)
 from sandbox.framed import FramedSandbox
 
 log = logging.getLogger("sandpiper.sandbox")
@@ -200,8 +207,8 @@ def replace_in_background(
                 if left := driver.adopt(session):
                     left.close()
                 return _start_with_session(driver, session, open_archives())
-            except SandboxError:
-                if time.monotonic() > give_up:
+            except SandboxError as error:
+                if isinstance(error, SandboxRefused) or time.monotonic() > give_up:
                     raise
                 time.sleep(_ENGINE_PAUSE)
 

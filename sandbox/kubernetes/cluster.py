@@ -13,7 +13,7 @@ from lightkube.config.kubeconfig import SingleConfig
 from lightkube.core.exceptions import ConfigError
 from lightkube.resources.core_v1 import Pod
 
-from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.kubernetes.exec_stream import ExecStream, Refused
 from sandbox.kubernetes.manifest import CONTAINER
 
@@ -27,13 +27,21 @@ class Missing(SandboxGone):
 
 @contextmanager
 def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[None]:
-    """Turn the errors of the client library into `kind`, or Missing for a 404; keep the cause."""
+    """Turn the errors of the client library into `kind`; the cause is kept.
+
+    A 404 becomes Missing, and SandboxUnavailable that lasts becomes SandboxRefused.
+    """
     try:
         yield
     except (ApiError, Refused) as error:
         code = error.code if isinstance(error, Refused) else error.response.status_code
-        refusal = Missing if code == 404 else kind
-        raise refusal(f"{doing}: Kubernetes says: {_explain(error, code)}") from error
+        told = f"{doing}: Kubernetes says: {_explain(error, code)}"
+        if code == 404:
+            raise Missing(told) from error
+        # A full quota is a 403 as well, and passes.
+        lasts = code in (400, 401, 403, 422) and "exceeded quota" not in told
+        refusal = SandboxRefused if lasts and kind is SandboxUnavailable else kind
+        raise refusal(told) from error
     except (ConfigError, KeyError) as error:
         raise kind(
             f"{doing}: no cluster is configured ({error}): run Sandpiper in a pod with a service "
@@ -47,7 +55,7 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
 
 def _explain(error: Exception, code: int) -> str:
     text = str(error)[:500] or f"HTTP {code}"
-    if code in (401, 403):
+    if code == 401 or "cannot" in text:
         return f"{text} (the service account may not: see the chart's Role for sandboxes)"
     return text
 

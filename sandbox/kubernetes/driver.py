@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lightkube.resources.core_v1 import Pod
 
-from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import SandboxError, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.framed import FramedSandbox
 from sandbox.kubernetes.cluster import Cluster, Missing
 from sandbox.kubernetes.exec_stream import ExecStream
@@ -108,7 +108,7 @@ class PodContainer:
         return int(said)
 
     def prove_isolation(self, targets: list[str], seconds: int) -> None:
-        """Raise SandboxUnavailable unless the container reaches none of the targets.
+        """Raise SandboxRefused unless the container reaches none of the targets.
 
         While any of them answers, they are tried for up to `seconds`.
         """
@@ -116,8 +116,8 @@ class PodContainer:
         if code == 0 and not said:
             return
         if not said:
-            raise SandboxUnavailable(f"{self.name} cannot prove its isolation: build it anew")
-        raise SandboxUnavailable(
+            raise SandboxRefused(f"{self.name} cannot prove its isolation: build it anew")
+        raise SandboxRefused(
             f"a sandbox's pod reaches {', '.join(said.split()[:8])}: no network policy is enforced "
             "for it. Install a network plug-in that enforces NetworkPolicy, and the chart's policy "
             "for sandboxes in their namespace"

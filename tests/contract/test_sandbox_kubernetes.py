@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.base import Sandbox, SandboxGone, SandboxUnavailable
+from sandbox.base import Sandbox, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.kubernetes.cluster import Cluster
 from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
 from sandbox.kubernetes.manifest import PodSettings
@@ -56,7 +56,7 @@ def test_a_check_creates_nothing(driver: KubernetesDriver, sim: KubernetesSim) -
 def test_a_missing_right_names_the_role(driver: KubernetesDriver, sim: KubernetesSim) -> None:
     sim.refusals["POST"] = 'pods is forbidden: User "worker" cannot create resource "pods"'
     for start in (driver.check, lambda: driver.start("refused")):
-        with pytest.raises(SandboxUnavailable, match=r"cannot create resource.*the chart's Role"):
+        with pytest.raises(SandboxRefused, match=r"cannot create resource.*the chart's Role"):
             start()
 
 
@@ -80,8 +80,11 @@ def test_an_image_that_cannot_be_pulled_is_named_at_once(
 
 def test_a_full_quota_is_named(driver: KubernetesDriver, sim: KubernetesSim) -> None:
     sim.quota = 0
-    with pytest.raises(SandboxUnavailable, match=r"exceeded quota: sandboxes, used: pods=0"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"exceeded quota: sandboxes, used: pods=0"
+    ) as full:
         driver.start("full")
+    assert not isinstance(full.value, SandboxRefused)  # it is worth waiting for
 
 
 def test_a_pod_that_no_node_takes_says_what_it_waits_for(
@@ -122,7 +125,7 @@ def test_a_pod_that_reaches_something_is_refused_before_a_command(
         settings=PodSettings(policy_seconds=1),
         targets=lambda cluster: ["10.255.255.1:443", "127.0.0.1:9", "[::1]:53"],
     )
-    with pytest.raises(SandboxUnavailable, match=r"reaches 127\.0\.0\.1:9.*no network policy"):
+    with pytest.raises(SandboxRefused, match=r"reaches 127\.0\.0\.1:9.*no network policy"):
         driver.start("open")
 
 

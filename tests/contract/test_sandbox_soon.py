@@ -8,10 +8,18 @@ from secrets import token_hex
 
 import pytest
 
-from sandbox.base import DATA, OUT, Sandbox, SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import (
+    DATA,
+    OUT,
+    Sandbox,
+    SandboxError,
+    SandboxGone,
+    SandboxRefused,
+    SandboxUnavailable,
+)
 from sandbox.docker import DockerDriver
 from sandbox.framed import FramedSandbox
-from sandbox.soon import Pool, start_in_background
+from sandbox.soon import Pool, replace_in_background, start_in_background
 from sandbox.spec import ContainerSpec
 from tests.flow.product import containers
 
@@ -42,6 +50,16 @@ class Broken(Counting):
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         raise SandboxUnavailable("no engine today")
+
+
+class Refusing(Counting):
+    """A driver that can start nothing until somebody changes the installation."""
+
+    asked = 0
+
+    def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
+        self.asked += 1
+        raise SandboxRefused("no such image")
 
 
 class Struck(Counting):
@@ -123,6 +141,15 @@ def test_a_start_that_fails_is_gone_at_the_first_use(driver: DockerDriver) -> No
     with pytest.raises(SandboxGone, match=r"could not be started: no engine today"):
         said(sandbox, "true")
     sandbox.close()
+
+
+def test_a_refusal_is_not_waited_out(driver: DockerDriver) -> None:
+    refusing = Refusing(driver)
+    sandbox = start_in_background(refusing, "soon")
+    replace_in_background(sandbox, refusing, "soon", list)
+    with pytest.raises(SandboxRefused, match="no such image"):
+        sandbox.wait()
+    assert refusing.asked == 2
 
 
 def test_a_container_that_dies_before_its_first_use_is_not_left_behind(

@@ -188,6 +188,15 @@ _DENIES_FAILURE = re.compile(
     re.IGNORECASE,
 )
 
+_IT = r"(?:it|this|that|them|these|those|the (?:first|same))"
+_FOLLOWS_FROM_IT = re.compile(
+    rf"\b(?:(?:follow|stem|come|result|arise)s? from {_IT}"
+    rf"|(?:disappear|vanish|go)\w* .{{0,10}}with {_IT}"
+    rf"|(?:caused by|due to|because of) {_IT}|(?:(?:its|the|are|only|merely|just|a) )+consequences?"
+    r"|(?:has|have) the same (?:cause|reason))\b",
+    re.IGNORECASE,
+)
+
 
 def count_named_failures(cause: str) -> int:
     """Counts the sentences up to the last one that says that there is another failure; 0 if none
@@ -199,7 +208,9 @@ def count_named_failures(cause: str) -> int:
 
 def _names_failure(sentence: str) -> bool:
     found = _NAMES_FAILURE.search(sentence[:600])
-    return bool(found) and not _DENIES_FAILURE.search(sentence[: found.end()] if found else "")
+    if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
+        return False
+    return not _FOLLOWS_FROM_IT.search(sentence[found.end() : 600])
 
 
 def _join_sentences(sentences: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Records the bundled case's job logs anew:  python -m tests.record_case
 
 Runs the script of each job of `worker/demo/case/` on the merge request's head, as the GitLab runner
-would (wire-gitlab 7), in the folder that the runner uses, and writes `worker/demo/case/*.log.gz`.
+would, in the folder that the runner uses, and writes `worker/demo/case/*.log.gz`.
 Needs root for that folder, and a package index for pip.
 """
 

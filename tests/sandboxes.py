@@ -91,6 +91,10 @@ def sandbox(driver: DockerDriver) -> Iterator[DockerSandbox]:
 @pytest.fixture(scope="session", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Makes a driver from a spec, one kind after the other."""
+    return _choose_kind(request)
+
+
+def _choose_kind(request: pytest.FixtureRequest) -> Kind:
     if request.param == "bubblewrap":
         if shutil.which("bwrap") is None:
             pytest.skip("bubblewrap is not installed: apt-get install bubblewrap")
@@ -101,6 +105,12 @@ def kind(request: pytest.FixtureRequest) -> Kind:
         request.getfixturevalue("cluster")
         return KubernetesDriver
     return lambda spec: DockerDriver(replace(spec, runtime=request.param))
+
+
+@pytest.fixture(scope="session", params=[kind for kind in KINDS if kind != "bubblewrap"])
+def lasting_driver(request: pytest.FixtureRequest, container_spec: ContainerSpec) -> Warmable:
+    """Of each kind whose sandboxes outlive their worker."""
+    return _choose_kind(request)(container_spec)
 
 
 @pytest.fixture(scope="session")

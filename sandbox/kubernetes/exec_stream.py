@@ -57,7 +57,7 @@ class ExecStream:
         self._protocol = ClientProtocol(uri, subprotocols=[PROTOCOL], max_size=_MESSAGE)
         self._stdout, self._read = bytearray(), 0
         self._stderr = self._status = b""
-        self._opcode = 0
+        self._channel = 0
         with ExitStack() as undo:
             undo.callback(self._socket.close)
             self._shake_hands(headers, deadline)
@@ -152,19 +152,19 @@ class ExecStream:
     def _take_frame(self, frame: Frame) -> None:
         """Take a piece of a message; its first byte is that of the message's first piece."""
         if frame.opcode in (Opcode.BINARY, Opcode.TEXT) and frame.data:
-            self._opcode = frame.data[0]
+            self._channel = frame.data[0]
             self._take_piece(bytes(frame.data[1:]))
         elif frame.opcode is Opcode.CONT:
             self._take_piece(bytes(frame.data))
 
     def _take_piece(self, piece: bytes) -> None:
-        if self._opcode == _STDOUT:
+        if self._channel == _STDOUT:
             del self._stdout[: self._read]
             self._read = 0
             self._stdout += piece
-        elif self._opcode == _STDERR:
+        elif self._channel == _STDERR:
             self._stderr = (self._stderr + piece)[-_STDERR_KEPT:]
-        elif self._opcode == _STATUS:
+        elif self._channel == _STATUS:
             self._status = (self._status + piece)[:_STATUS_KEPT]
 
     def is_quiet(self) -> bool:

@@ -10,17 +10,17 @@ from contextlib import closing, contextmanager
 import pytest
 
 from sandbox.base import DATA, Sandbox, SandboxError
-from sandbox.docker import DockerDriver
-from sandbox.soon import Pool, start_in_background
+from sandbox.soon import Pool, Warmable, start_in_background
 from sandbox.spec import ContainerSpec
 
 SESSION = "adopted-session"
 
 _LEAVE = """
 import sys, threading, time
-from sandbox.docker import DockerDriver
+from importlib import import_module
 from sandbox.spec import ContainerSpec
-sandbox = DockerDriver(ContainerSpec(image=sys.argv[2])).start(sys.argv[1])
+driver = getattr(import_module(sys.argv[3]), sys.argv[4])
+sandbox = driver(ContainerSpec(image=sys.argv[2], memory="512m")).start(sys.argv[1])
 sandbox.put("/tmp/elsewhere", [b"kept"])
 def run():
     sandbox.exec("echo $$ > /tmp/pid; echo begun > /tmp/begun; sleep 600", timeout=600, number=1)
@@ -40,10 +40,17 @@ def said(sandbox: Sandbox, command: str) -> str:
     return sandbox.exec(command, timeout=20, number=1).stdout.preview.strip()
 
 
+@pytest.fixture
+def driver(lasting_driver: Warmable) -> Warmable:
+    """Each kind in turn."""
+    return lasting_driver
+
+
 @contextmanager
-def left_by_a_dead_process(image: str) -> Iterator[None]:
+def left_by_a_dead_process(image: str, driver: Warmable) -> Iterator[None]:
     """A container whose worker was killed while a command ran in it."""
-    line = [sys.executable, "-c", _LEAVE, SESSION, image]
+    kind = type(driver)
+    line = [sys.executable, "-c", _LEAVE, SESSION, image, kind.__module__, kind.__name__]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -54,9 +61,9 @@ def left_by_a_dead_process(image: str) -> Iterator[None]:
 
 
 def test_the_files_are_there_and_what_ran_is_dead(
-    driver: DockerDriver, container_spec: ContainerSpec
+    driver: Warmable, container_spec: ContainerSpec
 ) -> None:
-    with left_by_a_dead_process(container_spec.image):
+    with left_by_a_dead_process(container_spec.image, driver):
         sandbox = driver.adopt(SESSION)
         assert sandbox is not None
         with closing(sandbox):
@@ -66,7 +73,7 @@ def test_the_files_are_there_and_what_ran_is_dead(
     assert driver.adopt(SESSION) is None
 
 
-def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: DockerDriver) -> None:
+def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: Warmable) -> None:
     old, new = driver.start(SESSION), driver.start(SESSION)
     old.vessel.kill()
     sandbox = driver.adopt(SESSION)
@@ -76,7 +83,7 @@ def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: DockerD
     assert driver.adopt(SESSION) is None
 
 
-def test_one_from_a_pool_is_found_by_its_session(driver: DockerDriver) -> None:
+def test_one_from_a_pool_is_found_by_its_session(driver: Warmable) -> None:
     pool = Pool(driver, 1)
     pool.fill()
     while not pool.count_ready():
@@ -94,7 +101,7 @@ def test_one_from_a_pool_is_found_by_its_session(driver: DockerDriver) -> None:
 
 
 def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
-    driver: DockerDriver,
+    driver: Warmable,
 ) -> None:
     with driver.start(SESSION) as first:
         first.put(f"{DATA}/kept", [os.urandom(200_000)])
@@ -125,7 +132,7 @@ def test_an_archive_that_is_damaged_costs_the_files_and_not_the_sandbox(
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(driver: DockerDriver) -> Iterator[None]:
+def nothing_left(driver: Warmable) -> Iterator[None]:
     yield
     left = driver.adopt(SESSION)
     if left is not None:

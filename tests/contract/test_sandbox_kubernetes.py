@@ -1,12 +1,9 @@
-"""What is the Kubernetes driver's own: failed starts, the proof of isolation, adoption, the reaper.
+"""What is the Kubernetes driver's own: failed starts, the proof of isolation, the reaper.
 
 The contract and the escape suites hold it too; those run on a real cluster as well.
 """
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +16,6 @@ from sandbox.base import Sandbox, SandboxGone, SandboxRefused, SandboxUnavailabl
 from sandbox.kubernetes.cluster import Cluster
 from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
 from sandbox.kubernetes.manifest import PodSettings
-from sandbox.soon import Pool
 from sandbox.spec import ContainerSpec
 from tests.simulators.kubernetes import KubernetesSim
 
@@ -185,73 +181,7 @@ def test_a_token_that_was_replaced_is_read_anew(
         assert said(sandbox, "echo on") == "on"
 
 
-# ----------------------------------------------------------------------------------------- adoption
-
-_LEAVE = """
-import sys, threading, time
-from sandbox.kubernetes.driver import KubernetesDriver
-from sandbox.spec import ContainerSpec
-sandbox = KubernetesDriver(ContainerSpec(image=sys.argv[2], memory="512m")).start(sys.argv[1])
-sandbox.put("/tmp/elsewhere", [b"kept"])
-def run():
-    sandbox.exec("echo $$ > /tmp/pid; echo begun > /tmp/begun; sleep 600", timeout=600, number=1)
-threading.Thread(target=run, daemon=True).start()
-while True:
-    try:
-        sandbox.get("/tmp/begun", limit=9)
-        break
-    except FileNotFoundError:
-        time.sleep(0.02)
-print("left", flush=True)
-time.sleep(600)
-"""
-
-
-def leave_pod(image: str) -> None:
-    """A worker that is killed while a command runs in its pod."""
-    line = [sys.executable, "-c", _LEAVE, SESSION, image]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "left\n"
-        finally:
-            os.kill(process.pid, signal.SIGKILL)
-
-
-def test_a_dead_worker_s_pod_is_adopted_with_its_files(
-    driver: KubernetesDriver, sandbox_image: str
-) -> None:
-    leave_pod(sandbox_image)
-    adopted = driver.adopt(SESSION)
-    assert adopted is not None
-    with closing(adopted):
-        assert said(adopted, "cat /tmp/elsewhere") == "kept"
-        assert said(adopted, "kill -0 $(cat /tmp/pid) || echo dead") == "dead"
-    assert driver.adopt(SESSION) is None
-
-
-def test_one_from_a_pool_is_found_by_its_session(driver: KubernetesDriver) -> None:
-    with closing(Pool(driver, 1)) as pool:
-        pool.fill()
-        while not pool.count_ready():
-            time.sleep(0.05)
-        with pool.start(SESSION) as taken:
-            taken.put("/tmp/mine", [b"mine"])
-            adopted = pool.adopt(SESSION)
-            assert adopted is not None
-            with closing(adopted):
-                assert said(adopted, "cat /tmp/mine") == "mine"
-
-
-def test_of_several_one_is_taken_and_the_others_are_removed(
-    driver: KubernetesDriver, sim: KubernetesSim
-) -> None:
-    first, second = driver.start(SESSION), driver.start(SESSION)
-    adopted = driver.adopt(SESSION)
-    assert adopted is not None
-    assert len(sim.pods) == 1
-    for each in (adopted, first, second):
-        each.close()
+# --------------------------------------------------------------------------------------- the reaper
 
 
 def test_old_pods_are_removed_and_young_ones_stay(

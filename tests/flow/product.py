@@ -141,7 +141,7 @@ def product(
 ) -> Iterator[Product]:
     """The bundled case behind both simulators, and the environment for the product.
 
-    Ends with a look at every quote in the bot's notes: each stands where it says (law 5).
+    Ends with a look at every quote in the bot's notes: each stands where it says.
     """
     with GitLabSim() as gitlab, simulator(script, key=key) as model:
         scene = stage.build_stage(gitlab, case.load_case())

@@ -10,7 +10,7 @@ from tests.law.house import Module, modules, none, parse, product
 Rule = Callable[[ast.AST], bool]
 
 CATCHES_ALL = {"worker/turns/investigate.py", "worker/turns/turn.py"}
-"""The one place that may catch everything: it turns it into a note (law 9)."""
+"""The one place that may catch everything: it turns it into a note."""
 
 READS_ENVIRONMENT = {"worker/settings/loading.py", "sandbox/build.py", "sandbox/image/isolation.py"}
 """Settings are read once. The image builder is a program of its own, and so is what looks at a pod

@@ -150,7 +150,7 @@ def _fold(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def sliding() -> dict[str, Request]:
-    """The five requests T1 to T5 of seed 001; T3 and T4 end in ephemeral text."""
+    """The five requests T1 to T5; T3 and T4 end in ephemeral text."""
     requests: dict[str, Request] = {}
     messages: list[Message] = [EVENT]
     previous: int | None = None

@@ -1,4 +1,4 @@
-"""Gemini's generateContent as a strict simulator over real HTTP (wire-models 3).
+"""Gemini's generateContent as a strict simulator over real HTTP.
 
 What the API refuses is refused here in its own words, and kept in `GeminiSim.unexpected_requests`.
 """

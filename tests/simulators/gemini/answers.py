@@ -1,4 +1,4 @@
-"""A script's answer as the body generateContent would send (wire-models 3.6)."""
+"""A script's answer as the body generateContent would send."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ def _calls(
 
 
 def _signed(candidate: Json, model: str, route: str) -> Json:
-    """Thinking before text is signed on an empty text at the end (wire-models 3.4)."""
+    """Thinking before text is signed on an empty text at the end."""
     parts = candidate["content"].get("parts", [])
     if any("functionCall" in part for part in parts):
         return candidate

@@ -1,4 +1,4 @@
-"""Gemini's implicit cache (wire-models 3.8): the longest known prefix, if it is long enough."""
+"""Gemini's implicit cache: the longest known prefix, if it is long enough."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""What generateContent refuses, in its own words (wire-models 3.2, 3.3, 3.5)."""
+"""What generateContent refuses, in its own words."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tests.simulators.gemini.protocol import Json, calls, invalid, responses, si
 
 MAX_OUTPUT = 65_536
 PLAIN_LIMIT = 32_768
-"""More output tokens than this are only given to a stream on Vertex AI (wire-models 3.5)."""
+"""More output tokens than this are only given to a stream on Vertex AI."""
 
 _TOP = {
     *("systemInstruction", "contents", "tools", "toolConfig", "generationConfig"),

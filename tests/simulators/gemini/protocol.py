@@ -30,7 +30,7 @@ class Refused(Exception):
         self.details = details
 
     def body(self) -> Json:
-        """The error body (wire-models 3.7)."""
+        """The error body."""
         kind = _STATUSES.get(self.status, "UNKNOWN")
         error: Json = {"code": self.status, "message": str(self), "status": kind}
         if self.details:

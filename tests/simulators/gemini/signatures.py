@@ -1,4 +1,4 @@
-"""Thought signatures: which calls must carry one, and where each belongs (wire-models 3.4)."""
+"""Thought signatures: which calls must carry one, and where each belongs."""
 
 import base64
 import hashlib

@@ -92,7 +92,7 @@ class GeminiSim(ModelApi):
             answer = self._answer(body, place)
         except Refused as refused:
             self.unexpected_requests.append(f"{request.method} {request.url.path}: {refused}")
-            # The front end of Vertex AI wraps an error in a list (wire-models 2).
+            # The front end of Vertex AI wraps an error in a list.
             content = [refused.body()] if place.route else refused.body()
             return _json(content, refused.status)
         self.answers.append(answer)

@@ -1,4 +1,4 @@
-"""OpenAI's two wires as strict simulators over real HTTP (wire-models 4).
+"""OpenAI's two wires as strict simulators over real HTTP.
 
 What the APIs refuse is refused here in their own words, and kept in `unexpected_requests`.
 """

@@ -1,4 +1,4 @@
-"""OpenAI's prompt cache (wire-models 4.6): automatic, exact prefixes in steps of 128 tokens."""
+"""OpenAI's prompt cache: automatic, exact prefixes in steps of 128 tokens."""
 
 import hashlib
 import math

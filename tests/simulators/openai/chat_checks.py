@@ -1,4 +1,4 @@
-"""What Chat Completions refuse, in their own words (wire-models 4.2, 4.3).
+"""What Chat Completions refuse, in their own words.
 
 Two servers in one: OpenAI's own, and a compatible one whose chat template is as strict as they
 come and that parses every call of the history.

@@ -11,7 +11,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Refused(Exception):
-    """An error answer (wire-models 4.5)."""
+    """An error answer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the Responses API refuses, in its own words (wire-models 4.3)."""
+"""What the Responses API refuses, in its own words."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

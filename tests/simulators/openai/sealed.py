@@ -1,4 +1,4 @@
-"""Encrypted reasoning (wire-models 4.3): only the model that wrote it can read it."""
+"""Encrypted reasoning: only the model that wrote it can read it."""
 
 import hashlib
 import re

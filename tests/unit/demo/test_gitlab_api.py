@@ -1,4 +1,4 @@
-"""The simulated GitLab answers as wire-gitlab says, and refuses what no client should ask."""
+"""The simulated GitLab answers as GitLab does, and refuses what no client should ask."""
 
 from collections.abc import Iterator
 from typing import Any

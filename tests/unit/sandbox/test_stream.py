@@ -16,7 +16,7 @@ Multiplex = Callable[[bytes], bytes]
 
 
 def piece(kind: int, payload: bytes) -> bytes:
-    """As the engine multiplexes (wire-misc 1.2)."""
+    """As the engine multiplexes."""
     return struct.pack(">BxxxL", kind, len(payload)) + payload
 
 

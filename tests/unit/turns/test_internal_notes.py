@@ -1,4 +1,4 @@
-"""Where job logs are for members only and the merge request is public, so is no note (law 4)."""
+"""Where job logs are for members only and the merge request is public, so is no note."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The five-step table of seed 001: U user, M model, E ephemeral; positions count groups."""
+"""The five steps: U user, M model, E ephemeral; positions count groups."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Errors of OpenAI's wires, as the servers that speak them word them (wire-models 4.5)."""
+"""Errors of OpenAI's wires, as the servers that speak them word them."""
 
 import json
 from typing import Any

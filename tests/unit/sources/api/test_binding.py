@@ -1,4 +1,4 @@
-"""What the model cannot read, whatever ids and paths it or the merge request names (law 2)."""
+"""What the model cannot read, whatever ids and paths it or the merge request names."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The sandbox's contract: five members, four errors.
+"""The sandbox's contract: five members, five errors.
 
 SandboxError
 ├── SandboxUnavailable   nothing starts sandboxes here, or not now
@@ -6,6 +6,7 @@ SandboxError
 │                        that would not be enforced
 ├── SandboxLimit         a cap on bytes, members or time was hit while moving files
 └── SandboxGone          the container died or does not answer; never shown as command output
+    └── SandboxNotStarted  there never was one: no command has run
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,10 @@ class SandboxLimit(SandboxError):
 
 class SandboxGone(SandboxError):
     """The container is dead, removed or silent."""
+
+
+class SandboxNotStarted(SandboxGone):
+    """The sandbox was starting in the background and could not; no command has run in it."""
 
 
 @dataclass(frozen=True, slots=True)

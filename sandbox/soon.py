@@ -22,6 +22,7 @@ from sandbox.base import (
     Sandbox,
     SandboxError,
     SandboxGone,
+    SandboxNotStarted,
     SandboxRefused,
     SandboxUnavailable,
 )
@@ -143,7 +144,7 @@ class BackgroundSandbox:
         if wait([begun], _START_SECONDS).not_done:
             raise SandboxGone(f"the sandbox has not started in {_START_SECONDS} s")
         if error := begun.exception():
-            raise SandboxGone(f"the sandbox could not be started: {error}") from error
+            raise SandboxNotStarted(f"the sandbox could not be started: {error}") from error
         return begun.result()[0]
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:

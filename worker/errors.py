@@ -119,7 +119,14 @@ class ContextOverflow(ModelError):
 
 
 class SandboxLost(SandpiperError):
-    """The sandbox's container is gone; its files since the last export are lost."""
+    """The sandbox's container is gone; its files since the last export are lost.
+
+    `has_run` is false where it never started, so that what was to run in it may be run again.
+    """
+
+    def __init__(self, message: str, *, has_run: bool = True) -> None:
+        super().__init__(message)
+        self.has_run = has_run
 
 
 class StoreError(SandpiperError):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from sandbox.base import Sandbox, SandboxError, SandboxGone
+from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.arguments import A, schema
 from worker.core.conversation.messages import ToolSpec
 from worker.core.ports import Source
@@ -75,7 +75,8 @@ def catch_failure(run: Callable[[], ToolOutput], name: str) -> ToolOutput:
     try:
         return run()
     except SandboxGone as error:
-        raise SandboxLost(str(error)) from error
+        has_run = not isinstance(error, SandboxNotStarted)
+        raise SandboxLost(str(error), has_run=has_run) from error
     except SourceError as error:
         return ToolOutput({"unavailable": str(error)}, 0, is_error=True)
     except (ArgumentError, SandboxError) as error:

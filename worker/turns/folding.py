@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sandbox.base import Sandbox, SandboxError, SandboxGone
+from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxNotStarted
 from worker.core.conversation import prompts
 from worker.core.conversation.absorb import charge_helper
 from worker.core.conversation.context import Context
@@ -141,6 +141,7 @@ class FoldedResults:
         try:
             self._sandbox.put(path, [content.encode(errors="replace")])
         except SandboxGone as error:
-            raise SandboxLost(str(error)) from error
+            has_run = not isinstance(error, SandboxNotStarted)
+            raise SandboxLost(str(error), has_run=has_run) from error
         except (SandboxError, ValueError) as error:
             log.warning("%s not written: %s", path, error)

@@ -197,25 +197,28 @@ def _call_tools(
             if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
     except SandboxLost as error:
-        return _go_on_in_another(context, str(error), parts)
+        return _go_on_in_another(context, error, parts)
     parts.after_tools(context)
     return context
 
 
-def _go_on_in_another(context: Context, error: str, parts: Parts) -> Context:
+def _go_on_in_another(context: Context, error: SandboxLost, parts: Parts) -> Context:
     """The context in another sandbox with this turn's documents, halted if there is none.
 
-    Calls that only read are made again; what else was open may have run, and is not.
+    Calls that only read are made again; what else was open may have run, and is not, unless the
+    sandbox never started.
     """
     try:
-        known = parts.replace_sandbox(error)
+        known = parts.replace_sandbox(str(error))
         if known is not None:
             for call, number in list_saving_calls(context, parts.toolbox.repeatable, known):
                 for _ in parts.toolbox.run([call], number):
                     pass
+            if not error.has_run:
+                return context
             return close_lost_calls(context, parts.toolbox.repeatable, in_sandbox=True)
     except SandboxLost as again:
-        error = str(again)
+        error = again
     return halt_turn(context, f"the sandbox was lost: {error}")
 
 

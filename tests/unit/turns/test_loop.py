@@ -173,9 +173,13 @@ def test_a_lost_sandbox_ends_the_run_and_is_no_tool_result() -> None:
 
 @dataclass
 class Mortal(EchoToolbox):
-    """Its sandbox dies once at each call named in `deadly`; `run` is a command."""
+    """Its sandbox dies once at each call named in `deadly`; `run` is a command.
+
+    With `has_run` false it had never started.
+    """
 
     deadly: set[str] = field(default_factory=set)
+    has_run: bool = True
 
     def repeatable(self, call: ToolCall) -> bool:
         return call.name != "run"
@@ -184,7 +188,7 @@ class Mortal(EchoToolbox):
         for ran in super().run(calls, first):
             if ran.result.call_id in self.deadly:
                 self.deadly.discard(ran.result.call_id)
-                raise SandboxLost("killed")
+                raise SandboxLost("killed", has_run=self.has_run)
             saved = json.dumps({"saved_to": f"/tmp/data/{ran.result.call_id}"})
             yield replace(ran, result=replace(ran.result, content=saved))
 
@@ -209,6 +213,16 @@ def test_a_command_that_the_sandbox_died_of_is_not_run_again() -> None:
     (_, lost) = [m for m in ended.messages if isinstance(m, ToolResult)]
     assert "the sandbox died while this ran" in lost.content
     assert lost.is_error
+
+
+def test_a_command_is_run_in_another_sandbox_if_the_first_one_never_started() -> None:
+    tools = Mortal(deadly={"a"}, has_run=False)
+    run = Run(says("", call("a", "run")), says("because"), toolbox=tools)
+    run.replace_sandbox = lambda error: 0
+    ended = run()
+    assert [made.id for made, _ in tools.ran] == ["a", "a"]
+    (result,) = [m for m in ended.messages if isinstance(m, ToolResult)]
+    assert not result.is_error
 
 
 def test_documents_that_were_saved_are_not_fetched_again() -> None:

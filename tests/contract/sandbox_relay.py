@@ -25,9 +25,12 @@ Count = Callable[[int], None]
 
 
 @contextmanager
-def relay(tls: ssl.SSLContext | None = None, count: Count = lambda size: None) -> Iterator[int]:
-    """The port on loopback where the engine answers. `count` is told the bytes the engine sends."""
-    engine = get_engine_address(None)
+def relay(
+    tls: ssl.SSLContext | None = None, count: Count = lambda size: None, to: str = ""
+) -> Iterator[int]:
+    """The port on loopback where the engine answers, or what `to` names. `count` is told the bytes
+    it sends."""
+    engine = to or get_engine_address(None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         stopped = threading.Event()
         accepting = threading.Thread(target=_accept, args=(server, engine, tls, stopped, count))

@@ -4,6 +4,7 @@ The contract and the escape suites hold it too; those run on a real cluster as w
 """
 
 import os
+import random
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox.base import Sandbox, SandboxGone, SandboxRefused, SandboxUnavailable
 from sandbox.kubernetes.cluster import Cluster
 from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
 from sandbox.kubernetes.manifest import PodSettings
 from sandbox.spec import ContainerSpec
+from tests.contract.sandbox_relay import certificates, relay
 from tests.simulators.kubernetes import KubernetesSim
 
 SESSION = "adopted-session"
@@ -179,6 +182,28 @@ def test_a_token_that_was_replaced_is_read_anew(
         account.write_text(sim.token)
         assert said(sandbox, "kill -9 $PPID") == ""  # the next runner needs a new connection
         assert said(sandbox, "echo on") == "on"
+
+
+def test_tls_with_certificates_on_both_sides(
+    sim: KubernetesSim, container_spec: ContainerSpec, tmp_path: Path
+) -> None:
+    noise = random.Random(1).randbytes(3 << 20)
+    config = Path(os.environ["KUBECONFIG"])
+    stored = yaml.safe_load(config.read_text())
+    server = stored["clusters"][0]["cluster"]["server"]
+    with relay(certificates(tmp_path), to=server.replace("http", "tcp")) as port:
+        stored["clusters"][0]["cluster"] = {
+            "server": f"https://127.0.0.1:{port}",
+            "certificate-authority": str(tmp_path / "ca.pem"),
+        }
+        pair = {"client-certificate": "cert.pem", "client-key": "key.pem"}
+        stored["users"][0]["user"] |= {key: str(tmp_path / name) for key, name in pair.items()}
+        config.write_text(yaml.safe_dump(stored))
+        with KubernetesDriver(container_spec).start("tls") as sandbox:
+            sandbox.put("/tmp/data/noise", [noise])
+            assert sandbox.get("/tmp/data/noise", limit=len(noise)) == noise
+            assert said(sandbox, "seq 1 2000 | wc -l") == "2000"
+            assert sandbox.has_session()
 
 
 # --------------------------------------------------------------------------------------- the reaper

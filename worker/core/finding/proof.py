@@ -165,12 +165,31 @@ def _missed(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unp
     place = name_place(quote.place)
     if not _numbered(quote):
         return _unproven(quote, f"{place} has no such line", tuple(_shown(lines, 1, 5)))
+    if at := _find_other_blanks(quote, wanted, lines):
+        shown = _shown(lines, at, at + len(wanted) - 1)
+        return _unproven(quote, f"only its blanks differ from {place}", tuple(shown))
     if elsewhere := _elsewhere(wanted, lines):
         return _unproven(quote, f"it stands on line {elsewhere} of {place}, not there")
     if quote.line > len(lines):
         return _unproven(quote, f"{place} has {len(lines)} lines")
     shown = _shown(lines, max(1, quote.line - NEAR), quote.line + NEAR)
     return _unproven(quote, f"{place} has on these lines", tuple(shown))
+
+
+def _find_other_blanks(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> int:
+    """The number of the line on which the texts begin but for their blanks, 0 if there is none."""
+    texts = [_strip_blanks(text) for text in wanted]
+    if sum(map(len, texts)) < MIN_QUOTE:
+        return 0
+    for at in _starts(quote, len(lines)):
+        there = [_strip_blanks(line) for line in lines[at - 1 : at - 1 + len(wanted)]]
+        if len(there) == len(texts) and all(map(str.__contains__, there, texts)):
+            return at
+    return 0
+
+
+def _strip_blanks(text: str) -> str:
+    return "".join(text.removesuffix("…").split())
 
 
 def _elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> int:

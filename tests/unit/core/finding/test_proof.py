@@ -115,6 +115,17 @@ def test_what_failed_is_told_with_what_is_really_there() -> None:
     )
 
 
+def test_a_quote_that_differs_in_its_blanks_only_is_told_so() -> None:
+    lines = ["1", "E   assert  total == 7", "E    +  where 8 = sum([3, 5])", "4", "5"]
+    held = Held({LOG: "\n".join(lines)})
+    one = at(2, "E assert total == 7")
+    two = at(2, "E assert total == 7\nE + where 8 = sum([3, 5])", last=3)
+    told = find_unproven(Finding(evidence=(one, two)), held)
+    assert [each.reason for each in told] == ["only its blanks differ from job 7"] * 2
+    assert told[0].nearby_lines == ("2: E   assert  total == 7",)
+    assert told[1].nearby_lines == ("2: E   assert  total == 7", f"3: {lines[2]}")
+
+
 def test_a_verdict_none_of_whose_quotes_is_proven_is_not_kept() -> None:
     lost = prove_finding(Finding(Verdict.FLAKY, evidence=(at(1, "invented"),)), Held())
     assert (lost.verdict, lost.unproven) == (Verdict.UNKNOWN, 1)

@@ -65,7 +65,7 @@ class PodContainer:
     def connect(self, deadline: float) -> ExecStream:
         return self._cluster.start_process(self.pod, self._runner, deadline)
 
-    def _run(self, argv: list[str], seconds: float) -> tuple[int | None, str]:
+    def _run(self, argv: list[str], seconds: float) -> tuple[int, str]:
         """Run a process that no command can trace; returns its exit code and what it says.
 
         Raises SandboxGone.
@@ -76,7 +76,10 @@ class PodContainer:
                 said = stream.drain(deadline).decode("utf-8", "replace")
             except Silent as error:
                 raise SandboxGone("the sandbox's own processes do not end") from error
-            return stream.get_exit_code(), said.strip()
+            code = stream.get_exit_code()
+            if code is None:
+                raise SandboxGone(f"a process in the sandbox broke off: {stream.get_last_output()}")
+            return code, said.strip()
 
     def is_running(self) -> bool:
         try:

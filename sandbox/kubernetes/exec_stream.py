@@ -116,7 +116,7 @@ class ExecStream:
     def _fill(self, deadline: float) -> None:
         """Receive something. Raises Silent, or Ended once the process has ended."""
         if not self._is_alive():
-            raise Ended(self._get_last_output())
+            raise Ended(self.get_last_output())
         try:
             data = self._receive_some(deadline)
         except TimeoutError as error:
@@ -124,7 +124,7 @@ class ExecStream:
         except OSError as error:
             raise Ended(str(error)) from error
         if not data:
-            raise Ended(self._get_last_output())
+            raise Ended(self.get_last_output())
         self._take(data)
 
     def _receive_some(self, deadline: float) -> bytes:
@@ -209,7 +209,8 @@ class ExecStream:
             return {}
         return status if isinstance(status, dict) else {}
 
-    def _get_last_output(self) -> str:
+    def get_last_output(self) -> str:
+        """Return the end of stderr, else the API's message on the process's end."""
         said = self._stderr.decode("utf-8", "replace").strip()
         return said or str(self._parse_status().get("message") or "no message")[:300]
 

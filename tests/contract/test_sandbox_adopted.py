@@ -78,8 +78,8 @@ def test_of_several_the_newest_is_taken_and_the_dead_are_removed(driver: Warmabl
     old.vessel.kill()
     sandbox = driver.adopt(SESSION)
     assert sandbox is not None
-    sandbox.close()
-    new.close()
+    for each in (sandbox, new, old):
+        each.close()
     assert driver.adopt(SESSION) is None
 
 

@@ -8,9 +8,7 @@ from sandbox import bubblewrap, docker
 from sandbox.base import Driver, SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
-from sandbox.kubernetes.driver import KubernetesDriver, remove_stale_pods
-from sandbox.kubernetes.manifest import PodSettings
-from sandbox.soon import POOL_LIFETIME, Pool
+from sandbox.soon import POOL_LIFETIME, Pool, Warmable
 from sandbox.spec import ContainerSpec
 from sandbox.tools import find_versions
 from worker.errors import ConfigError, SandpiperError
@@ -20,7 +18,7 @@ from worker.turns.session import CLAIM_MARGIN
 log = logging.getLogger("sandpiper.sandbox")
 
 
-def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver | KubernetesDriver:
+def build_driver(settings: Settings) -> Warmable:
     """Build the driver that starts sandboxes. Raises ConfigError."""
     chosen = settings.sandbox
     try:
@@ -37,9 +35,18 @@ def build_driver(settings: Settings) -> DockerDriver | BubblewrapDriver | Kubern
     except ValueError as error:
         raise ConfigError(f"sandbox: {error}") from error
     if chosen.driver == "kubernetes":
-        pods = PodSettings(chosen.pull_secrets, lifetime=int(_compute_lifetime(settings)))
-        return KubernetesDriver(spec, chosen.namespace, pods)
+        return _build_pod_driver(settings, spec)
     return BubblewrapDriver(spec) if chosen.driver == "bubblewrap" else DockerDriver(spec)
+
+
+def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> Warmable:
+    # Importing the cluster's client takes a tenth of a second, for which others need not wait.
+    from sandbox.kubernetes.driver import KubernetesDriver
+    from sandbox.kubernetes.manifest import PodSettings
+
+    chosen = settings.sandbox
+    pods = PodSettings(chosen.pull_secrets, lifetime=int(_compute_lifetime(settings)))
+    return KubernetesDriver(spec, chosen.namespace, pods)
 
 
 def _compute_lifetime(settings: Settings) -> float:
@@ -87,6 +94,8 @@ def remove_stale_sandboxes(settings: Settings) -> list[str]:
         if chosen.driver == "bubblewrap":
             return bubblewrap.remove_leftovers(age)
         if chosen.driver == "kubernetes":
+            from sandbox.kubernetes.driver import remove_stale_pods
+
             return remove_stale_pods(age, namespace=chosen.namespace)
         return docker.remove_stale_containers(None, age)
     except SandboxUnavailable as error:

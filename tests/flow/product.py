@@ -1,4 +1,4 @@
-"""The product as an operator runs it: processes, the environment, nothing imported."""
+"""The product as an operator runs it: processes and the environment."""
 
 import itertools
 import os
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import docker
 import httpx
 
+from tests import forks
 from tests.flow import quotes
 from worker.demo import case, stage
 from worker.demo.anthropic import AnthropicSim
@@ -45,6 +46,7 @@ class Product:
     """The world of one flow test: both simulators and the environment that names them.
 
     `outside` are the lines of pages beside GitLab that notes may quote, by their addresses.
+    With `forks` off, each command is a new interpreter, as the installed script starts it.
     """
 
     gitlab: GitLabSim
@@ -54,9 +56,12 @@ class Product:
     env: dict[str, str] = field(default_factory=dict)
     url: str = ""
     outside: dict[str, list[str]] = field(default_factory=dict)
+    forks: bool = True
 
     def run(self, *arguments: str, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
         """One command to its end."""
+        if self.forks:
+            return forks.run((forks.SANDPIPER, *arguments), self.env, self.folder, timeout)
         return subprocess.run(
             _command(*arguments),
             env=self.env,
@@ -72,18 +77,17 @@ class Product:
         """A command in the background, ended by SIGTERM."""
         log = self.folder / f"{arguments[0]}.log"
         with log.open("w") as stream:
-            popen = subprocess.Popen(
-                _command(*arguments), env=self.env, cwd=self.folder, stdout=stream, stderr=stream
-            )
-        process = Process(popen, log)
-        try:
-            yield process
-        finally:
-            popen.terminate()
-            try:
-                popen.wait(30)
-            finally:
-                popen.kill()
+            popen = self._start(arguments, stream)
+        with ending(popen):
+            yield Process(popen, log)
+
+    def _start(self, arguments: tuple[str, ...], stream: IO[str]) -> "Running":
+        if self.forks:
+            words = (forks.SANDPIPER, *arguments)
+            return forks.start(words, self.env, self.folder, stream, stream)
+        return subprocess.Popen(
+            _command(*arguments), env=self.env, cwd=self.folder, stdout=stream, stderr=stream
+        )
 
     @contextmanager
     def serve(self, *options: str) -> Iterator["Process"]:
@@ -112,11 +116,27 @@ class Product:
         return sorted((self.folder / "store" / "journal").rglob("*.json"))
 
 
+Running = forks.Fork | subprocess.Popen[bytes]
+
+
+@contextmanager
+def ending(popen: Running) -> Iterator[None]:
+    """End a process by SIGTERM, and by SIGKILL if that is not enough."""
+    try:
+        yield
+    finally:
+        popen.terminate()
+        try:
+            popen.wait(30)
+        finally:
+            popen.kill()
+
+
 @dataclass
 class Process:
     """A running command and its log."""
 
-    popen: subprocess.Popen[bytes]
+    popen: Running
     log: Path
 
     def until(

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,10 +10,11 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests import forks
 from tests.brokers import QUEUE, RedisServer, running_redis
 from tests.fakes import HandClock, says
 from tests.flow import crew
-from tests.flow.product import DEADLINE, Process, free_port
+from tests.flow.product import DEADLINE, Process, ending, free_port
 from tests.jobs import START, Job
 from worker.core.events import ignore_event
 from worker.core.ports import Reply, Request
@@ -175,15 +174,12 @@ def test_a_trigger_whose_runs_break_three_times_is_told_of_once_and_parked(
 ) -> None:
     with crew.hasty(tmp_path, crew.script(), redis_url) as made:
         crew.fails(made)
-        log = (tmp_path / "poisoned.log").open("w")
-        words = [sys.executable, "-m", "tests.flow.poisoned"]
-        env = made.env | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        log = tmp_path / "poisoned.log"
         store = crew.folder_store(made)
-        with log, subprocess.Popen(words, env=env, cwd=tmp_path, stdout=log, stderr=log) as popen:
-            running = Process(popen, tmp_path / "poisoned.log")
-            running.until(lambda: _parked(tmp_path), "it is tried for ever")
-            popen.terminate()
-            popen.wait(20)
+        with log.open("w") as stream:
+            popen = forks.start(["tests.flow.poisoned"], made.env, tmp_path, stream, stream)
+        with ending(popen):
+            Process(popen, log).until(lambda: _parked(tmp_path), "it is tried for ever")
         (note,) = made.notes()
         assert f"{MOST_DEATHS} runs broke off" in note.body
         assert "ValueError" in note.body

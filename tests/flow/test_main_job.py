@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("sandbox_image")
 def told(tmp_path: Path) -> Iterator[Product]:
     """The bundled case with the embedded broker and a folder store."""
     with product(tmp_path, story.make_script(), "memory://") as made:
+        made.forks = False
         yield made
 
 

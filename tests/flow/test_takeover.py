@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,9 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.flow import crew
 from tests.flow.mortal import FROZEN
-from tests.flow.product import SECRET, Process, Product, containers, free_port, healthy, product
+from tests.flow.product import (
+    SECRET,
+    Process,
+    Product,
+    containers,
+    ending,
+    free_port,
+    healthy,
+    product,
+)
 from tests.flow.taker import killed_with_a_message
 from worker.demo.gitlab import Note, Receiver
 from worker.demo.script import Asked, Call, Say, Scripted
@@ -53,18 +61,11 @@ def mortal(made: Product, point: str, command: str, *options: str) -> Iterator[P
     """A process of the product that may kill itself at a point."""
     log = made.folder / f"{command}-{time.monotonic_ns()}.log"
     once = str(made.folder / f"{point} once")
-    line = [sys.executable, "-m", "tests.flow.mortal", point, once, command, *options]
-    env = made.env | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    line = ["tests.flow.mortal", point, once, command, *options]
     with log.open("w") as stream:
-        popen = subprocess.Popen(line, env=env, cwd=made.folder, stdout=stream, stderr=stream)
-    try:
+        popen = forks.start(line, made.env, made.folder, stream, stream)
+    with ending(popen):
         yield Process(popen, log)
-    finally:
-        popen.terminate()
-        try:
-            popen.wait(30)
-        finally:
-            popen.kill()
 
 
 def killed(process: Process) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import forks
 from tests.simulators.gemini import GeminiSim
 from tests.simulators.openai import ChatSim
 from tests.simulators.openai.simulator import describe as describe_gpt
@@ -19,7 +19,6 @@ from worker.demo.anthropic import AnthropicSim
 from worker.demo.anthropic.model_list import describe_model
 from worker.demo.script import Answer, Asked, Say
 
-SANDPIPER = Path(sys.executable).with_name("sandpiper")
 KEY = "sk-very-secret-0123456789"
 SETTINGS: dict[str, Any] = {
     "models": {
@@ -65,14 +64,8 @@ def run(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str
     if not file.exists():
         file.write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
     plain = {name: value for name, value in os.environ.items() if not name.endswith("_BASE_URL")}
-    return subprocess.run(
-        [str(SANDPIPER), "--config", str(file), "models", *args],
-        capture_output=True,
-        text=True,
-        env={**plain, **env},
-        timeout=60,
-        check=False,
-    )
+    words = (forks.SANDPIPER, "--config", str(file), "models", *args)
+    return forks.run(words, {**plain, **env}, folder, timeout=60)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.contexts import SUBJECT, context
 from worker.cli.sessions import find_sessions, read_rows
 from worker.core.conversation import context_json, turn_row
@@ -58,15 +58,9 @@ def keep(store: Store, stored: Context, *, listed: bool = True) -> SessionKey:
     return key
 
 
-def run(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("sandpiper")), "sessions", *words],
-        env={"SANDPIPER_STORE": f"file://{root}", "GITLAB_URL": SUBJECT.gitlab_url},
-        cwd=root,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {"SANDPIPER_STORE": f"file://{root}", "GITLAB_URL": SUBJECT.gitlab_url}
+    return forks.run((forks.SANDPIPER, "sessions", *words), env, root, timeout=120)
 
 
 def sessions(rows: Iterator[dict[str, object]]) -> list[int]:
@@ -118,7 +112,7 @@ def test_one_project_is_named_by_its_id_its_path_or_a_glob(tmp_path: Path) -> No
 
     def found(project: str, *words: str) -> list[int]:
         done = run(tmp_path, "list", "--json", "--project", project, *words)
-        assert (done.returncode, done.stderr) == (0, b"")
+        assert (done.returncode, done.stderr) == (0, "")
         return [int(json.loads(line)["session"], 16) for line in done.stdout.splitlines()]
 
     assert found("8") == [2, 4]
@@ -134,9 +128,9 @@ def test_what_is_not_shown_is_said_with_the_way_to_it(tmp_path: Path) -> None:
         keep(store, made(number))
     done = run(tmp_path, "list")
     assert len(done.stdout.splitlines()) == 50
-    assert b"--limit N, or --all" in done.stderr
+    assert "--limit N, or --all" in done.stderr
     whole = run(tmp_path, "list", "--all")
-    assert (len(whole.stdout.splitlines()), whole.stderr) == (52, b"")
+    assert (len(whole.stdout.splitlines()), whole.stderr) == (52, "")
 
 
 @pytest.mark.slow
@@ -148,8 +142,8 @@ def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Pat
         path = tmp_path / f"sessions/7/42/{number:020x}/0000/context.json"
         path.write_bytes(data)
     done = run(tmp_path, "list")
-    assert (done.returncode, done.stderr) == (0, b"")
-    first, *damaged, last = done.stdout.decode().splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *damaged, last = done.stdout.splitlines()
     assert "done" in first
     assert "done" in last
     assert len(damaged) == len(DAMAGED)
@@ -162,7 +156,7 @@ def test_a_damaged_session_is_a_line_that_says_so_among_the_others(tmp_path: Pat
 def test_what_a_stored_session_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
     keep(FolderStore(tmp_path), replace(made(1), model="\x1b[2J\nfake line"))
     (line,) = run(tmp_path, "list").stdout.splitlines()
-    assert b"\x1b" not in line
+    assert "\x1b" not in line
 
 
 @pytest.mark.slow
@@ -173,11 +167,13 @@ def test_a_damaged_session_is_refused_in_one_line_and_its_bytes_can_be_had(
     key = keep(FolderStore(tmp_path), made(1))
     (tmp_path / f"sessions/7/42/{key.session_id}/0000/context.json").write_bytes(data)
     shown = run(tmp_path, "show", key.session_id)
-    assert (shown.returncode, shown.stdout) == (1, b"")
-    assert shown.stderr.startswith(b"sandpiper: ")
-    assert b"cannot be read" in shown.stderr
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert shown.stderr.startswith("sandpiper: ")
+    assert "cannot be read" in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
-    assert run(tmp_path, "show", key.session_id, "--json").stdout.rstrip(b"\n") == data
+    assert run(tmp_path, "show", key.session_id, "--json").stdout.rstrip("\n") == data.decode(
+        errors="surrogateescape"
+    )
 
 
 def remember(store: Store, project: int) -> None:
@@ -195,7 +191,7 @@ def test_what_is_remembered_of_a_project_is_listed_by_its_id_or_path(tmp_path: P
     remember(store, 7)
     by_id, by_path = (run(tmp_path, "memory", each) for each in ("7", "aviary/tern"))
     assert by_id.stdout == by_path.stdout, by_path.stderr
-    assert by_id.stdout.decode().split("\n") == [
+    assert by_id.stdout.split("\n") == [
         f"2026-11-22  e2e: flaky: cause (31m2.  !2  {2:020x}",
         f"2026-11-21  e2e: flaky: cause (31m1.  !1  {1:020x}",
         "",
@@ -212,8 +208,8 @@ def test_what_is_remembered_of_a_project_is_listed_by_its_id_or_path(tmp_path: P
 def test_of_a_project_that_nothing_is_remembered_of_that_is_said(tmp_path: Path) -> None:
     keep(FolderStore(tmp_path), made(1))
     told = run(tmp_path, "memory", "aviary/tern")
-    assert (told.returncode, told.stdout) == (0, b"")
-    assert b"nothing is remembered of aviary/tern" in told.stderr
+    assert (told.returncode, told.stdout) == (0, "")
+    assert "nothing is remembered of aviary/tern" in told.stderr
     told = run(tmp_path, "memory", "aviary/gull")
     assert told.returncode == 1
-    assert b"give its id" in told.stderr
+    assert "give its id" in told.stderr

@@ -209,6 +209,7 @@ def _import_product() -> None:
         importlib.import_module(module.name)
     importlib.import_module("worker.sessions.s3")
     importlib.import_module("celery.bin.celery")
+    importlib.import_module("gitlab.v4.objects")
 
 
 def main(path: str) -> None:

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from worker.core.ports.records import RECORD, Records
+from worker.core.ports.records import RECORD, Records, update_record
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError
 from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id
@@ -119,20 +119,18 @@ class ProjectSlots:
         self, project_id: int, made: Callable[[list[str]], list[str] | None]
     ) -> bool:
         """Write the owners that `made` returns for the present ones; False if it returns None."""
-        name = _record_name(project_id)
+        is_changed = True
+
+        def change(content: bytes | None) -> bytes | None:
+            nonlocal is_changed
+            inside = made(decode_owners(content) if content else [])
+            is_changed = inside is not None
+            return json.dumps({"owners": inside}).encode() if is_changed else content
+
         # Each round is lost to another owner that came or went, and there are at most `cap`.
-        for _ in range(_ROUNDS + 2 * self._cap):
-            stored = self._records.read(name, RECORD)
-            inside = made(decode_owners(stored.content) if stored else [])
-            if inside is None:
-                return False
-            content = json.dumps({"owners": inside}).encode()
-            if stored is None:
-                if self._records.create(name, content):
-                    return True
-            elif stored.content == content or self._records.replace(name, content, stored.version):
-                return True
-        raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
+        rounds = _ROUNDS + 2 * self._cap
+        update_record(self._records, _record_name(project_id), change, rounds=rounds)
+        return is_changed
 
 
 def _record_name(project_id: int) -> str:

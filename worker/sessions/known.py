@@ -10,9 +10,10 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from worker.core.ports.records import update_record
 from worker.core.ports.sessions import MemoryPart
 from worker.errors import StoreError
-from worker.sessions.objects import Objects, Stored
+from worker.sessions.objects import Objects
 
 MAX_ENTRY = 64 * 1024
 """The most bytes of an entry."""
@@ -20,8 +21,6 @@ MAX_ENTRY = 64 * 1024
 MAX_ENTRIES = 10_000
 """The most entries of one project that are searched to remove a merge request."""
 
-# A worker loses a round only if another one wins it, so a few rounds are enough.
-_ROUNDS = 8
 _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
@@ -40,7 +39,7 @@ class KnownStore:
         self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See KnownFailures."""
-        self._change(_make_name(project_id, key), made)
+        update_record(self._objects, _make_name(project_id, key), made, limit=MAX_ENTRY)
 
     def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
         """See KnownFailures."""
@@ -54,17 +53,7 @@ class KnownStore:
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
         """See KnownFailures."""
-        self._change(_make_memory_name(project_id, part), made)
-
-    def _change(self, name: str, made: Callable[[bytes | None], bytes | None]) -> None:
-        for _ in range(_ROUNDS):
-            stored = self._objects.read(name, MAX_ENTRY)
-            content = made(stored.content if stored else None)
-            if self._try_write(name, stored, content):
-                return
-        raise StoreError(
-            f"too many workers contend for {self._objects.place(name)}", transient=True
-        )
+        update_record(self._objects, _make_memory_name(project_id, part), made, limit=MAX_ENTRY)
 
     def keys(self, project_id: int) -> tuple[str, ...]:
         """See KnownFailures."""
@@ -72,20 +61,6 @@ class KnownStore:
         names = islice(self._objects.names(prefix), MAX_ENTRIES)
         found = (name.removeprefix(prefix).removesuffix(".json") for name in names)
         return tuple(key for key in found if _KEY.fullmatch(key))
-
-    def _try_write(self, name: str, stored: Stored | None, content: bytes | None) -> bool:
-        if content is None:
-            if stored is None:
-                return True
-            self._objects.delete(name, stored.version)
-            return not self._objects.exists(name)
-        if len(content) > MAX_ENTRY:
-            raise StoreError(f"{self._objects.place(name)} would be larger than {MAX_ENTRY} bytes")
-        if stored is None:
-            return self._objects.create(name, content)
-        if stored.content == content:
-            return True
-        return self._objects.replace(name, content, stored.version)
 
 
 def _make_name(project_id: int, key: str) -> str:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from worker.core.ports import Claim, SessionKey
+from worker.core.ports.records import update_record
 from worker.errors import StoreError, TurnTaken
 from worker.sessions import claims, keys
 from worker.sessions.known import KnownStore
@@ -185,25 +186,14 @@ class Store:
         self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
     ) -> None:
         """See SessionStore."""
-        name = keys.make_turn_prefix(key, turn) + keys.FEEDBACK
-        for _ in range(_ROUNDS):
-            if not self._objects.exists(keys.make_turn_prefix(key, turn) + keys.CONTEXT):
-                return
-            stored = self._objects.read(name, _MAX_SMALL)
-            content = made(stored.content if stored else None)
-            if content is None:
-                return
-            if len(content) > _MAX_SMALL:
-                place = self._objects.place(name)
-                raise StoreError(f"{place} would be larger than {_MAX_SMALL} bytes")
-            if stored is None:
-                if self._objects.create(name, content):
-                    return
-            elif self._objects.replace(name, content, stored.version):
-                return
-        raise StoreError(
-            f"too many workers contend for {self._objects.place(name)}", transient=True
-        )
+        place = keys.make_turn_prefix(key, turn)
+
+        def change(votes: bytes | None) -> bytes | None:
+            is_there = self._objects.exists(place + keys.CONTEXT)
+            changed = made(votes) if is_there else None
+            return votes if changed is None else changed
+
+        update_record(self._objects, place + keys.FEEDBACK, change, limit=_MAX_SMALL)
 
     def erase(self, key: SessionKey, before: int) -> None:
         """See SessionStore."""

@@ -290,8 +290,8 @@ class Forgotten:
     def replace(self, name: str, content: bytes, version: str) -> bool:
         return self.records.replace(name, content, version)
 
-    def delete(self, name: str) -> None:
-        self.records.delete(name)
+    def delete(self, name: str, version: str | None = None) -> None:
+        self.records.delete(name, version)
 
     def find_modification_time(self, name: str) -> float | None:
         return self.records.find_modification_time(name)

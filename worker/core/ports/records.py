@@ -41,8 +41,8 @@ class Records(Protocol):
         """Write a record that must still be at `version`; False if it is not, or is gone."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Remove a record if it is there."""
+    def delete(self, name: str, version: str | None = None) -> None:
+        """Remove a record if it is there and, if `version` is given, is still at that."""
         ...
 
     def find_modification_time(self, name: str) -> float | None:
@@ -62,23 +62,33 @@ class Records(Protocol):
 def update_record(
     records: Records,
     name: str,
-    change: Callable[[bytes | None], bytes],
+    change: Callable[[bytes | None], bytes | None],
     *,
+    limit: int = RECORD,
     rounds: int = 8,
     wait: Callable[[], None] = lambda: None,
 ) -> None:
     """Replace a record by what `change` makes of it; None stands for no record.
 
     Atomic against every other worker: `change` is asked again after `wait`, if another was faster.
-    Raises StoreError.
+    Raises StoreError, also for more than `limit` bytes.
     """
     for _ in range(rounds):
-        stored = records.read(name, RECORD)
+        stored = records.read(name, limit)
         content = change(stored.content if stored else None)
-        if stored is None:
-            if records.create(name, content):
-                return
-        elif stored.content == content or records.replace(name, content, stored.version):
+        if content is not None and len(content) > limit:
+            raise StoreError(f"{records.place(name)} would be larger than {limit} bytes")
+        if _try_write(records, name, stored, content):
             return
         wait()
-    raise StoreError(f"too many contend for {records.place(name)}", transient=True)
+    raise StoreError(f"too many workers contend for {records.place(name)}", transient=True)
+
+
+def _try_write(records: Records, name: str, stored: Stored | None, content: bytes | None) -> bool:
+    """Whether nobody has changed the record since it was read as `stored`."""
+    if stored is None:
+        return content is None or records.create(name, content)
+    if content is None:
+        records.delete(name, stored.version)
+        return records.find_modification_time(name) is None
+    return stored.content == content or records.replace(name, content, stored.version)

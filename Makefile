@@ -7,8 +7,8 @@ SHELL := /bin/bash
 ARGS ?=
 BASE ?= $(SANDPIPER_BASE)
 CORES := $(shell nproc)
-# The tests of the whole product wait more than they work.
-PROCESSES ?= $(shell echo $$(($(CORES) + 1)))
+# Many tests wait more than they work.
+PROCESSES ?= $(shell echo $$(($(CORES) + 2)))
 # Compile the tests once, not in every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 

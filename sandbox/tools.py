@@ -1,9 +1,8 @@
 """The commands of the sandbox's image, listed once for the model, the README and the tests."""
 
 import re
-from contextlib import closing
 
-from sandbox.base import Driver, SandboxError
+from sandbox.base import Sandbox, SandboxError
 
 TOOLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("text", ("bash", "sed", "awk", "less", "diff", "patch", "sort", "cut", "xargs", "iconv")),
@@ -42,13 +41,12 @@ done"""
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){1,3}")
 
 
-def find_versions(driver: Driver) -> str:
+def find_versions(sandbox: Sandbox) -> str:
     """Find the versions of `PROBED` in a sandbox, and what is missing: "python3 3.11.2; no go".
 
-    Starts a sandbox for this, because the operator may use any image. Raises SandboxError.
+    The sandbox is asked because the operator may use any image. Raises SandboxError.
     """
-    with closing(driver.start("versions")) as sandbox:
-        said = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
+    said = sandbox.exec(_PROBE, timeout=_SECONDS, number=0).stdout.preview
     lines = [line.partition(" ") for line in said.splitlines()]
     found = {name: _parse_version(rest) for name, _, rest in lines if name in PROBED}
     if not found:

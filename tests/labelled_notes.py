@@ -67,7 +67,7 @@ def post_note(world: World, label: str) -> Posted:
             _parts(sim, built, Path(folder)),
             model=lambda: model,
             sandboxes=MemoryDriver(),
-            describe_tools=lambda: "",
+            describe_tools=lambda sandbox: "",
         )
         run_trigger(_trigger(built), parts)
         assert sim.unexpected_requests == []

@@ -30,7 +30,8 @@ def test_a_log_is_read_by_one_command(any_sandbox: Sandbox) -> None:
 
 
 def test_what_a_sandbox_has_to_run_code_with_is_found_out_from_it(any_driver: Warmable) -> None:
-    there, _, missing = find_versions(any_driver).partition("; no ")
+    with any_driver.start("versions") as sandbox:
+        there, _, missing = find_versions(sandbox).partition("; no ")
     names = [each.partition(" ")[0] for each in there.split(", ")]
     assert re.search(r"\bpython3 3\.\d+\.\d+\b", there)
     assert {*names, *filter(None, missing.split(", "))} == set(PROBED)

@@ -192,7 +192,7 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
     ):
         yield deps.runtime.redact(prompts.tell_failed_calls(failed))
     told = (prompts.TOOLS in each.text for each in stored.messages if isinstance(each, User))
-    if not any(told) and (tools := deps.runtime.describe_tools()):
+    if not any(told) and (tools := deps.runtime.describe_tools(None)):
         yield prompts.tell_tools(tools)
 
 

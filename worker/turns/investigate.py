@@ -25,12 +25,11 @@ from worker.errors import (
     TurnTaken,
 )
 from worker.forge.defence.finish import find_kept_back
-from worker.turns import triage
+from worker.turns import planning, triage
 from worker.turns.examination import Examiner
 from worker.turns.folding import FoldParts
 from worker.turns.loop import Parts, run_loop
 from worker.turns.parts import Deps, Run, Toolset, Turn
-from worker.turns.planning import list_announced_files
 from worker.turns.report import read_verdict
 from worker.turns.sandbox import Workspace
 from worker.turns.tiers import change_model, find_signal, open_model
@@ -96,7 +95,7 @@ def end_context(context: Context, reason: str) -> Context:
 
 
 def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
-    """A sandbox that starts while the model is asked for the first time.
+    """A sandbox that starts in the background.
 
     A question about what was said may need none: there it waits for the first call.
     """
@@ -113,11 +112,20 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
     )
 
 
+def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> None:
+    """Say what the sandbox has, announce files and propose steps; keep what a helper was paid for
+    before it is used. Raises Interrupted, StoreError."""
+    context = planning.add_plan(triage.add_tools(last.context, work.running_sandbox, deps), deps)
+    if context.calls is not last.context.calls:
+        last.write_checkpoint(context)
+    last.context = context
+
+
 def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, run: Run) -> Parts:
     model = open_model(last.context, deps, run)
     toolbox = kit.open(work.sandbox, triage.read_error_text(last.context))
     last.context = replace(last.context, model=model.name, gave_way="")
-    work.save_documents(list_announced_files(last.context, deps), toolbox)
+    work.save_documents(planning.list_announced_files(last.context, deps), toolbox)
     if last.is_continued:
         last.resume(toolbox.repeatable)
     workflow = deps.runtime.playbook.get(last.context.workflow)
@@ -181,6 +189,8 @@ def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[C
     last, work = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
     try:
         with _keep_outcome(last, deps):
+            if not turn.is_continued:
+                _complete_first_message(last, work, deps)
             parts = _prepare_loop(last, kit, work, deps, run)
             limits = deps.runtime.limits_for(last.context.workflow, parts.model)
             last.context = run_loop(last.context, limits, parts)

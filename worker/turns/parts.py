@@ -137,7 +137,8 @@ class Runtime:
     ConfigError. `plan` says who plans an investigation, `gate` who judges an answer, where
     the workflow does not.
     `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
-    secrets. `describe_tools` lists what a sandbox has to run code with, "" if that is not known.
+    secrets. `describe_tools` lists what sandboxes have to run code with, "" if that is not known
+    and it is given no sandbox to ask.
     `helper` answers small questions of the host's own; None where rules have to do.
     """
 
@@ -149,7 +150,7 @@ class Runtime:
     clock: Clock
     redact: Callable[[str], str]
     choices: Mapping[str, Callable[[], Model]] = field(default_factory=dict)
-    describe_tools: Callable[[], str] = lambda: ""
+    describe_tools: Callable[[Sandbox | None], str] = lambda sandbox: ""
     helper: Helper | None = None
     choosable: tuple[str, ...] = ()
     plan: PlanBy = PlanBy.OFF

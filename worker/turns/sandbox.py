@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from sandbox.base import SandboxError, SandboxLimit
+from sandbox.base import Sandbox, SandboxError, SandboxLimit
 from sandbox.soon import StartState, replace_in_background, start_in_background
 from worker.core.conversation.context import Context, find_last_use
 from worker.core.conversation.plan import PlannedFile
@@ -102,6 +102,11 @@ class Workspace:
             self._watch(Stage(self._starting))
             self._starting = ""
             self.sandbox.begin()
+
+    @property
+    def running_sandbox(self) -> Sandbox | None:
+        """The sandbox, unless it waits for the first call of a tool."""
+        return None if self._starting else self.sandbox
 
     def save_documents(self, files: Sequence[PlannedFile], toolbox: Toolbox) -> None:
         """Save in the background what was announced to the model. Raises nothing."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sandbox.base import Sandbox
 from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Outcome, Status
 from worker.core.conversation.messages import Assistant, User
@@ -57,8 +58,8 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
     return replace(context, survey=made)
 
 
-def add_tools(context: Context, deps: Deps) -> Context:
-    """`context` whose first message also says what the sandbox has to run code with.
+def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
+    """`context` whose first message also says what `sandbox` has to run code with.
 
     Of a session whose model is about to be asked for the first time.
     """
@@ -67,7 +68,7 @@ def add_tools(context: Context, deps: Deps) -> Context:
         return context
     if deps.runtime.playbook.get(context.workflow).compact:
         return context
-    if not (tools := deps.runtime.describe_tools()):
+    if not (tools := deps.runtime.describe_tools(sandbox)):
         return context
     return replace(context, messages=(User(f"{first.text}\n\n{prompts.tell_tools(tools)}"),))
 

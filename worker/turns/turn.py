@@ -14,7 +14,7 @@ from worker.errors import (
 from worker.forge.defence.finish import finish_body
 from worker.forge.defence.lint import add_subject_hosts
 from worker.forge.text import note
-from worker.turns import first_note, planning, report, triage
+from worker.turns import first_note, report, triage
 from worker.turns.investigate import Checkpoints, end_context, run_investigation
 from worker.turns.parts import Deps, Run, Toolset, Turn
 from worker.turns.progress_note import keep_note_up_to_date
@@ -54,9 +54,6 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     else:
         context = _run_triage(replace(turn, context=context), toolset, deps, run)
         context = _end_if_unaffordable(context, deps)
-    if not turn.is_continued:
-        context = triage.add_tools(context, deps)
-        context = _add_plan(replace(turn, context=context), deps)
     trials: Trials = {}
     if not context.outcome:
         with keep_note_up_to_date(
@@ -152,14 +149,6 @@ def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> Context:
         Checkpoints(turn, deps).write_checkpoint(context)
         run.watch(Stage(f"surveyed: {_count_causes(context)}"))
     return triage.answer_without_model(context, deps, by_known=turn.is_unasked) or context
-
-
-def _add_plan(turn: Turn, deps: Deps) -> Context:
-    """The context with a plan; one that a helper was paid for is kept before it is used."""
-    context = planning.add_plan(turn.context, deps)
-    if context.calls is not turn.context.calls:
-        Checkpoints(turn, deps).write_checkpoint(context)
-    return context
 
 
 def _count_causes(context: Context) -> str:

@@ -5,7 +5,7 @@ import logging
 import threading
 
 from sandbox import bubblewrap, docker
-from sandbox.base import Driver, SandboxError, SandboxUnavailable
+from sandbox.base import Driver, Sandbox, SandboxError, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver
 from sandbox.soon import POOL_LIFETIME, Pool, Warmable
@@ -66,19 +66,18 @@ def build_sandboxes(settings: Settings) -> Driver:
 
 
 class SandboxTools:
-    """The interpreters and build tools of sandboxes, looked up once. Thread-safe."""
+    """The interpreters and build tools of sandboxes, looked up in the first one. Thread-safe."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self) -> None:
         self._known = ""
         self._lock = threading.Lock()
 
-    def describe_versions(self) -> str:
-        """See `find_versions`; "" while no sandbox can be started."""
+    def describe_versions(self, sandbox: Sandbox | None) -> str:
+        """See `find_versions`; "" if they are not known yet and `sandbox` cannot be asked."""
         with self._lock:
-            if not self._known:
+            if not self._known and sandbox:
                 try:
-                    self._known = find_versions(self._driver)
+                    self._known = find_versions(sandbox)
                 except SandboxError as error:
                     log.warning("the tools of the sandbox are not known: %s", error)
             return self._known

@@ -88,7 +88,7 @@ def build_deps(
             clock=clock,
             redact=redact,
             choices={name: partial(chains.make_alone, name) for name in _list_models(settings)},
-            describe_tools=SandboxTools(driver).describe_versions,
+            describe_tools=SandboxTools().describe_versions,
             helper=build_helper(settings, watched),
             choosable=settings.models.choosable,
             plan=settings.loop.plan,

@@ -60,11 +60,13 @@ def test_a_new_thread_begins_with_the_question_itself(told: Job) -> None:
 def test_the_tools_are_told_where_they_were_not_before(told: Job) -> None:
     (root,) = told.own()
     told.heard(
-        told.comment("Why?", root.discussion_id), describe_tools=lambda: "python3 3.11.2; no go"
+        told.comment("Why?", root.discussion_id),
+        describe_tools=lambda sandbox: "python3 3.11.2; no go",
     )
     assert f"\n{TOOLS}python3 3.11.2; no go.\n" in opening(told)
     told.heard(
-        told.comment("And?", root.discussion_id), describe_tools=lambda: "python3 3.11.2; no go"
+        told.comment("And?", root.discussion_id),
+        describe_tools=lambda sandbox: "python3 3.11.2; no go",
     )
     assert TOOLS not in opening(told)
 

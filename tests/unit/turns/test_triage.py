@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.base import Sandbox
 from tests.fakes import says
 from tests.jobs import Ran
 from tests.surveyed import RACE, STUCK, At, SurveyedToolset, concludes
@@ -68,13 +69,13 @@ def test_the_model_sees_the_event_and_the_survey_in_its_first_message(at: At) ->
 
 def test_the_first_message_tells_the_time_and_what_the_sandbox_has(at: At) -> None:
     pipeline = at.flake(at.scene.mr)
-    finished(at.failed(pipeline, describe_tools=lambda: "python3 3.11.2; no node, go"))
+    finished(at.failed(pipeline, describe_tools=lambda sandbox: "python3 3.11.2; no node, go"))
     assert "It is 2026-11-18 11:06 UTC now." in at.first()
     assert at.first().endswith("To run code, the sandbox has: python3 3.11.2; no node, go.")
 
 
 def test_the_sandbox_is_not_asked_for_its_tools_where_a_rule_answers(at: At) -> None:
-    def tools() -> str:
+    def tools(sandbox: Sandbox | None) -> str:
         raise AssertionError("no sandbox is started")
 
     pipeline = at.flake(at.scene.mr, STUCK, failure_reason="runner_system_failure")

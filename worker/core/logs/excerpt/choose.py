@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 
-SHOWN = 165
+SHOWN = 190
 """Bytes shown of one line."""
 
 GAP = "…"
 
-_REPEAT = 0.95  # what the next line of a chosen make is still worth
-_ENOUGH, _ALIKE = 4, 0.7  # lines that differ in numbers and quoted names only; what more are worth
+_REPEAT = 0.965  # what the next line of a chosen make is still worth
+_ENOUGH, _ALIKE = 5, 0.75  # lines that differ in numbers and quoted names only; what more are worth
 _MOST_ALIKE = 12  # of these nobody needs more
-_TOGETHER = 0.7  # what a line beside a chosen one gains: it needs no gap mark, and reads better
-_BETWEEN, _REACH = 2.0, 6  # what a line gains that stands so near below and above chosen ones
-_BASE, _COST = 40, 0.6  # how much a line's length counts against it
+_TOGETHER = 0.2  # what a line beside a chosen one gains: it needs no gap mark, and reads better
+_BETWEEN, _REACH = 5.0, 6  # what a line gains that stands so near below and above chosen ones
+_BASE, _COST = 40, 0.67  # how much a line's length counts against it
 _LEAST = -6.5  # what a line must weigh to be shown at all
-_IDLE = 2.0  # how much less than the weightiest a line that tells of work going well may weigh
+_IDLE = 2.6  # how much less than the weightiest a line that tells of work going well may weigh
 
 _NAMES = re.compile(r"""\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$""")
 _OFTEN = 3

@@ -62,3 +62,58 @@ def test_what_a_tool_puts_before_each_line_hides_no_failure(before: str) -> None
     ):
         assert {"opens", "fault"} & marks.marks(line) <= marks.marks(before + line)
         assert "opens" in marks.marks(before + line)
+
+
+def warn(number: int, word: str = "warning") -> list[str]:
+    """What a compiler says of an unused variable."""
+    place = f"lib/net_{number:x}.c"
+    return [
+        "In file included from include/net.h:4,",
+        f"                 from {place}:1:",
+        f"{place}: In function ‘bind_{number:x}’:",
+        f"{place}:{number}:7: {word}: variable ‘port_{number:x}’ set but not used [-Wunused]",
+        f"   int port_{number:x};",
+        "       ^~~~",
+        f"{place}:{number}:7: note: declared here",
+    ]
+
+
+WARNINGS = [line for number in range(40) for line in warn(number)]
+ASSERTED = [
+    "________ test_a_port_is_bound ________",
+    "    def test_a_port_is_bound():",
+    *(f"        step({number})" for number in range(12)),
+    ">       assert bind(80) == 80",
+    "E       assert 81 == 80",
+    "tests/test_net.py:21: AssertionError",
+]
+
+
+def test_what_a_compiler_warns_of_gives_way_to_the_failure() -> None:
+    cleaned = log(*calm(300), *WARNINGS, *calm(60, seed=2), *ASSERTED, "1 failed in 3 s")
+    shown = texts(trace.preview_log(cleaned, 1_024))
+    assert set(ASSERTED) <= set(shown)
+    assert [line for line in shown if line in WARNINGS] == []
+
+
+def test_an_error_among_warnings_is_shown_with_what_leads_to_it() -> None:
+    error = warn(80, "error")
+    cleaned = log(*calm(300), *WARNINGS, *error, *WARNINGS, "make: *** [all] Error 1")
+    assert set(error[2:6]) <= set(texts(trace.preview_log(cleaned, 1_024)))
+
+
+def test_warnings_are_shown_where_there_is_nothing_else() -> None:
+    shown = texts(trace.preview_log(log(*calm(300), *WARNINGS), 1_024))
+    assert [line for line in shown if "warning: " in line]
+
+
+def test_what_sbt_says_below_a_failed_test_is_shown_with_it() -> None:
+    frames = [
+        f"[info]   at com.example.Net.bind{number:x}(Net.scala:{number})" for number in range(9)
+    ]
+    failed = ["[info] - binds a port *** FAILED ***", "[info]   81 did not equal 80", *frames]
+    names = ("opens", "closes", "binds twice", "binds a name")
+    passed = [f"[info] - {name} {number:x}" for number in range(200) for name in names]
+    shown = texts(trace.preview_log(log(*passed, *failed, *passed), 4_096))
+    assert set(failed) <= set(shown)
+    assert [line for line in shown if line in passed] == []

@@ -1,9 +1,10 @@
 """Which lines of a failed job's log explain the failure.
 
 One pass keeps the lines with words of trouble and what stands around them (`scan`). Each is judged
-by itself (`marks`, with the ecosystems' own formats from `recognisers`), by its place (`place`) and
-by what stands around it (`around`); the budget goes to the weightiest (`weights`, `choose`). With
-the last green log of the same job at hand, lines that are new count for more (`green`).
+by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by what is
+around it (`around`); warnings give way to failures (`warned`). The budget goes to the weightiest
+(`weights`, `choose`). With the last green log of the same job at hand, lines that are new count for
+more (`passed_lines`).
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from worker.core.logs.excerpt.choose import Choice
 from worker.core.logs.excerpt.passed_lines import PassedLines
 from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import Found, Scan
+from worker.core.logs.excerpt.warned import find_warned
 
 __all__ = ["Digest", "Excerpt", "PassedLines", "excerpt"]
 
@@ -106,7 +108,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
         for line, row in zip(lines, placed, strict=True)
     ]
     rows = around.rows([line.source.index for line in lines], alone)
-    return [
+    weighed = [
         weights.BASE_AROUND
         + sum(map(mul, row, weights.AROUND))
         + _news(line)
@@ -114,6 +116,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
         + _aside(line)
         for line, row in zip(lines, rows, strict=True)
     ]
+    return _weigh_warnings(lines, weighed)
 
 
 def _trouble(found: Found, line: Line) -> float:
@@ -124,6 +127,15 @@ def _trouble(found: Found, line: Line) -> float:
 
 def _aside(line: Line) -> float:
     return 0.0 if line.marks.isdisjoint(("trailer", "probe")) else weights.ASIDE
+
+
+def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
+    """The weights, less of warnings if any other line tells of a failure."""
+    warned = list(find_warned(lines))
+    others = (weight for weight, is_warned in zip(weighed, warned, strict=True) if not is_warned)
+    told = max(others, default=weights.TELLING) > weights.TELLING
+    less = weights.WARNED if told else 0.0
+    return [weight + less * is_warned for weight, is_warned in zip(weighed, warned, strict=True)]
 
 
 def _has_passed(lines: list[Line]) -> bool:

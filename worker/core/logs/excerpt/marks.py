@@ -66,7 +66,7 @@ _HEADS = {
 }
 _HEAD = re.compile(r"\s*+(?:" + "|".join(f"(?P<{n}>{p})" for n, p in _HEADS.items()) + ")")
 _WELL = re.compile(
-    r"\s*+(?:[✓✔√] |--- PASS|=== (?:RUN|PAUSE|CONT|NAME) |PASS(?:ED)?\b|ok\b|OK\b|\[\+\] "
+    r"\s*+(?:[✓✔√] |--- PASS|=== (?:RUN|PAUSE|CONT|NAME) |PASS(?:ED)?\b|ok\b|OK\b|=*+\[\+\] "
     r"|\[ +OK \]|\[ RUN +\]|Test Case .{1,200} (?:passed|started)\b"
     r"|(?:\[? *\d{1,3}%|\[ *\d+/\d+\] )(?!.{0,200}(?:[Ee]rror:|FAILED))"
     r"|(?:\[INFO\] )?(?:Download(?:ing|ed)|Progress)\b)"
@@ -77,9 +77,9 @@ _WELL = re.compile(
 
 _PREFIX = re.compile(
     r"#\d{1,4} (?:\d{1,6}\.\d{1,4} )?|\[\d\d:\d\d:\d\d(?:\.\d{1,6})?\]:? +"
-    r"|[A-Za-z][\w.-]{0,40} +\| |##\[error\]"
+    r"|[A-Za-z][\w.-]{0,40} +\| |##\[error\]|\[info\] {3}(?=\S)"
 )
-"""What image builds, task runners and composed services put before each line."""
+"""What image builds, task runners, composed services and sbt put before each line."""
 
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
@@ -158,6 +158,9 @@ _TRAILER = re.compile(
 )
 """What a build tool writes below any error: how to learn more."""
 
+_WARNED = re.compile(r"\S{1,200}:\d{1,7}(?::\d{1,7})?: warning: ")
+"""What a compiler only warns of. What it is told to take for an error, it calls one."""
+
 _FLAG = re.compile(r" -[IDLWfO][\w/.=-]")
 _FLAGS = 3
 """So many make a line a compiler's command."""
@@ -172,7 +175,7 @@ _EXIT = re.compile(
 
 NAMES = (
     *_WORDS, "shouted", *_HEADS, *_HOLDS, "nothing", "summary", "tally", "place", "opens", "closes",
-    "well", "trailer", "command", "indented", "deep", "colon", "brace", "short",
+    "well", "trailer", "warned", "command", "indented", "deep", "colon", "brace", "short",
     "long", "quiet",
 )  # fmt: skip
 
@@ -225,6 +228,8 @@ def _patterns(line: str, found: set[str]) -> None:
 def _asides(line: str, found: set[str]) -> None:
     if _TRAILER.match(line):
         found.add("trailer")
+    if "soft" in found and _WARNED.match(line):
+        found.add("warned")
     if " -" in line and len(_FLAG.findall(line)) >= _FLAGS:
         found.add("command")
 

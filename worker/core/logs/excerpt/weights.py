@@ -65,6 +65,7 @@ _MARKS = {
     "closes": (-0.30, -0.57),
     "well": (-1.84, -1.04),
     "trailer": (-0.33, 0.10),
+    "warned": (0.00, 0.00),
     "probe": (-1.87, -0.31),
     "tree": (-1.66, -0.15),
     "command": (-0.28, -0.19),
@@ -145,6 +146,12 @@ NEW, OLD = 2.5, -3.0
 
 TROUBLE = 4.0
 """What counts a line of the runner's report that something it started is not well."""
+
+WARNED, TELLING = -5.0, 0.0
+"""What counts a line of a compiler's warning, where a line that is none weighs more than TELLING.
+
+Not fitted.
+"""
 
 ASIDE = -2.5
 """What counts a line that any error of a tool ends with, or that tells of what configuring tried.

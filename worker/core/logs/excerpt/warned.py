@@ -1,0 +1,43 @@
+"""Which lines are what a compiler only warns of, with what leads to a warning and explains it."""
+
+import re
+from collections.abc import Iterator
+
+from worker.core.logs.excerpt.place import Line
+
+_NEAR = 3
+"""Lines that a part of a warning stands at most from the next one."""
+
+_LEADS = re.compile(
+    r"\S{1,200}: (?:In [a-z ]{0,20}function |At (?:top level|global scope):)|In file included from "
+    r"|\s{1,20}from \S{1,200}:\d"
+)
+"""How a compiler says where what it tells next stands."""
+
+
+def find_warned(lines: list[Line]) -> Iterator[bool]:
+    """For each line, in order, whether it belongs to a warning."""
+    is_warned, last = False, -_NEAR
+    for line, leads in zip(lines, _find_leads(lines), strict=True):
+        near = line.source.index - last < _NEAR
+        last = line.source.index
+        is_warned = "warned" in line.marks or leads or (is_warned and near and _goes_on(line))
+        yield is_warned
+
+
+def _goes_on(line: Line) -> bool:
+    """Whether the line explains what a compiler said before."""
+    explains = line.text[:1].isspace() or ": note: " in line.text
+    return explains and not _LEADS.match(line.text)
+
+
+def _find_leads(lines: list[Line]) -> list[bool]:
+    """Whether each line leads to a warning, as "In function 'f':" does."""
+    leads, is_warning, following = list[bool](), False, -1
+    for line in reversed(lines):
+        near = following - line.source.index < _NEAR
+        following = line.source.index
+        is_lead = bool(_LEADS.match(line.text))
+        is_warning = "warned" in line.marks or (is_warning and near and is_lead)
+        leads.append(is_warning and is_lead)
+    return leads[::-1]

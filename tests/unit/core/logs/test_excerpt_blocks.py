@@ -117,3 +117,41 @@ def test_what_sbt_says_below_a_failed_test_is_shown_with_it() -> None:
     shown = texts(trace.preview_log(log(*passed, *failed, *passed), 4_096))
     assert set(failed) <= set(shown)
     assert [line for line in shown if line in passed] == []
+
+
+def test_tests_that_fail_for_one_reason_leave_room_for_where_it_stands() -> None:
+    why = "DeprecationWarning: The 'generic' unit is deprecated, and will raise an error soon"
+    head = [
+        "_______ ERROR collecting tests/masked/test_indexing.py _______",
+        "tests/masked/test_indexing.py:43: in TestSetitemValidation",
+        '    np.datetime64("NaT"),',
+        f"E   {why}.",
+    ]
+    failed = [f"FAILED tests/index/test_{n:x}.py::Test{n:x}::test_nat - {why}" for n in range(60)]
+    cleaned = log(*calm(900), *head, *calm(900, seed=2), *failed, "== 60 failed, 1 error in 7 s ==")
+    assert set(head) <= set(texts(trace.preview_log(cleaned, 1_024)))
+    shown = texts(trace.preview_log(cleaned, 4_096))
+    assert len([line for line in shown if line in failed]) <= 12
+
+
+def test_the_warnings_that_a_test_run_ends_with_give_way_to_its_failure() -> None:
+    warnings = [
+        line
+        for n in range(60)
+        for line in (
+            f"  /opt/lib/net_{n:x}.py:{n}: UserWarning: port {n:x} is not free, and may fail",
+            f"    warn_of({n:x})",
+        )
+    ]
+    head, end = "=========== FAILURES ===========", "FAILED tests/test_net.py::test_a_port_is_bound"
+    failure = [head, *ASSERTED[:2], *ASSERTED[-3:]]
+    summary = ["=== warnings summary ===", *warnings, end, "== 1 failed, 60 warnings in 3 s =="]
+    shown = texts(trace.preview_log(log(*calm(300), *failure, *summary), 1_024))
+    assert {*failure, end} <= set(shown)
+    assert len([line for line in shown if line in warnings]) <= 5
+
+
+def test_a_crash_of_the_interpreter_is_found_behind_the_dots_of_its_tests() -> None:
+    crash = f"tests/test_date.py {'.' * 200}Fatal Python error: Segmentation fault"
+    shown = trace.preview_log(log(*calm(900), crash, *calm(40, seed=2)), 1_024)
+    assert "Fatal Python error: Segmentation fault" in shown

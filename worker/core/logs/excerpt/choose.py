@@ -23,11 +23,13 @@ _BASE, _COST = 40, 0.67  # how much a line's length counts against it
 _LEAST = -6.5  # what a line must weigh to be shown at all
 _IDLE = 2.6  # how much less than the weightiest a line that tells of work going well may weigh
 
-_NAMES = re.compile(r"""\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$""")
+_NAMES = re.compile(
+    r"""\S*(?:::|/)\S*|\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$"""
+)
 _OFTEN = 3
 _RAISES = frozenset(("named", "colon_error"))
 _COMPILED = frozenset(("place_head", "colon_error", "opens"))
-_ASSERTED = frozenset(("judged", "named"))
+_JUDGED, _ASSERTED = frozenset(("judged",)), frozenset(("judged", "named"))
 _GOES_WELL = frozenset(("calm", "level", "progress", "closes", "percent", "fold"))
 _TELLS = frozenset(
     (
@@ -85,6 +87,7 @@ class Choice:
             again, key=lambda j: (self._lines[j].source.count, self._worth[j]), default=None
         )
         compiled, asserted = (self._first(marks, wanted) for wanted in (_COMPILED, _ASSERTED))
+        asserted = self._first(marks, _JUDGED) if asserted is None else asserted
         said_by = asserted - 1 if asserted and "pointed" in marks[asserted - 1] else None
         ended = [self._index[at] for at in end_lines if at in self._index]
         for j in (*tallies[-1:], often, compiled, said_by, asserted, *ended):

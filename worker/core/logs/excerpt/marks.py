@@ -91,7 +91,7 @@ _CLOSES = re.compile(
 
 _HOLDS = {
     "named": ("Error", "Exception", "Failure"),
-    "crossed": ("✗", "✖", "✕", "●", "❌", "[-]", "not ok", "***"),
+    "crossed": ("✗", "✖", "✕", "●", "❌", "[-]", "not ok", "***", "Fatal Python error"),
     "colon_error": (
         "error:",
         ": error",
@@ -158,8 +158,8 @@ _TRAILER = re.compile(
 )
 """What a build tool writes below any error: how to learn more."""
 
-_WARNED = re.compile(r"\S{1,200}:\d{1,7}(?::\d{1,7})?: warning: ")
-"""What a compiler only warns of. What it is told to take for an error, it calls one."""
+_WARNED = re.compile(r"\s*+\S{1,200}:\d{1,7}(?::\d{1,7})?: (?:warning|\w{0,40}Warning): ")
+"""What a compiler, or Python, only warns of. What it is told to take for an error, it calls one."""
 
 _FLAG = re.compile(r" -[IDLWfO][\w/.=-]")
 _FLAGS = 3
@@ -228,7 +228,7 @@ def _patterns(line: str, found: set[str]) -> None:
 def _asides(line: str, found: set[str]) -> None:
     if _TRAILER.match(line):
         found.add("trailer")
-    if "soft" in found and _WARNED.match(line):
+    if "arning: " in line and _WARNED.match(line):
         found.add("warned")
     if " -" in line and len(_FLAG.findall(line)) >= _FLAGS:
         found.add("command")

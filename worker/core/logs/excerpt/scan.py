@@ -65,7 +65,7 @@ _MOST_TROUBLES = 12
 CUT = "[cut]"
 """Stands where a part of a line was left out."""
 
-_RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ")
+_RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python error: ")
 _FAR = 110  # a telling part of a line that begins before this is shown with its beginning
 _LEAD = 40  # bytes kept before a telling part that comes later
 

@@ -8,8 +8,5 @@ RECOGNISER = Recogniser(
         r"x \S",
         r"==> X ",
     ),
-    closes=(
-        r"- (?!.*\*\*\* FAILED)",
-        r"\+ ",
-    ),
+    closes=(r"(?:(?<=\] )|(?<=\]   )|(?<=\]     ))(?:- (?!.*\*\*\* FAILED)|\+ )",),
 )

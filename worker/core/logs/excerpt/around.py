@@ -1,12 +1,12 @@
 """What the lines around a weighed line weigh: the lines of one failure stand together."""
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, repeat
+from itertools import accumulate
 
 NAMES = (
     *("self", "before1", "after1", "before3", "after3", "before8", "after8"),
     *("mean3", "mean8", "between3", "between8", "fading_before", "fading_after"),
-    *("best", "below_best", "many", "below_many"),
+    *("below_best", "below_many"),
 )
 """The values of `rows`, in order."""
 
@@ -28,8 +28,8 @@ def rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]
     return zip(
         *(clipped, *columns[:8]),
         *(map(min, nearest), map(min, further), *columns[8:]),
-        *(repeat(best), (weight - best for weight in clipped)),
-        *(repeat(many), (weight - many for weight in clipped)),
+        (weight - best for weight in clipped),
+        (weight - many for weight in clipped),
         strict=False,
     )
 

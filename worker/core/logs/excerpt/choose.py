@@ -14,17 +14,18 @@ SHOWN = 190
 
 GAP = "…"
 
-_REPEAT = 0.965  # what the next line of a chosen make is still worth
-_ENOUGH, _ALIKE = 5, 0.75  # lines that differ in numbers and quoted names only; what more are worth
+_REPEAT = 0.958  # what the next line of a chosen make is still worth
+_ENOUGH, _ALIKE = 5, 0.75  # lines alike, see `_kind`; what more of them are worth
 _MOST_ALIKE = 12  # of these nobody needs more
-_TOGETHER = 0.2  # what a line beside a chosen one gains: it needs no gap mark, and reads better
-_BETWEEN, _REACH = 5.0, 6  # what a line gains that stands so near below and above chosen ones
-_BASE, _COST = 40, 0.67  # how much a line's length counts against it
-_LEAST = -6.5  # what a line must weigh to be shown at all
+_TOGETHER = 0.275  # what a line beside a chosen one gains: it needs no gap mark, and reads better
+_BETWEEN, _REACH = 5.0, 7  # what a line gains that stands so near below and above chosen ones
+_BASE, _COST = 40, 0.71  # how much a line's length counts against it
+_LEAST = -5.5  # what a line must weigh to be shown at all
 _IDLE = 2.6  # how much less than the weightiest a line that tells of work going well may weigh
 
 _NAMES = re.compile(
-    r"""\S*(?:::|/)\S*|\d+|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$"""
+    r"""^[SFEI]*\.[SFEI.]*|\S*(?:::|/)\S*|\d+"""
+    r"""|'[^']{0,80}'|"[^"]{0,80}"|`[^`]{0,80}`|[‘][^’]{0,80}’|- .{1,80}$"""
 )
 _OFTEN = 3
 _RAISES = frozenset(("named", "colon_error"))
@@ -177,7 +178,8 @@ def clip_text(text: str, limit: int) -> str:
 
 
 def _kind(text: str) -> str:
-    """The same for lines that differ in numbers and quoted names only; "" of one of few letters."""
+    """The same for lines that differ in numbers, paths, names of tests and quoted names, and in the
+    progress before them; "" of a line of few letters."""
     kind = _NAMES.sub("", text[:200])
     return kind if sum(map(str.isalpha, kind)) > 3 else ""
 

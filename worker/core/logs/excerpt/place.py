@@ -21,16 +21,22 @@ _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
 _COUNTS = bytes.maketrans(b"23456789", b"11111111")
 """A line is read alike whatever its digits, only that 0 means nothing failed."""
 
+_QUOTE = re.compile(r'The command "(?!.*" (?:exited|failed))')
+_QUOTE_END = re.compile(r'" (?:exited|failed) ')
+_CHANGED = ("+", "-")
+_LONGEST_SCRIPT = 80  # lines
+_ECHO = frozenset(("echo", "probe"))
+
 _NONE = -6.0  # weight of what is not there
 _FADE = 0.25  # what a line lends its neighbours falls by this much a line
 _GAP = 2  # lines left out that part what stands before from what stands after
 
 NAMES = (
     *("previous", "next", "previous3", "next3", "faded_before", "faded_after"),
-    *("parent", "opened", "in_block", "frames"),
+    *("parent", "opened", "in_block", "frames", "in_diff"),
     *("exit5", "exit25", "exit120", "no_exit"),
     *("later_commands", "last_command", "failing_command", "before_commands", "since_command"),
-    *("end8", "end40", "end200", "progress", "runner"),
+    *("end8", "end40", "end200", "progress"),
     *("count", "makes", "first", "last", "like_previous", "like_next"),
     *("hits_after", "hits_before", "after_gap"),
 )
@@ -62,7 +68,25 @@ def lines(found: Found) -> list[Line]:
             ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
             known[alike] = sets.setdefault(seen, seen), _make(text), ends
         read.append(Line(kept, text, *known[alike]))
+    _mark_script(read)
     return read
+
+
+def _mark_script(read: list[Line]) -> None:
+    """Mark the lines of a quoted command as its echo: their words tell of no failure.
+
+    Travis quotes a failed command whole, over as many lines as it has.
+    """
+    start = -_LONGEST_SCRIPT
+    for line in read:
+        if _QUOTE.match(line.text):
+            start = line.source.index
+        elif line.source.index - start >= _LONGEST_SCRIPT:
+            continue
+        elif _QUOTE_END.search(line.text):
+            start = -_LONGEST_SCRIPT
+        else:
+            line.marks = _ECHO
 
 
 def without_stamp(text: str) -> str:
@@ -117,13 +141,14 @@ def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
 
 def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
     """What the lines weigh that this one is indented under; how near an opening line is before it,
-    no closing one between; how deep in a stack trace it stands."""
-    parents, opened, inside, frames = [], [], [], []
+    no closing one between; how deep in a stack trace it stands; how near a diff's head is before it
+    if it is a line of a diff."""
+    parents, opened, inside, frames, diffs = [], [], [], [], []
     stack: list[tuple[int, float]] = []  # with the best weight so far
-    since, depth = math.inf, 0
+    since, head, depth = math.inf, math.inf, 0
     for line, weight, gap in zip(read, own, gaps, strict=False):
         if gap:
-            stack, since, depth = [], math.inf, 0
+            stack, since, head, depth = [], math.inf, math.inf, 0
         indent = len(line.text) - len(line.text.lstrip())
         while stack and stack[-1][0] >= indent:
             stack.pop()
@@ -135,7 +160,9 @@ def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[f
         inside.append(math.exp(-since / 30))
         depth = 0 if line.marks.isdisjoint(("frame", "python_frame")) else depth + 1
         frames.append(min(4.0, math.log2(1 + depth)))
-    return [parents, opened, inside, frames]
+        head = 0 if "diff_head" in line.marks else head + 1
+        diffs.append(math.exp(-head / 20) if line.text.lstrip()[:1] in _CHANGED else 0.0)
+    return [parents, opened, inside, frames, diffs]
 
 
 def _since(line: Line, since: float) -> float:
@@ -186,14 +213,13 @@ def _commands(found: Found, read: list[Line]) -> list[list[float]]:
 
 
 def _ends(found: Found, places: list[int]) -> list[list[float]]:
-    """How close before the script's end, how far into it, and whether it is the runner's own."""
+    """How close before the script's end, and how far into it."""
     length = max(1, found.end - found.first)
     left = [found.end - 1 - at for at in places]
     inside = [found.first <= at < found.end for at in places]
     return [
         *([math.exp(-n / scale) if n >= 0 else 0.0 for n in left] for scale in (8, 40, 200)),
         [(at - found.first) / length * within for at, within in zip(places, inside, strict=True)],
-        [float(not within) for within in inside],
     ]
 
 

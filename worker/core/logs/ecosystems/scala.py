@@ -8,5 +8,7 @@ RECOGNISER = Recogniser(
         r"x \S",
         r"==> X ",
     ),
-    closes=(r"(?:(?<=\] )|(?<=\]   )|(?<=\]     ))(?:- (?!.*\*\*\* FAILED)|\+ )",),
+    closes=tuple(
+        rf"(?<=\[info\]{indent})(?:- (?!.*\*\*\* FAILED)|\+ )" for indent in (" ", " " * 3, " " * 5)
+    ),
 )

@@ -21,11 +21,8 @@ _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
 _COUNTS = bytes.maketrans(b"23456789", b"11111111")
 """A line is read alike whatever its digits, only that 0 means nothing failed."""
 
-_QUOTE = re.compile(r'The command "(?!.*" (?:exited|failed))')
-_QUOTE_END = re.compile(r'" (?:exited|failed) ')
 _CHANGED = ("+", "-")
-_LONGEST_SCRIPT = 80  # lines
-_ECHO = frozenset(("echo", "probe"))
+"""What a line of a diff begins with."""
 
 _NONE = -6.0  # weight of what is not there
 _FADE = 0.25  # what a line lends its neighbours falls by this much a line
@@ -68,25 +65,7 @@ def lines(found: Found) -> list[Line]:
             ends = not seen.isdisjoint(_MAY_END) and marks.failing_end(text)
             known[alike] = sets.setdefault(seen, seen), _make(text), ends
         read.append(Line(kept, text, *known[alike]))
-    _mark_script(read)
     return read
-
-
-def _mark_script(read: list[Line]) -> None:
-    """Mark the lines of a quoted command as its echo: their words tell of no failure.
-
-    Travis quotes a failed command whole, over as many lines as it has.
-    """
-    start = -_LONGEST_SCRIPT
-    for line in read:
-        if _QUOTE.match(line.text):
-            start = line.source.index
-        elif line.source.index - start >= _LONGEST_SCRIPT:
-            continue
-        elif _QUOTE_END.search(line.text):
-            start = -_LONGEST_SCRIPT
-        else:
-            line.marks = _ECHO
 
 
 def without_stamp(text: str) -> str:

@@ -1,15 +1,16 @@
-"""A case: a folder with what GitLab knows of a failure, and what is expected of a note on it.
+"""A case: a folder with GitLab's data on a failure, and what a note about it is expected to say.
 
-case.yaml     the project, the merge request, its pipeline, runs on the target branch
-expect.yaml   the verdict, patterns of the cause, lines that prove it
-base/         files of the target branch, as far as they are kept
-head/         the files that the merge request changes, as they are after it
+case.yaml     the project, the merge request, its pipelines, runs on the target branch
+expect.yaml   the verdict, patterns for the cause, lines that prove it
+base/         files of the target branch, possibly not all
+head/         the files that the merge request changes, after the change
 logs/         the jobs' logs
 """
 
 import gzip
 import hashlib
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -143,7 +144,7 @@ class Expectation(_Entry):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case, as it was read. `digest` changes with everything in its folder but expect.yaml."""
+    """A loaded case. `digest` covers every file in its folder except expect.yaml."""
 
     name: str
     folder: Path
@@ -152,19 +153,25 @@ class Case:
     digest: str
 
     def read_log(self, job: JobEntry) -> bytes | None:
-        """The log of a job, None without one. Raises ConfigError."""
-        data = _read(self.folder / job.log) if job.log else None
-        return gzip.decompress(data) if data and job.log.endswith(".gz") else data
+        """Return a job's unpacked log, None if it has none. Raises ConfigError."""
+        if not job.log:
+            return None
+        path = self.folder / job.log
+        data = _read(path)
+        try:
+            return gzip.decompress(data) if job.log.endswith(".gz") else data
+        except (OSError, EOFError, zlib.error) as error:
+            raise ConfigError(f"{path}: no gzip file: {error}") from error
 
     def read_tree(self, name: str) -> dict[str, bytes]:
-        """The files below a folder of the case, by their paths. Raises ConfigError."""
+        """Return the files in a subfolder of the case, by their paths in it. Raises ConfigError."""
         top = self.folder / name
         paths = (path for path in sorted(top.rglob("*")) if path.is_file())
         return {path.relative_to(top).as_posix(): _read(path) for path in paths}
 
 
 def find_cases(paths: tuple[Path, ...]) -> list[Path]:
-    """The folders of cases at or below these paths. Raises ConfigError if there are none."""
+    """List the case folders at or directly below these paths. Raises ConfigError without any."""
     files = (file for path in paths for file in sorted({*path.glob(CASE), *path.glob(f"*/{CASE}")}))
     found = [file.parent for file in files]
     if not found:
@@ -173,7 +180,7 @@ def find_cases(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def load_case(folder: Path) -> Case:
-    """Read a case. Raises ConfigError naming the file and the field."""
+    """Read a case. Raises ConfigError, which names the file and the field."""
     content = _load(folder / CASE, CaseFile)
     expectation = _load(folder / EXPECT, Expectation)
     return Case(folder.name, folder, content, expectation, _compute_digest(folder))

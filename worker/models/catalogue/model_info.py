@@ -1,4 +1,4 @@
-"""What the catalogue holds of a model: windows, reasoning levels, prices, abilities.
+"""What the catalogue holds about a model: windows, reasoning levels, prices, abilities.
 
 Prices are dollars per million tokens. An unknown model has no price, which is not a price of 0.
 """
@@ -13,24 +13,25 @@ from worker.errors import ConfigError
 
 UNKNOWN_WINDOW = 128_000
 UNKNOWN_OUTPUT = 16_000
-"""Assumed for a model that is not listed: less than any listed one has. Too small a window ends a
-run early; too large a one loses its last request."""
+"""Assumed for an unlisted model; all listed models have more. If the assumed window is too small, a
+run ends early; if it is too large, the run loses its last request."""
 
 EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""The names of reasoning levels that any provider has, from least to most; "" states none."""
+"""The names of all providers' reasoning levels, from least to most; "" states no level."""
 
 _DATED = re.compile(r"[-@]\d{8}$")
 _PARTS_OF_NAMES = "-@:_"
-"""After a listed name, one of these begins a variant of the model ("gpt-5.5-mini"); a digit or a
-point would begin another model's name ("gpt-5.55")."""
+"""Characters after a listed name that make it the name of a variant ("gpt-5.5-mini"). A digit or a
+point would make it another model's name ("gpt-5.55")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Prices from the day `valid_from` on of a request with more than `above_tokens` input tokens,
-    cached ones included.
+    """Prices, from the day `valid_from` on, of a request with more than `above_tokens` input
+    tokens, cached ones included.
 
-    `read` is None where no source states it: a request that read the cache then has no known cost.
+    `read` is None if no source states it; the cost of a request that read the cache is then
+    unknown.
     """
 
     input: float
@@ -44,10 +45,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One reasoning level. `window` is the context window at this level, 0 where it is the model's.
+    """One reasoning level. `window` is the context window at this level; 0 for the model's own.
 
-    `budget` is the number of thinking tokens that stands for the level with models that take no
-    name for it; None where the model takes the name.
+    `budget` is the number of thinking tokens that is sent instead of the name to a model that does
+    not accept names; None if it accepts the name.
     """
 
     name: str
@@ -57,16 +58,16 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One model. `binds_thinking`: its thinking is signed together with all that precedes it.
+    """One model. `binds_thinking`: its thinking is signed together with everything before it.
 
     `window` and `max_output` are in tokens; `min_cached` is the shortest prefix that is cached.
-    `levels` are its reasoning levels from least to most, empty if unknown; `default_level` is the
-    one of a request that states none, "" if unknown. `effort` is the level that every request
-    states, "" for none; `chat_effort` must be stated before Chat Completions accepts tools.
-    `thinks_if_asked`: without a request for adaptive thinking it does not think at any level.
-    `takes_temperature` is None if unknown. `has_assumed_price`: the rates are another model's.
-    `has_text_tools`: its server takes no native tools. `obeys_required`: its server obeys
-    `tool_choice: required`, and the model is to end its turns by a tool.
+    `levels` are its reasoning levels from least to most, empty if unknown. `default_level` is the
+    level of a request that states none, "" if unknown. `effort` is the level that every request
+    states, "" for none. `chat_effort` is the level that a request must state before Chat
+    Completions accepts tools. `thinks_if_asked`: it thinks, at any level, only if the request asks
+    for adaptive thinking. `takes_temperature` is None if unknown. `has_assumed_price`: the rates
+    are another model's. `has_text_tools`: its server accepts no native tools. `obeys_required`: its
+    server obeys `tool_choice: required`, and the model is to end its turns with a tool call.
     """
 
     rates: tuple[Rate, ...] = ()
@@ -103,7 +104,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a model's name resolves to. `name` is the catalogue's; "" if the model is unknown.
+    """What a model's name resolves to. `name` is the listed name; "" if the model is unknown.
 
     `is_assumed`: only the beginning of the name is listed, so price, window and levels are those of
     a model that is probably similar.
@@ -121,7 +122,7 @@ class Catalogue:
     models: Mapping[str, ModelInfo]
 
     def get_info(self, model: str, level: str = "") -> ModelInfo:
-        """Returns what is known of a model id, with or without its provider before it.
+        """Returns what is known about a model id, which may have its provider before it.
 
         With a `level`, `window` is that of the level, and `effort` is the level.
         """
@@ -137,10 +138,10 @@ class Catalogue:
         return tuple(level.name for level in self.get_info(model).levels)
 
     def check_level(self, model: str, level: str, where: str = "") -> None:
-        """Raises ConfigError, naming the levels there are, for a `level` that a listed model lacks.
-        `where` is the setting that states it.
+        """Raises ConfigError, with the known levels, if a listed model lacks `level`. `where` is
+        the setting that states the level.
 
-        A model that is not listed, or without its levels, may have any level that a provider has.
+        A model that is not listed, or listed without levels, may have any level of `EFFORTS`.
         """
         entry = self.resolve_name(model)
         known = () if entry.is_assumed else self.get_levels(model)
@@ -157,8 +158,9 @@ class Catalogue:
         return bool(entry.name) and not entry.is_assumed
 
     def resolve_name(self, model: str) -> Entry:
-        """Returns the entry of a model's name: as it is, without its provider, each also without
-        the date at its end; else that of the longest listed name it begins with; else an empty one.
+        """Returns the entry of a model's name. The name is looked up with and without its provider,
+        each also without the date at its end. Otherwise, returns the entry of the longest listed
+        name that it begins with, or an empty entry.
         """
         bare = model.partition("/")[2]
         names = (model, bare, _DATED.sub("", model), _DATED.sub("", bare))
@@ -191,7 +193,7 @@ class Catalogue:
 
 
 def list_current_rates(rates: Iterable[Rate], day: date) -> list[Rate]:
-    """Returns the rates that hold on `day`, one for each number of tokens, and those to come."""
+    """Returns the rates valid on `day`, one for each `above_tokens`, and all future ones."""
     steps: dict[int, list[Rate]] = {}
     for rate in sorted(rates, key=lambda rate: rate.valid_from):
         steps.setdefault(rate.above_tokens, []).append(rate)
@@ -207,4 +209,4 @@ def choose_rate(rates: tuple[Rate, ...], tokens: int, day: date) -> Rate | None:
     fitting = [
         rate for rate in rates if rate.valid_from <= day and rate.above_tokens < max(tokens, 1)
     ]
-    return max(fitting, key=lambda rate: (rate.valid_from, rate.above_tokens), default=None)
+    return max(fitting, key=lambda rate: (rate.above_tokens, rate.valid_from), default=None)

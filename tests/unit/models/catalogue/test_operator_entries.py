@@ -98,6 +98,7 @@ m:
     - {above: 1000, input: 2, output: 20}
     - {since: 2027-01-01, input: 3, output: 30}
     - {since: "2027-01-01", above: 1000, input: 4, output: 40}
+    - {since: 2027-06-01, input: 5, output: 50}
 """)
     )
 
@@ -107,6 +108,8 @@ m:
 
     assert [price(1000, DAY), price(1001, DAY)] == [1, 2]
     assert [price(1000, date(2027, 1, 1)), price(1001, date(2027, 1, 1))] == [3, 4]
+    # A new price of short requests leaves that of long ones as it was.
+    assert [price(1000, date(2027, 6, 1)), price(1001, date(2027, 6, 1))] == [5, 4]
 
 
 def test_levels_are_read_with_their_windows_and_kept_in_order() -> None:

@@ -14,7 +14,7 @@ from worker.errors import ConfigError, SandpiperError
 log = logging.getLogger("sandpiper")
 
 _LONGEST = 2000
-"""Characters of the last line."""
+"""The most characters of the last line."""
 
 _COMMANDS = {
     "analyze": "Analyse one merge request's failed pipeline, here and now.",
@@ -36,7 +36,7 @@ DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3
 
 
 class _Commands(click.Group):
-    """Commands by name; the module is imported only for the one that runs."""
+    """Commands by name; only the module of the command that runs is imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -44,8 +44,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        # What is imported stays, so a search for garbage in it would find nothing; it would take a
-        # sixth of the start.
+        # Imported modules stay in use, so garbage collection would find nothing in them; it would
+        # take a sixth of the start-up time.
         gc.disable()
         command: click.Command = importlib.import_module(f"worker.cli.{cmd_name}").command
         gc.freeze()
@@ -67,7 +67,7 @@ def cli(ctx: click.Context, config: str | None) -> None:
 
 
 def main(command: click.Command = cli) -> None:
-    """The console script: errors become one last line on stderr and an exit status."""
+    """Run the console script; errors become one last line on stderr and an exit status."""
     sys.excepthook = _report
     try:
         command.main(standalone_mode=True)

@@ -51,7 +51,7 @@ def command(
 
 
 def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
-    """Parse a project's path and an iid. Raises ConfigError for other text or another GitLab."""
+    """Return a project's path and an iid. Raises ConfigError for other text or another GitLab."""
     if found := _SHORT.match(text):
         return found["project"].strip("/"), int(found["iid"])
     if not text.startswith(gitlab_url + "/"):
@@ -63,7 +63,7 @@ def parse_mr(text: str, gitlab_url: str) -> tuple[str, int]:
 
 
 def print_ended(ended: Ended, *, as_json: bool) -> None:
-    """Print how a turn ended and exit with its status."""
+    """Print how a turn ended and exit with its status; only print if it was skipped."""
     if isinstance(ended, Skipped):
         click.echo(json.dumps({"skipped": ended.reason}) if as_json else ended.reason)
         return

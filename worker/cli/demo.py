@@ -1,7 +1,7 @@
 """`sandpiper demo`: a failed pipeline, its analysis and a reply, on bundled parts.
 
 Real: the receiver, the queue and worker, the sandbox, the tools, the session store, the note.
-Simulated: GitLab, and unless `--model` names another, the model.
+Simulated: GitLab and, without `--model`, the model.
 """
 
 import queue
@@ -62,7 +62,7 @@ def _make_settings(
     config: str | None,
     model: str | None,
 ) -> Settings:
-    """Make the settings: the operator's sandbox, limits and keys, all else is the demo's."""
+    """Make the operator's settings, with the demo's own GitLab, store, broker and model."""
     base = settings.load(config)
     if model is None:
         simulator = stack.enter_context(AnthropicSim(story.make_script()))

@@ -85,7 +85,7 @@ def command(
     _print(report, as_json)
     sys.stdout.flush()
     if report.has_hung:
-        os._exit(1)  # a thread that does not come back would keep the process
+        os._exit(1)  # a hanging thread would keep the process alive
     sys.exit(0 if report.ok else 1)
 
 
@@ -121,7 +121,7 @@ def make_installation(
     fix: bool = False,
     now: Callable[[], float] = time.time,
 ) -> Installation:
-    """Make the installation to check from the product's own parts."""
+    """Make the installation to check, from the parts that the product itself uses."""
     celery = Lazy(lambda: app.build_app(settings, partial(_make_deps, settings)))
     return Installation(
         settings=settings,
@@ -148,7 +148,7 @@ def make_installation(
 
 
 def _make_deps(settings: Settings) -> Deps:
-    """Make the parts of a job, which the app requires although the doctor runs none."""
+    """Make the parts of a job; the app requires them although the doctor runs no jobs."""
     return wiring.build_deps(settings)
 
 
@@ -231,7 +231,7 @@ def _print_line(console: Console, line: Line) -> None:
 
 
 def _print_hanging(console: Console, lead: Text, told: str) -> None:
-    """Print the text after `lead`; further lines are indented like the first one."""
+    """Print the text after `lead`; its other lines are aligned with the first one."""
     room = max(20, console.width - lead.cell_len)
     for part in Text(told).wrap(console, room, overflow="fold"):
         part.rstrip()

@@ -16,7 +16,7 @@ from worker.settings import Settings
 
 @contextmanager
 def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
-    """Run the receiver on a free port and the embedded worker; yields the receiver's URL."""
+    """Run the receiver on a free port and the embedded worker; yield the receiver's URL."""
     celery = app.build_app(chosen, lambda: wiring.build_deps(chosen), watch)
     door = wiring.build_receiver(chosen, app.acceptor(celery))
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")

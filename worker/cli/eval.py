@@ -1,4 +1,4 @@
-"""`sandpiper eval`: plays kept failures against models, and counts the right verdicts."""
+"""`sandpiper eval`: plays recorded failures against models, and counts the right verdicts."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def _play_all(
     results: Path | None,
     max_cost: float | None,
 ) -> int:
-    """Play what was not played yet, and add it; returns how many runs the cost cap has left out."""
+    """Play the runs missing in `played` and add them; return how many the cost cap left out."""
     done, progress = {_get_key(each) for each in played}, Console(stderr=True, highlight=False)
     todo = [each for each in wanted if _make_key(*each) not in done]
     spent = 0.0
@@ -153,7 +153,7 @@ def record(
 
 
 def _find_recorded(session: str, settings: Settings) -> tuple[Subject, str]:
-    """What a stored session is about, and its verdict."""
+    """Return a stored session's subject and its verdict ("unknown" without one)."""
     store = wiring.open_session_store(settings)
     key, latest = find_latest(store, session)
     context = load_turn(store, key, latest)
@@ -175,7 +175,7 @@ def _get_key(played: Played) -> _Key:
 
 
 def _load_results(path: Path | None) -> list[Played]:
-    """The runs of a file of results, a line each. Raises ConfigError."""
+    """Return the runs of a results file, which has one per line. Raises ConfigError."""
     if path is None or not path.exists():
         return []
     return list(_parse_results(path))

@@ -27,7 +27,7 @@ _NOT_POSTED = {
 
 
 def make_watcher(console: Console, *, posts: bool = True) -> Watcher:
-    """Make a watcher that prints to `console`. `posts`: whether it posts notes."""
+    """Make a watcher that prints to `console`. `posts` says whether the run posts notes."""
 
     def watch(event: Event) -> None:
         if isinstance(event, Stage) and not posts:
@@ -52,7 +52,7 @@ def format_event(event: RunEvent) -> Text:
         case ToolRan():
             return _format_tool(event)
         case TurnEnded(turn=turn, outcome=outcome, location=location):
-            # Why a run failed is the command's last line, which follows.
+            # The reason of a failed run follows as the command's last line.
             said = outcome.reason and outcome.status is not Status.FAILED
             why = f" ({outcome.reason})" if said else ""
             return Text.assemble(

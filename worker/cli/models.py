@@ -1,4 +1,4 @@
-"""`sandpiper models`: what is known of the configured models, and what their providers serve."""
+"""`sandpiper models`: what is known about the configured models, and what their providers serve."""
 
 import json
 import sys
@@ -143,7 +143,7 @@ def _describe_windows(entry: Entry) -> Iterable[str]:
 
 
 def _describe_steps(rates: Sequence[Rate], day: date) -> Iterable[str]:
-    """Describe all prices but the present one of a short request."""
+    """Describe each price, except today's price of short requests."""
     for rate in rates:
         when = f"from {rate.valid_from}" if rate.valid_from > day else ""
         size = f"above {rate.above_tokens:,} tokens" if rate.above_tokens else ""
@@ -184,7 +184,7 @@ def _format_dollars(amounts: Iterable[float | None]) -> str:
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns of their own widths; the last one may be of any length."""
+    """Print rows in columns as wide as their longest cells; cells are cut to 200 characters."""
     cells = [[one_line(cell, 200) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
@@ -198,7 +198,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 def _compare_providers(
     settings: Settings, names: Sequence[str]
 ) -> tuple[list[Comparison], dict[str, str]]:
-    """Return what was found, and the reasons of those who did not answer, by provider.
+    """Return the comparisons, and the reason of each failure by provider.
 
     Raises ConfigError if there is only one provider, and it cannot be asked.
     """
@@ -216,7 +216,7 @@ def _compare_providers(
 
 
 def _list_states(found: Comparison) -> list[tuple[str, ServedModel]]:
-    """List all models, each with what the catalogue says of it in a word."""
+    """List all models, each with one word for what the catalogue says about it."""
     return [
         *(("described", each) for each in found.described_models),
         *(("differing", each) for each in found.differing_models),

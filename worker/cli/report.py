@@ -1,4 +1,4 @@
-"""`sandpiper report`: how often verdicts were right, by what came after them, and what it cost."""
+"""`sandpiper report`: how often verdicts were right, judged by later events, and their cost."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from worker.maintenance.verdict_days import read_days
 from worker.wiring.clock import SystemClock
 
 _WIDTH = 160
-"""Columns where the output is no terminal."""
+"""The output's columns if it is not a terminal."""
 
 
 @click.command()
@@ -60,7 +60,7 @@ def _print_tables(days: Sequence[DayReport]) -> None:
 
 
 def _make_table(name: str, rows: Sequence[tuple[str, ...]]) -> Table:
-    """Make a table in which a long name is broken on a narrow terminal, and no number is."""
+    """Make a table that wraps long names on a narrow terminal, but never numbers."""
     table = Table(box=None, pad_edge=False)
     table.add_column(name, overflow="fold")
     for title in precision.HEADER:

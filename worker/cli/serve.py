@@ -15,8 +15,8 @@ from worker.telemetry.parts import Telemetry
 from worker.turns.parts import Deps
 
 TURN = 0.0005
-"""Python's switch interval in seconds: the thread that queues triggers waits often and briefly, and
-with the default of 5 ms each wait would cost more than the work."""
+"""Python's switch interval in seconds. The thread that queues triggers waits often and briefly;
+with the default of 5 ms, each wait would take longer than the work."""
 
 
 @click.command()
@@ -46,7 +46,7 @@ def run_receiver(
     concurrency: int,
     watched: Telemetry | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ConfigError; `parts` as for `app.build_app`."""
+    """Serve until SIGTERM or SIGINT; `parts` is as in `app.build_app`. Raises ConfigError."""
     sys.setswitchinterval(TURN)
     watched = watched or wiring.build_telemetry(settings)
     wiring.require_secret(settings)
@@ -70,10 +70,10 @@ def run_receiver(
 
 
 def _watch_signals(again: Callable[[], None]) -> threading.Event:
-    """Return an event that the first signal to end sets; a second signal calls `again`.
+    """Return an event that the first SIGTERM or SIGINT sets; a second one calls `again`.
 
-    uvicorn handles signals while it serves, and raises them again afterwards: by then the receiver
-    is closed, and the embedded worker is in its grace period.
+    uvicorn handles signals while it serves, and raises them again afterwards, when the receiver is
+    closed and the embedded worker is in its grace period.
     """
     ending = threading.Event()
 

@@ -1,4 +1,4 @@
-"""`sandpiper sessions`: lists and shows stored sessions, and what is remembered of a project."""
+"""`sandpiper sessions`: lists and shows stored sessions, and facts remembered about a project."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ _SEARCHED = 10_000
 """The most turns that are read, newest first."""
 
 _SHOWN = 1200
-"""Characters of one message; a reply's opening text alone has some 500."""
+"""Characters shown of a message; the opening text of a reply alone has about 500."""
 
 Row = dict[str, Any]
 """One session as `--json` shows it."""
@@ -86,7 +86,7 @@ def memory(config: str | None, project: str, as_json: bool) -> None:
 
 
 def _find_project(turns: RecentTurns, project: str) -> int:
-    """The id of a project, looked up by its path in the list of turns."""
+    """Return a project's id; a path is looked up in the list of turns. Raises SandpiperError."""
     if number := turn_row.parse_project_id(project):
         return number
     for _, data in turns.newest(_SEARCHED):
@@ -109,9 +109,9 @@ def _print_fact(fact: Fact, as_json: bool) -> None:
 
 
 def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -> Iterator[Row]:
-    """Yield the sessions with a committed turn, of the projects at `path`.
+    """Yield a row for each session with a committed turn in projects that match `path`.
 
-    A session that cannot be read is a row with the reason. Raises transient StoreErrors.
+    A session that cannot be read has a row with the reason. Raises transient StoreErrors.
     """
     for key in keys:
         try:
@@ -129,10 +129,10 @@ def read_rows(store: SessionStore, keys: Iterable[SessionKey], path: str = "") -
 def find_sessions(
     store: SessionStore, turns: RecentTurns, project: str = "", *, everything: bool = False
 ) -> Iterator[SessionKey]:
-    """Yield each session once: those of the newest turns, then those in no list of turns.
+    """Yield each session once: first those of the newest turns, then all other stored ones.
 
-    Only the list of turns has the projects' paths, so with a path the others are left out,
-    unless `everything` is set.
+    Only the list of turns has the projects' paths. With a path, the other sessions are therefore
+    left out unless `everything` is set.
     """
     number, seen = turn_row.parse_project_id(project), set[SessionKey]()
     listed = _list_by_turns(turns, number, "" if number else project)
@@ -152,7 +152,7 @@ def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[Sessi
 
 
 def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
-    """Load a committed turn. Raises StoreError, also for a damaged one."""
+    """Load a committed turn. Raises StoreError, also if the turn is damaged."""
     try:
         return context_json.load_context(store.read_context(key, turn))
     except context_json.HistoryError as error:
@@ -160,8 +160,10 @@ def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
 
 
 def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:
-    """Find a session by its id or the beginning of it, and its newest turn. Raises
-    SandpiperError, StoreError."""
+    """Return the key and the newest turn of the session with this id or unique id prefix.
+
+    Raises SandpiperError or StoreError.
+    """
     key = store.find(session)
     latest = store.latest(key) if key else None
     if key is None or latest is None:

@@ -48,9 +48,9 @@ def run_worker(
     metrics_port: int = 0,
     ready: Path | None = None,
 ) -> None:
-    """Work until SIGTERM. Raises ConfigError; `parts` as for `app.build_app`.
+    """Work until SIGTERM; `parts` is as in `app.build_app`. Raises ConfigError.
 
-    `metrics_port` answers to /metrics, 0 is none. The file `ready` exists while messages are taken.
+    `metrics_port` serves /metrics, 0 for none. The file `ready` exists while messages are taken.
     """
     if settings.broker.startswith("memory://"):
         raise ConfigError(

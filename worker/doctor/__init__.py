@@ -1,4 +1,4 @@
-"""The checks of `sandpiper doctor`: each looks at an outside part and says how to repair it.
+"""The checks of `sandpiper doctor`: each examines an external part and says how to repair it.
 
-One small file for each kind of part, and one table of all checks (`table.CHECKS`).
+There is one small file for each kind of part, and one table of all checks (`table.CHECKS`).
 """

@@ -18,13 +18,13 @@ from worker.models.discovery import Comparison
 from worker.settings import Settings
 
 LIMIT = 20.0
-"""Seconds that one check may take; all start at the same time."""
+"""Seconds that a check may take; all checks start at the same time."""
 
 T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """The result of one line. Only FAILED makes the doctor fail."""
+    """The status of a line. Only FAILED makes the doctor fail."""
 
     GOOD = "ok"
     WARNING = "warning"
@@ -47,27 +47,27 @@ class Unchecked(SandpiperError):
 
 
 def report_good(name: str, found: str) -> Line:
-    """Make a line for what works."""
+    """Make a line for something that works."""
     return Line(name, Status.GOOD, found)
 
 
 def report_warning(name: str, found: str, advice: str) -> Line:
-    """Make a line for what works, but not as it should or not for long."""
+    """Make a line for something that works, but not as it should or not for long."""
     return Line(name, Status.WARNING, found, advice)
 
 
 def report_failed(name: str, found: str, advice: str = "") -> Line:
-    """Make a line for what does not work. `found` may include the advice, as error messages do."""
+    """Make a line for a failure. `found` may include the advice, as error messages do."""
     return Line(name, Status.FAILED, found, advice)
 
 
 def report_unchecked(name: str, why: str, advice: str = "") -> Line:
-    """Make a line for what could not be checked."""
+    """Make a line for something that could not be checked."""
     return Line(name, Status.UNCHECKED, why, advice)
 
 
 class Lazy(Generic[T]):
-    """A value that is computed once, at the first call, for all threads; so is its error."""
+    """A value, or its SandpiperError, computed at the first call and shared by all threads."""
 
     def __init__(self, have: Callable[[], T]) -> None:
         self._have = have
@@ -97,17 +97,17 @@ class ProbedStore(Protocol):
         ...
 
     def probe(self) -> None:
-        """Raise StoreError unless the store takes writes and honours their conditions."""
+        """Raise StoreError unless the store accepts writes and honours conditional ones."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configured model. `is_listed` and `has_price` are what the catalogue knows of it.
+    """A configured model. `is_listed` and `has_price` say what the catalogue knows about it.
 
-    `roles` says what it is configured as, `level` which reasoning level its requests state;
+    `roles` lists the roles it is configured for; `level` is the reasoning level of its requests.
     `assumed_like` is the listed model whose price and window are assumed for it, "" for none.
-    `calls_tools` says that the model has to.
+    `calls_tools` says whether it must be able to call tools.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """The list of models of a provider that one is configured of; `compare` asks for it."""
+    """The model list of a configured model's provider; `compare` requests and compares it."""
 
     provider: str
     compare: Callable[[], Comparison]
@@ -130,11 +130,11 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The parts of an installation that checks look at.
+    """The parts of an installation that the checks examine.
 
     `url` is our address for GitLab, "" if unknown; `file` is the configuration file, if any.
-    `broker` returns why the broker cannot be used, or None; `workers` lists those that answer
-    through it. `now` is in epoch seconds, `monotonic` in seconds that never go back.
+    `broker` returns why the broker cannot be used, or None; `workers` lists the workers that answer
+    through it. `now` is in epoch seconds, `monotonic` in seconds of a monotonic clock.
     """
 
     settings: Settings
@@ -158,7 +158,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the table. A SandpiperError or SandboxError of `run` becomes a failed line."""
+    """One row of the table. Errors of `run` make a failed line, but Unchecked an unchecked one."""
 
     name: str
     group: str

@@ -13,7 +13,7 @@ from worker.doctor.base import Installation, Line, report_failed, report_good, r
 
 SHORTEST_SECRET = 16
 _OPTIONAL = ("konflux_", "testing_farm_")
-"""Prefixes of sources that workflows may name although they are not configured."""
+"""Prefixes of tools that workflows may name even if their sources are not configured."""
 
 _PACKAGES = ("sandpiper", "celery", "httpx", "python-gitlab", "docker", "boto3")
 
@@ -74,7 +74,7 @@ def _suggest_name(glob: str, known: Sequence[str]) -> str:
 
 
 def list_versions(installation: Installation) -> Iterator[Line]:
-    """List the versions of what runs here."""
+    """List the versions of Python and of the main packages."""
     told = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
         try:

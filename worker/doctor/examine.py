@@ -20,7 +20,7 @@ from worker.errors import SandpiperError
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results. If `has_hung`, a check still runs, whose thread keeps the process alive."""
+    """The results. If `has_hung`, a check is still running and its thread blocks the exit."""
 
     lines: Sequence[tuple[Check, Line]]
     has_hung: bool
@@ -39,7 +39,7 @@ def run_checks(
 ) -> Report:
     """Run all checks in parallel, each for at most `limit` seconds.
 
-    The lines are in the table's order; their texts are redacted and made printable.
+    The lines are in the order of `checks`; their texts are redacted and made printable.
     """
     pool = ThreadPoolExecutor(max(1, len(checks)), thread_name_prefix="doctor")
     running = [(check, pool.submit(_run, check, installation)) for check in checks]

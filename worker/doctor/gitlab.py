@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 
 class Refusal(SandpiperError):
-    """A request failed. `status` is the HTTP status, 0 without an answer; `reason` is GitLab's."""
+    """A request failed. `status` is the HTTP status, 0 for none; `reason` is GitLab's message."""
 
     def __init__(self, message: str, status: int = 0, said: str = "") -> None:
         super().__init__(message)
@@ -122,8 +122,8 @@ class Account:
 class Project:
     """A project that the read token's user is a member of.
 
-    `internal` says that notes in it are internal, because fewer people may see job logs than merge
-    requests.
+    `internal` says whether notes in it are internal, because fewer people may see its job logs than
+    its merge requests.
     """
 
     id: int
@@ -133,7 +133,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """GitLab answers. `version` is "" if unknown; `ahead` is its clock minus ours in seconds."""
+    """GitLab's answer. `version` is "" if unknown; `ahead` is its clock minus ours in seconds."""
 
     version: str
     ahead: float | None
@@ -141,9 +141,9 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """GitLab with each of our tokens; every fact is requested once.
+    """A client for each of our tokens, and facts that are requested only once.
 
-    `setup` is the client that may list and create webhooks. All callables raise Refusal.
+    `setup` is the client that lists and creates webhooks. All callables raise Refusal.
     """
 
     read: Client
@@ -172,7 +172,7 @@ def check_connection(client: Client, now: Callable[[], float]) -> Connection:
 
 
 def get_account(client: Client) -> Account:
-    """Return the token's properties. Raises Refusal."""
+    """Return the properties of the token and its user. Raises Refusal."""
     user = client.request("get", "/user", f"the {client.role} token's user").value
     if not isinstance(user, dict) or not isinstance(user.get("id"), int):
         raise Refusal(f"the {client.role} token's user: the answer is not GitLab's")
@@ -188,7 +188,7 @@ def _get_token(client: Client) -> dict[str, Any]:
     try:
         own = client.request("get", "/personal_access_tokens/self", "the token").value
     except Refusal as error:
-        if error.status in (400, 404):  # an OAuth token, which tells nothing of itself here
+        if error.status in (400, 404):  # an OAuth token, which this endpoint does not describe
             return {"scopes": None, "expires": ""}
         raise
     scopes, expires = own.get("scopes"), own.get("expires_at")

@@ -1,5 +1,7 @@
-"""Checks the models: the key is accepted, and a request for a tool call is answered by one; what
-their providers serve, and what of that the catalogue does not describe."""
+"""Checks that models accept the key and call a tool when asked, and that their providers list them.
+
+Also names the listed models that the catalogue does not describe.
+"""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,11 +38,11 @@ SYSTEM = "You are being tried out. Do exactly what is asked."
 QUESTION = "Call the tool report_number with the number 17. Do not answer in words."
 GREETING = "Say hello."
 _NAMED = 5
-"""Models that a line names."""
+"""The most models that a line names."""
 
 
 def check_models(installation: Installation) -> Iterator[Line]:
-    """Check all configured models, and ask their providers for their lists, in parallel."""
+    """Check all configured models and their providers' lists, in parallel."""
     candidates, lists = installation.models(), installation.model_lists()
     with ThreadPoolExecutor(len(candidates) + len(lists) or 1) as pool:
         asked = [pool.submit(_compare_list, each, candidates) for each in lists]
@@ -75,7 +77,7 @@ def _check_model(installation: Installation, candidate: Candidate) -> Iterator[L
 
 
 def _check_description(candidate: Candidate) -> Iterator[Line]:
-    """Check what the catalogue says of a model."""
+    """Check that the catalogue knows a model's window and price."""
     name, like = candidate.name, candidate.assumed_like
     where = f"state them under models.catalogue.{name.partition('/')[2]}: input, output"
     if like:

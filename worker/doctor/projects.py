@@ -18,7 +18,7 @@ MAX_PROJECTS = 20
 """The most projects that are checked one by one."""
 
 SECONDS, FIXING = 12.0, 540.0
-"""Seconds for all projects; the others are skipped, which is reported. FIXING is for `--fix`."""
+"""Seconds to check projects; the rest is skipped, which is reported. FIXING is for `--fix`."""
 
 _NAMED = 5
 _REPORTER = 20
@@ -26,7 +26,7 @@ _LEVELS = {10: "Guest", 15: "Planner", 20: "Reporter", 30: "Developer", 40: "Mai
 
 
 def list_served(installation: Installation) -> Sequence[Project]:
-    """Return the projects that are visible and on the list. Raises Unchecked."""
+    """Return the visible projects that `gitlab.projects` selects. Raises Unchecked."""
     require_gitlab(installation)
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
@@ -43,7 +43,7 @@ def _is_listed(project: Project, globs: Sequence[str]) -> bool:
 
 
 def check_projects(installation: Installation) -> Iterator[Line]:
-    """Check that the read token's user is a member of a project on the list."""
+    """Check that the read token's user is a member of a project that `gitlab.projects` selects."""
     if not installation.gitlab.read.token:
         raise Unchecked("there is no read token")
     require_gitlab(installation)
@@ -76,7 +76,7 @@ def format_names(projects: Sequence[Project]) -> str:
 
 
 def select_projects(installation: Installation, *, all_of_them: bool = False) -> Iterator[Project]:
-    """Yield the projects that can be checked one by one within the time limit."""
+    """Yield projects to check one by one, until the time limit."""
     until = installation.monotonic() + (FIXING if all_of_them else SECONDS)
     for project in list_served(installation)[: None if all_of_them else MAX_PROJECTS]:
         if installation.monotonic() > until:

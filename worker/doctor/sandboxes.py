@@ -69,11 +69,11 @@ _EXPECTED = {
 }
 
 _KUBELET = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", TERMINATION_LOG}
-"""Files of the kubelet's: they belong to root, or lie where no command may go."""
+"""Files that the kubelet mounts: they belong to root, or are in a folder closed to commands."""
 
 
 def check_engine(installation: Installation) -> Iterator[Line]:
-    """Check that the engine answers and has the runtime, the image and the limits."""
+    """Check that the engine or cluster answers; a Docker engine needs the configured runtime."""
     chosen = installation.settings.sandbox
     if chosen.driver == "bubblewrap":
         yield report_good("engine", "none: bubblewrap starts sandboxes without one")
@@ -139,7 +139,7 @@ def _look_inside(sandbox: Sandbox) -> Mapping[str, Any]:
 
 
 def _find_isolation_faults(seen: Mapping[str, Any], *, has_network: bool) -> Iterator[str]:
-    """A pod has a network, and proves that a policy closes it."""
+    """Yield faults of network isolation. A pod has an interface, but a policy must close it."""
     others = [each for each in _get_list(seen, "interfaces") if each != "lo"]
     if others and not has_network:
         yield f"there is a network interface ({', '.join(map(str, others))})"
@@ -209,7 +209,7 @@ def _compare_limits(installation: Installation, seen: Mapping[str, Any]) -> dict
     if chosen.runtime != "runc" and not seen.get("memory"):
         return {}
     memory = _parse_number(seen.get("memory"))
-    # A pod's uid is its own, so that the limit of the uid is the pod's.
+    # Each pod has a uid of its own, so the uid's process limit is the pod's limit.
     source = "nproc" if chosen.driver == "kubernetes" else "pids"
     return {
         "memory": 0 < memory <= parse_size(chosen.memory),

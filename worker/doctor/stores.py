@@ -30,7 +30,7 @@ _SIZE = 64
 
 
 def check_store(installation: Installation) -> Iterator[Line]:
-    """Check that objects can be written, read, replaced on a condition, and removed."""
+    """Check that objects can be written, read, replaced conditionally, and removed."""
     kept = installation.store()
     kept.probe()
     _read_back(kept.records)

@@ -15,10 +15,10 @@ from worker.doctor.base import (
 from worker.doctor.gitlab import Account, Client, Refusal
 
 OLDEST = (16, 11)
-"""The oldest GitLab whose note events have an `action`, which tells a comment from its edit."""
+"""The oldest GitLab whose note events have an `action`: it tells new comments from edits."""
 
 SOON = 14
-"""A token that expires within this number of days is a warning."""
+"""Warn of a token that expires in fewer days than this."""
 
 SKEW = 300.0
 """Seconds of clock difference at which the receiver refuses signed webhooks."""
@@ -42,7 +42,7 @@ def check_gitlab(installation: Installation) -> Iterator[Line]:
 
 
 def require_gitlab(installation: Installation) -> None:
-    """Raise Unchecked if GitLab does not answer: one line about that is enough."""
+    """Raise Unchecked if GitLab does not answer, which another check already reports."""
     try:
         installation.gitlab.connection()
     except Refusal as error:
@@ -141,7 +141,7 @@ def check_clock(installation: Installation) -> Iterator[Line]:
 
 
 def compare_clocks(name: str, whose: str, ahead: float) -> Line:
-    """Make a line from the difference of two clocks in seconds."""
+    """Make a line about the difference between two clocks; `ahead` is in seconds."""
     if abs(ahead) < _NOTICED:
         return report_good(name, f"within {max(1, round(abs(ahead)))} s of {whose}'s")
     direction = "behind" if ahead > 0 else "ahead of"

@@ -1,4 +1,4 @@
-"""Checks the webhooks in GitLab: every project has one, with the right settings, that is delivered.
+"""Checks GitLab's webhooks: each project needs one that has the right settings and is delivered.
 
 Needs a Maintainer's token (https://docs.gitlab.com/api/project_webhooks/): GITLAB_SETUP_TOKEN, else
 the write token.
@@ -194,7 +194,7 @@ def _leads_to_us(hook: Hook) -> bool:
 
 
 def _hide_secrets(url: str) -> str:
-    """Remove what may be secret from a URL: user, password, query."""
+    """Return a URL's host and path, without the parts that may be secret: user, password, query."""
     host, path = _split_url(url)
     return f"{host}{path}"
 
@@ -213,7 +213,7 @@ def _split_url(url: str) -> tuple[str, str]:
 def _repair(
     installation: Installation, project: Project, here: Sequence[Hook], found: _Results
 ) -> list[Hook]:
-    """Create or correct the project's webhook if necessary; returns the webhooks afterwards."""
+    """Create or correct the project's webhook if necessary; return its webhooks afterwards."""
     path, client = f"/projects/{project.id}/hooks", installation.gitlab.setup
     if not here:
         made = client.request(
@@ -250,7 +250,7 @@ def _make_fields(installation: Installation) -> dict[str, Any]:
 def _check_delivery(
     installation: Installation, project: Project, hook: Hook, found: _Results
 ) -> None:
-    """Check that the last delivery arrived; without one, ask for a test with a push event."""
+    """Check that the last delivery arrived; if not, request a test delivery of a push event."""
     client, path = installation.gitlab.setup, f"/projects/{project.id}/hooks"
     last = _get_last_status(client, path, hook)
     if _is_success(last) and hook.get("alert_status", "executable") == "executable":
@@ -293,7 +293,7 @@ def _get_last_status(client: Client, path: str, hook: Hook) -> str:
 
 
 def _test_delivery(client: Client, path: str, hook: Hook, project: Project) -> str:
-    """Return the status of a test delivery, why there is none, or "" if unknown."""
+    """Return a test delivery's status, the reason why GitLab refused it, or "" if unknown."""
     newest = max((int(each.get("id", 0)) for each in _list_events(client, path, hook)), default=0)
     test = f"{path}/{int(hook['id'])}/test/push_events"
     try:

@@ -1,1 +1,1 @@
-"""Whether the verdicts are right: kept failures, played through the whole product, and scored."""
+"""Evaluates verdicts: plays recorded failures through the whole product, and scores the answers."""

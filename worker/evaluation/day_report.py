@@ -1,6 +1,6 @@
-"""The verdicts of one day, counted: what a report is made of, and what the sweep keeps.
+"""The counted verdicts of one day, which the sweep stores and reports are built from.
 
-verdicts/{YYYY-MM-DD}.json, by the UTC day on which the turns began.
+Stored as verdicts/{YYYY-MM-DD}.json, by the UTC day on which the turns began.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from worker.core.failure.outcomes import Judgement, Label
 from worker.core.ports.records import Records
 
 Matches = Callable[[int, str], bool]
-"""Says whether a project, by its id and its path, is asked for."""
+"""Whether a project, given by id and path, is selected."""
 
 DAY = 86_400.0
 NO_MODEL = "no model"
@@ -26,7 +26,7 @@ MOST_WRONG, MOST_FREQUENT, MOST_URLS = 200, 1000, 5
 
 @dataclass(frozen=True, slots=True)
 class JudgedTurn:
-    """A turn with a verdict, and whether that was right. `cost_usd` is None if it is unknown."""
+    """A turn, its verdict, and whether the verdict was right. `cost_usd` is None if unknown."""
 
     session_id: str
     project: str
@@ -45,10 +45,10 @@ class JudgedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many verdicts of a day are alike, and how many of them were right and wrong.
+    """A day's count of turns with the same project, verdict, model and tier: all, right, and wrong.
 
-    `model` is NO_MODEL where none was asked. `cost_usd` is the sum of the costs that are known,
-    `unknown_costs` is the number of those that are not.
+    `model` is NO_MODEL if no model was asked. `cost_usd` is the sum of the known costs,
+    `unknown_costs` the number of turns whose cost is unknown.
     """
 
     project_id: int
@@ -65,8 +65,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Frequent:
-    """Failures of the same jobs of a project with the same verdict. `cause` is the newest one's,
-    `urls` are their merge requests, the newest first."""
+    """Failures of the same jobs in a project, with the same verdict.
+
+    `cause` is the newest failure's; `urls` are those of the merge requests, newest first.
+    """
 
     project_id: int
     project: str
@@ -79,7 +81,7 @@ class Frequent:
 
 @dataclass(frozen=True, slots=True)
 class WrongVerdict:
-    """A verdict that was contradicted, and by what."""
+    """A verdict that was contradicted, and the reason."""
 
     project_id: int
     project: str
@@ -92,7 +94,7 @@ class WrongVerdict:
 
 @dataclass(frozen=True, slots=True)
 class DayReport:
-    """The verdicts of one day (YYYY-MM-DD), as they were judged at `counted_at` (epoch seconds)."""
+    """The verdicts of one day (YYYY-MM-DD), judged at `counted_at` (epoch seconds)."""
 
     day: str
     counted_at: float
@@ -106,7 +108,7 @@ _T = TypeVar("_T", Cell, Frequent, WrongVerdict)
 
 
 def list_days(since: float, until: float) -> Iterator[str]:
-    """Yield the days from one time to another, both of them included, the newest first."""
+    """Yield the days from `since` to `until` (epoch seconds), both included, newest first."""
     first, last = object_names.name_day(since), date.fromisoformat(object_names.name_day(until))
     while last.isoformat() >= first:
         yield last.isoformat()
@@ -152,9 +154,9 @@ def _list_failures(turns: Iterable[JudgedTurn]) -> Iterator[Frequent]:
 
 
 def merge_frequent(failures: Iterable[Frequent]) -> list[Frequent]:
-    """Return the failures, those of the same jobs and verdict as one, the most frequent first.
+    """Merge failures of the same project, jobs and verdict; return the most frequent first.
 
-    They are given with the newest first.
+    `failures` must be sorted with the newest first.
     """
     found: dict[tuple[str, str, str], Frequent] = {}
     for each in failures:
@@ -182,7 +184,7 @@ def _make_wrong_verdict(turn: JudgedTurn) -> WrongVerdict:
 
 
 def select_project(day: DayReport, matches: Matches) -> DayReport:
-    """Return the part of a day that is of the projects whose id and path match."""
+    """Return a day's report, limited to the projects whose id and path match."""
 
     def select(found: Sequence[_T]) -> tuple[_T, ...]:
         return tuple(each for each in found if matches(each.project_id, each.project))
@@ -199,7 +201,7 @@ def select_project(day: DayReport, matches: Matches) -> DayReport:
 
 
 def read_day(records: Records, day: str) -> DayReport | None:
-    """Read what is kept of a day; None if nothing is, or it is damaged. Raises StoreError."""
+    """Read a day's stored report; None if it is missing or damaged. Raises StoreError."""
     stored = records.read(object_names.name_verdicts(day), MAX_BYTES)
     try:
         return _ADAPTER.validate_json(stored.content) if stored else None
@@ -208,7 +210,7 @@ def read_day(records: Records, day: str) -> DayReport | None:
 
 
 def write_day(records: Records, report: DayReport) -> None:
-    """Keep a day's verdicts. Raises StoreError."""
+    """Store a day's report. Raises StoreError."""
     name, content = object_names.name_verdicts(report.day), _ADAPTER.dump_json(report)
     stored = records.read(name, MAX_BYTES)
     if stored is None:
@@ -218,7 +220,7 @@ def write_day(records: Records, report: DayReport) -> None:
 
 
 def read_counted_days(records: Records, now: float, days: int, matches: Matches) -> list[DayReport]:
-    """Read what is kept of the `days` before today, of the projects that match, the newest first.
+    """Read the stored reports of the `days` before today, newest first, for matching projects.
 
     Raises StoreError.
     """

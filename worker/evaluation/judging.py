@@ -1,5 +1,7 @@
-"""What a second model says of a cause's meaning, where patterns cannot tell. Pure but for the
-helper."""
+"""Asks a second model whether a cause is right in meaning, which patterns cannot tell.
+
+Pure except for the helper.
+"""
 
 import re
 
@@ -17,7 +19,7 @@ _MOST_CAUSE = 4000
 
 
 def judge_cause(helper: Helper, meaning: str, cause: str) -> bool | None:
-    """Return whether `cause` says what is meant; None where the helper does not tell."""
+    """Return whether `cause` means the same as `meaning`; None if the helper is not clear."""
     told = (
         f"True: {one_line(meaning, _MOST_CAUSE)}\n"
         f"Candidate: {one_line(cause, _MOST_CAUSE) or 'none'}"

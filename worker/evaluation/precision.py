@@ -1,4 +1,4 @@
-"""How often verdicts were right, by what came after them: per verdict, project, model, tier, week.
+"""How often verdicts proved right later: per verdict, project, model, tier and week.
 
 Pure.
 """
@@ -24,7 +24,7 @@ MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3
 
 @dataclass
 class Group:
-    """Verdicts that are counted together; shares are of those that are not open."""
+    """Verdicts that are counted together. Shares leave out open verdicts."""
 
     name: str
     turns: int = 0
@@ -35,7 +35,7 @@ class Group:
     unknown_costs: int = 0
 
     def add(self, cell: Cell) -> None:
-        """Count the verdicts of a cell."""
+        """Add the counts of a cell."""
         self.turns += cell.turns
         self.right_count += cell.right_count
         self.wrong_count += cell.wrong_count
@@ -45,12 +45,12 @@ class Group:
 
     @property
     def judged_count(self) -> int:
-        """How many verdicts of which it is known whether they were right."""
+        """The number of verdicts that are known to be right or wrong."""
         return self.right_count + self.wrong_count
 
     @property
     def right_share(self) -> float | None:
-        """The share of right verdicts among those of which it is known; None if there are none."""
+        """The share of right verdicts among the judged ones; None if none is judged."""
         return self.right_count / self.judged_count if self.judged_count else None
 
     @property
@@ -60,8 +60,7 @@ class Group:
 
     @property
     def cost_per_right(self) -> float | None:
-        """Dollars for each verdict that is known to be right; None without one, or if a price is
-        unknown."""
+        """Dollars of all verdicts per right one; None if none is right or a cost is unknown."""
         if not self.right_count or self.unknown_costs:
             return None
         return self.cost_usd / self.right_count
@@ -84,7 +83,7 @@ def _name_week(day: str) -> str:
 
 
 def count_groups(days: Sequence[DayReport]) -> dict[str, list[Group]]:
-    """Return the groups of each cut, the largest first, weeks in their order; "all" has one."""
+    """Return each cut's groups, largest first, but weeks by date; the cut "all" has one group."""
     cuts = {name: _group(days, key) for name, key in _CUTS}
     if "week" in cuts:
         cuts["week"].sort(key=lambda each: each.name)
@@ -102,13 +101,13 @@ def _group(days: Iterable[DayReport], key: _Key) -> list[Group]:
 
 
 def list_wrong_verdicts(days: Iterable[DayReport]) -> list[WrongVerdict]:
-    """Return the newest verdicts that were wrong, to be read and learnt from."""
+    """Return the newest wrong verdicts, for people to read and learn from."""
     wrong = [each for report in days for each in report.wrong_verdicts]
     return sorted(wrong, key=lambda each: -each.started_at)[:MOST_WRONG]
 
 
 def list_frequent(days: Iterable[DayReport], verdict: str = "") -> list[Frequent]:
-    """Return what has failed most often, in several merge requests; of a `verdict`, or of any."""
+    """Return the most frequent failures in several merge requests; `verdict` "" is any."""
     newest = sorted(days, key=lambda report: report.day, reverse=True)
     merged = merge_frequent(
         each for report in newest for each in report.frequent if verdict in ("", each.verdict)
@@ -129,7 +128,7 @@ HEADER = ("verdicts", "known", "right", "no model", "USD", "USD / right")
 
 
 def write_row(group: Group) -> tuple[str, ...]:
-    """Return a group as texts: its name, and a text for each of `HEADER`."""
+    """Return a group as a row of texts: its name, and a text for each column of `HEADER`."""
     price = group.cost_per_right
     return (
         *(group.name, str(group.turns), str(group.judged_count), write_share(group)),
@@ -140,7 +139,7 @@ def write_row(group: Group) -> tuple[str, ...]:
 
 
 def write_share(group: Group) -> str:
-    """Return the share of right verdicts with its interval, in percent; "-" if nothing is known."""
+    """Return the share of right verdicts with its interval, in percent; "-" if none is judged."""
     if group.right_share is None:
         return "-"
     low, high = group.interval
@@ -148,7 +147,7 @@ def write_share(group: Group) -> str:
 
 
 def write_digest(reports: Sequence[DayReport], days: int) -> str:
-    """Return the report as Markdown, fit for an issue or a chat."""
+    """Return the report as Markdown for an issue or a chat."""
     lines = [f"## Verdicts of the last {days} days", ""]
     for name, groups in count_groups(reports).items():
         lines += [f"| {' | '.join((name, *HEADER))} |", f"|{'---|' * (len(HEADER) + 1)}"]

@@ -1,4 +1,4 @@
-"""Keeps a failure as a case: what GitLab says of it, read with the read token, and redacted."""
+"""Records a failure as a case: GitLab's data on it, read with the read token and redacted."""
 
 import gzip
 import re
@@ -20,7 +20,7 @@ from worker.sources.merge_request.diff import PER_PAGE
 
 MOST_LOG, MOST_FILE, MOST_FILES = 32 << 20, 512 << 10, 300
 _PACKED = 256 << 10
-"""Bytes from which a log is packed."""
+"""Logs of more bytes are compressed with gzip."""
 
 _MOST_RUNS = 5
 _FAILED = ("failed", "error")
@@ -48,9 +48,9 @@ meaning: ""
 
 @dataclass
 class Recorder:
-    """Writes one case. `gaps` says what could not be kept, a line each.
+    """Writes one case. `gaps` has a line for each thing that could not be recorded.
 
-    `clean` takes out secrets, and names and ids where that is wished.
+    `clean` removes secrets from what is written, and can replace names.
     """
 
     client: ReadClient
@@ -61,7 +61,7 @@ class Recorder:
     _commit_words: dict[str, str] = field(default_factory=dict)
 
     def record(self, verdict: str = "unknown") -> None:
-        """Write the case's folder. Raises SourceError, and ConfigError if there is one already."""
+        """Write the case's folder. Raises SourceError, and ConfigError if it already has a case."""
         if (self.folder / CASE).exists():
             raise ConfigError(f"{self.folder / CASE} exists already: choose another folder")
         mr = self.client.one(self._merge_request, wire.MergeRequest, "the merge request")
@@ -101,7 +101,7 @@ class Recorder:
         return described | {name: value for name, value in more.items() if value}
 
     def _list_messages(self) -> list[str]:
-        """The messages of the commits, the oldest first."""
+        """Return the messages of the merge request's commits, oldest first."""
         where = f"{self._merge_request}/commits"
         listed = self.client.many(where, wire.Commit, "the merge request's commits")
         if listed.more:
@@ -109,8 +109,10 @@ class Recorder:
         return [(each.message or each.title).strip() for each in reversed(listed.items)]
 
     def _keep_files(self, mr: wire.MergeRequest) -> list[str]:
-        """Keep the changed files before and after, and others of the head up to a cap; returns
-        those that the merge request deletes."""
+        """Write the changed files before and after, and other files of the base up to a cap.
+
+        Return the paths that the merge request deletes, and the old paths of renamed files.
+        """
         base = mr.diff_refs.base_sha if mr.diff_refs else mr.target_branch
         changed: set[str] = set()
         deleted = []
@@ -141,7 +143,7 @@ class Recorder:
             self.gaps.append(f"changed files after the first {MOST_FILES}")
 
     def _list_other_paths(self, ref: str, changed: set[str]) -> Iterator[str]:
-        """Files of the target branch that were not changed, while there is room."""
+        """Yield paths of files at `ref` that are not in `changed`, at most MOST_FILES."""
         listed = self.client.many(
             f"/projects/{self.subject.project_id}/repository/tree",
             wire.TreeEntry,
@@ -188,8 +190,10 @@ class Recorder:
     def _describe_jobs(
         self, path: str, project: int, prefix: str, only: frozenset[str] = frozenset()
     ) -> list[dict[str, Any]]:
-        """The jobs of a pipeline, the oldest first, with the logs of the failed ones; where `only`
-        some are asked for, with the logs of all."""
+        """Return a pipeline's jobs, oldest first, with the logs of failed jobs.
+
+        If `only` names jobs, return just those, with all of their logs.
+        """
         query = {"include_retried": "true"}
         jobs = self.client.many(f"{path}/jobs", wire.Job, "the jobs", query).items
         wanted = [job for job in jobs if not only or job.name in only]
@@ -257,8 +261,10 @@ class Recorder:
                     }
 
     def _describe_target_runs(self, mr: wire.MergeRequest) -> Iterator[dict[str, Any]]:
-        """The newest pipelines of the target branch, and those of the commit that the change is
-        built on, with the jobs that have failed in this pipeline."""
+        """Yield the target branch's newest pipelines, and those of the merge request's base commit.
+
+        Each has only the jobs that failed in the case's own pipeline.
+        """
         base = mr.diff_refs.base_sha if mr.diff_refs else ""
         where, query = f"/projects/{self.subject.project_id}/pipelines", {"ref": mr.target_branch}
         found = self._list_pipelines(where, query)
@@ -269,7 +275,7 @@ class Recorder:
             yield self._describe_run(pipeline, project, prefix, base)
 
     def _describe_earlier_runs(self) -> Iterator[dict[str, Any]]:
-        """The newest pipelines of the merge request before this one, with the same jobs."""
+        """Yield the merge request's newest earlier pipelines, with the same jobs as target runs."""
         project, own = self.subject.pipeline_project_id, self.subject.pipeline_id
         listed = self._list_pipelines(f"{self._merge_request}/pipelines")
         found = [each for each in listed if each.id < own and each.project_id in (0, project)]
@@ -284,13 +290,13 @@ class Recorder:
         return list(self.client.page(where, wire.Pipeline, what, 1, _MOST_RUNS, query or {}).items)
 
     def _sort_runs(self, found: Sequence[wire.Pipeline]) -> list[wire.Pipeline]:
-        """The oldest first; none where no job has failed that they could be compared by."""
+        """Sort pipelines oldest first; return none if this one has no failed job to compare by."""
         return sorted(found, key=lambda each: each.id) if self._failed_names else []
 
     def _describe_run(
         self, pipeline: wire.Pipeline, project: int, prefix: str, own_sha: str
     ) -> dict[str, Any]:
-        """A pipeline to compare with, with the jobs that have failed in this case's own."""
+        """Describe a pipeline to compare with: only the jobs that failed in the case's pipeline."""
         path = f"/projects/{project}/pipelines/{pipeline.id}"
         commit = "" if pipeline.sha == own_sha else self._name_commit(pipeline.sha)
         jobs = self._describe_jobs(path, project, prefix, self._failed_names)
@@ -303,7 +309,7 @@ class Recorder:
         return frozenset(job.name for job in jobs if job.status in _FAILED)
 
     def _name_commit(self, sha: str) -> str:
-        """A word for a commit, the same whenever it comes again."""
+        """Return a placeholder name for a commit, always the same for the same commit."""
         return self._commit_words.setdefault(sha, f"other-{len(self._commit_words) + 1}")
 
 
@@ -319,7 +325,7 @@ def _write_output(output: Any) -> str:
 def make_cleaner(
     redact: Callable[[bytes], bytes], names: Mapping[str, str]
 ) -> Callable[[bytes], bytes]:
-    """Make a function that redacts, and then replaces each of `names` by another one."""
+    """Make a function that redacts data, and then replaces the keys of `names` by their values."""
     pairs = [(old.encode(), new.encode()) for old, new in names.items() if len(old) > 2]
     ordered: Sequence[tuple[bytes, bytes]] = sorted(pairs, key=lambda pair: -len(pair[0]))
 
@@ -333,8 +339,7 @@ def make_cleaner(
 
 
 def list_names(client: ReadClient, subject: Subject) -> dict[str, str]:
-    """The names that say where a case comes from, each with what takes its place. Raises
-    SourceError."""
+    """Map the names that reveal a case's origin to replacements. Raises SourceError."""
     where = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
     author = client.one(where, wire.MergeRequest, "the merge request").author
     host = subject.gitlab_url.partition("://")[2].partition("/")[0]

@@ -1,4 +1,4 @@
-"""A stored analysis once more, on the tool results that it has recorded."""
+"""Runs a stored analysis again, on its recorded tool results."""
 
 import json
 from collections import defaultdict, deque
@@ -34,7 +34,7 @@ from worker.turns.sandbox import open_toolset
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """How an analysis went: as it was stored, or replayed. `cost_usd` is None if it is unknown."""
+    """The result of the stored or of the replayed analysis. `cost_usd` is None if unknown."""
 
     model: str
     verdict: str
@@ -50,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Both sides, and what became of the calls of the second one."""
+    """Both sides, and how the tool calls of the replayed one were answered."""
 
     stored_side: Side
     replayed_side: Side
@@ -62,9 +62,9 @@ class Replay:
 class RecordedToolbox:
     """Answers calls from a session's own record. Implements core.ports.Toolbox.
 
-    A command that was never run runs in the session's restored files; any other call that was never
-    made is unavailable. The same call made again is answered with the next result of the record,
-    and in the end with its last one.
+    A repeated call gets the next recorded result each time, and the last one once the others are
+    used up. A command without a record runs in the session's restored files; any other call without
+    one is unavailable.
     """
 
     def __init__(self, context: Context, live: Toolbox) -> None:
@@ -74,15 +74,15 @@ class RecordedToolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """As those of the live toolbox."""
+        """The specs of the live toolbox."""
         return self._live.specs
 
     def repeatable(self, call: ToolCall) -> bool:
-        """All of it may be asked for again."""
+        """Return True: every call may be repeated."""
         return True
 
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
-        """The result of each call, in call order. Raises only SandboxLost."""
+        """Yield the result of each call, in call order. Raises only SandboxLost."""
         for number, call in enumerate(calls, first):
             results = self._results.get(_make_key(call))
             if results:
@@ -124,7 +124,7 @@ def replay_session(
 ) -> Replay:
     """Replay a session's analysis, `stored`, with the model of `deps`. Nothing is posted or stored.
 
-    `workflow` takes the place of the session's. Quotes are proven as ever, against GitLab.
+    `workflow` replaces the session's workflow. Quotes are proven against GitLab, as always.
     """
     if workflow:
         deps = _use_workflow(deps, workflow.model_copy(update={"name": stored.workflow}))
@@ -154,7 +154,7 @@ def _use_workflow(deps: Deps, workflow: Workflow) -> Deps:
 
 
 def _begin_anew(stored: Context, kit: Toolset, workflow: Workflow | None, deps: Deps) -> Context:
-    """The session as it was before its model was asked for the first time."""
+    """Return the session as it was before the first model call, changed to `workflow` if given."""
     fresh = replace(
         stored,
         messages=stored.messages[:1],

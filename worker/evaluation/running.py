@@ -19,18 +19,18 @@ from worker.settings import GitLabSettings, Settings
 
 SECRET = "evaluation-webhook-secret"
 GRACE = 300.0
-"""Seconds past the limit of a turn that a run is waited for."""
+"""Seconds to wait for a run beyond a turn's time limit."""
 
 Judge = Callable[[str, str], bool | None]
-"""Says whether a cause, the second text, is what is meant, the first one."""
+"""Whether a cause (second text) has the expected meaning (first text); None if unknown."""
 
 Serve = Callable[[Settings, Watcher], AbstractContextManager[str]]
-"""Runs the receiver and a worker; gives the receiver's URL."""
+"""Runs the receiver and a worker; yields the receiver's URL."""
 
 
 @dataclass
 class _Clock:
-    """When what was seen, in seconds since the webhook."""
+    """Records when milestones were reached, in seconds since the webhook, and how the run ended."""
 
     begun: float = field(default_factory=time.monotonic)
     seen: dict[Milestone, float] = field(default_factory=dict)
@@ -51,9 +51,9 @@ def play_case(
     serve: Serve,
     judge: Judge = lambda meaning, cause: None,
 ) -> Played:
-    """Play the case with a model, through a GitLab and a store of its own; "" for the settings'.
+    """Play the case with a model ("" for the configured one), on its own GitLab and store.
 
-    What goes wrong is the run's `problem`; raises ConfigError where the case cannot be read.
+    Failures become the run's `problem`. Raises ConfigError if the case cannot be read.
     """
     played = Played(case.name, case.digest, model, repeat)
     with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:
@@ -79,7 +79,7 @@ def play_case(
 def _choose_settings(
     settings: Settings, url: str, staged: Staged, model: str, folder: str
 ) -> Settings:
-    """The operator's settings, but for GitLab, the broker, the store and the model."""
+    """Return the operator's settings with another GitLab, broker and store, and with `model`."""
     own = GitLabSettings(
         url=url,
         read_token=staged.read_token,
@@ -97,7 +97,7 @@ def _choose_settings(
 
 
 def _wait(clock: _Clock, seconds: float) -> TurnEnded | None:
-    """The end of the turn, None if the trigger ended without one."""
+    """Return the end of the turn; None if the trigger ended without one, or after `seconds`."""
     try:
         ended = clock.ended.get(timeout=seconds)
     except queue.Empty:

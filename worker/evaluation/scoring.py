@@ -1,4 +1,4 @@
-"""How good a note is: the verdict, the cause and the evidence against what a case expects. Pure."""
+"""Scores a note: compares verdict, cause and evidence with what the case expects. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ from worker.evaluation.cases import Expectation
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One run of a case: what the product has made of it, and what that took.
+    """One run of a case: the answer's scores, and its requests, tokens, dollars and seconds.
 
-    `cause_fits` is what a judge says of the cause's meaning, None without one. `problem` says why
-    there is no answer. Seconds are None where there was no such note.
+    `cause_fits` is a judge's opinion on the cause's meaning, None without one. `problem` says why
+    there is no answer. Seconds are None if there was no such note.
     """
 
     case: str
@@ -44,14 +44,14 @@ class Played:
 
     @property
     def is_falsely_confident(self) -> bool:
-        """Whether the note claims what is wrong, and does not say that it is unsure."""
+        """Whether the note claims something wrong without saying that it is unsure."""
         return bool(self.verdict) and not self.is_right and not self.is_hedged
 
 
 def score_finding(
     played: Played, finding: Finding | None, expected: Expectation, *, is_whole: bool
 ) -> Played:
-    """Return the run with its scores; `is_whole` is False of an answer that was cut short."""
+    """Return the run with its scores; `is_whole` is False if the answer was cut short."""
     if finding is None:
         return replace(played, is_hedged=True)
     return replace(
@@ -66,14 +66,14 @@ def score_finding(
 
 
 def _is_proven(finding: Finding, expected: Expectation) -> bool:
-    """Whether an expected line is among the proven quotes; yes where the case expects none."""
+    """Whether a proven quote matches an expected line; True if the case expects none."""
     quotes = [each.text for each in finding.evidence]
     found = any(re.search(line, quote) for line in expected.lines for quote in quotes)
     return found or not expected.lines
 
 
 def _fits(finding: Finding, expected: Expectation) -> bool:
-    """Whether the answer names the cause and the files."""
+    """Whether the answer names the expected cause and all expected files."""
     abstains = finding.verdict is Verdict.ABSTAIN
     cause = finding.missing_evidence if abstains else finding.cause
     everything = "\n".join([cause, finding.what_failed, finding.to_do, finding.details])
@@ -87,20 +87,20 @@ def _match_all(patterns: Iterable[str], text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of how many, with the 95 % interval."""
+    """A share as a count and its total, with the 95 % interval."""
 
     hits: int
     total: int
 
     @property
     def interval(self) -> tuple[float, float]:
-        """What is sure of the share."""
+        """The 95 % interval of the share."""
         return compute_interval(self.hits, self.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The runs of one model together. Costs and seconds are means; None where nothing is known."""
+    """The runs of one model: means of requests, tokens, `cost_usd` and seconds; None if unknown."""
 
     model: str
     runs: int

@@ -87,7 +87,7 @@ class _Stage:
         return mr
 
     def _add_commits(self, mr: MergeRequest) -> None:
-        """Give the newest commit its message, and the merge request the commits before it."""
+        """Set the newest commit's message, and add the earlier commits to the merge request."""
         *earlier, newest = self._case.content.merge_request.commits or ("",)
         if newest:
             mr.commits[-1].title, mr.commits[-1].message = newest.partition("\n")[0], newest
@@ -159,7 +159,7 @@ class _Stage:
 
 
 def _add_commit(project: Project, word: str, like: str) -> str:
-    """Add a commit with the files of the commit `like`; returns its sha, which is of the word."""
+    """Add a commit with the files of commit `like`; return its sha, a hash of `word`."""
     sha = _make_sha(word)
     project.commits.setdefault(sha, project.commits.get(like, {}))
     return sha

@@ -13,7 +13,7 @@ HEADER = (
 
 
 def list_rows(played: Sequence[Played]) -> list[tuple[str, ...]]:
-    """A row of texts for each model, below `HEADER`."""
+    """Return a row of texts for each model, in the columns of `HEADER`."""
     return [_write_row(each) for each in summarise_runs(played)]
 
 
@@ -30,7 +30,7 @@ def _write_row(each: Summary) -> tuple[str, ...]:
 
 
 def _write_share(share: Share) -> str:
-    """A share with its interval, as "90% (60-98)"."""
+    """Return a share with its interval, such as "90% (60-98)"."""
     low, high = share.interval
     part = share.hits / share.total if share.total else 0.0
     return f"{part:.0%} ({low * 100:.0f}-{high * 100:.0f})"
@@ -45,7 +45,7 @@ def _write_seconds(seconds: float | None) -> str:
 
 
 def list_wrong_runs(played: Sequence[Played]) -> Iterator[str]:
-    """A line for each run that is not right."""
+    """Yield a line for each run with a wrong verdict or cause, or without expected evidence."""
     for each in played:
         if each.is_right and each.has_expected_line:
             continue
@@ -60,7 +60,7 @@ def list_wrong_runs(played: Sequence[Played]) -> Iterator[str]:
 
 
 def write_markdown(played: Sequence[Played]) -> str:
-    """The table and what was wrong, as Markdown."""
+    """Return the table and the wrong runs as Markdown."""
     lines = [
         f"| {' | '.join(HEADER)} |",
         f"|{'---|' * len(HEADER)}",
@@ -71,7 +71,7 @@ def write_markdown(played: Sequence[Played]) -> str:
 
 
 def make_json(played: Sequence[Played]) -> dict[str, Any]:
-    """The summaries and the runs as JSON values."""
+    """Return the summaries and the runs as JSON values."""
     return {
         "models": [_make_summary(each) for each in summarise_runs(played)],
         "runs": [asdict(each) | {"right": each.is_right} for each in played],

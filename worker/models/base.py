@@ -1,7 +1,7 @@
-"""What a provider is made of: a wire codec, an endpoint, and a way to authenticate.
+"""The parts of a provider: a wire codec, an endpoint, and a way to authenticate.
 
-A codec is pure: the same request gives the same bytes. It knows one body format and nothing of
-addresses, keys or time. Vertex AI is another endpoint and another `httpx.Auth`, not another codec.
+A codec is pure: the same request gives the same bytes. It knows one body format, but no addresses,
+keys or times. Vertex AI is another endpoint and another `httpx.Auth`, not another codec.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,16 +21,16 @@ before a longer answer arrives."""
 
 
 _THINKING = 4000
-"""Tokens by which a short answer may be longer if its model thinks before it."""
+"""Tokens added to the limit of a short answer if the model may think before it answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How one server's Chat Completions differ from another's.
 
-    `limit` names the field that caps the answer. `reasoning` names the field in which an answer's
-    reasoning goes back with it; "" where the server refuses that. `call_id` is the pattern of the
-    call ids the server takes when it did not make them.
+    `limit` names the field that limits the answer's length. `reasoning` names the field in which
+    the reasoning of an earlier answer is sent back; "" if the server refuses that. `call_id` is the
+    pattern of the call ids that the server accepts even if it did not make them.
     """
 
     limit: str = "max_tokens"
@@ -40,7 +40,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where requests go. `head` are the body's fields that depend on the endpoint."""
+    """Where requests go. `head` holds the fields of the body that depend on the endpoint."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a codec must know of its model.
+    """What a codec needs to know about its model.
 
-    `origin` is the model's full name: verbatim wire parts go back to it and to no other.
+    `origin` is the model's full name: verbatim wire parts are sent back to that model only.
     """
 
     origin: str
@@ -62,7 +62,7 @@ class Target:
     info: ModelInfo = field(default_factory=ModelInfo)
 
     def choose_max_tokens(self, request: Request) -> int:
-        """Returns the longest answer to this request, in tokens, with room for thinking."""
+        """Returns the limit of the answer to this request in tokens, with room for thinking."""
         if not request.max_output:
             return self.max_tokens
         thinking = _THINKING if self.info.may_think() else 0
@@ -71,10 +71,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One message's share of the body: JSON values joined by commas, without brackets.
+    """One message's part of the body: JSON values joined by commas, without brackets.
 
-    `mark_at` is the offset inside the last value that can carry a cache mark where the mark goes,
-    or None if no value can.
+    `mark_at` is the offset where a cache mark is inserted, inside the last value that can have one;
+    None if no value can.
     """
 
     json: bytes
@@ -87,9 +87,9 @@ class Decoded:
 
     `cut_off_calls` counts the calls that were left out; `thought` says that `wire` holds signed
     thinking. `max_retries` is how often the same request may be sent again after a broken answer.
-    `needs_bare_request`: the model refused a verbatim part, a bare request may be answered.
-    `continuation_fields` are the top-level fields with which the same request gives the rest of an
-    interrupted answer; `wire` is then a JSON array.
+    `needs_bare_request` says that the model refused a verbatim part, but may answer a bare request.
+    `continuation_fields` are the top-level fields that are added to the same request to get the
+    rest of an interrupted answer; `wire` is then a JSON array.
     """
 
     text: str
@@ -134,14 +134,14 @@ CAUSES: Mapping[int, Cause] = {
     413: Cause.TOO_LARGE,
     429: Cause.RATE_LIMIT,
 }
-"""What a status means with every provider."""
+"""What a status means, whatever the provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An answer that is not 200. `reason` is the provider's own text, hostile and uncut.
+    """An answer with a status other than 200. `reason` is the provider's text, hostile and uncut.
 
-    `retry_after` is in seconds where the body says so; the headers are the client's business.
+    `retry_after` is the wait in seconds that the body states, if any; the client reads the headers.
     """
 
     cause: Cause
@@ -152,9 +152,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model as its provider lists it. Sizes are 0, and levels empty, where that says nothing.
+    """A model as its provider lists it. Sizes that are not stated are 0, unstated levels ().
 
-    `window` and `max_output` are in tokens; `levels` are those of `catalogue.model_info.EFFORTS`.
+    `window` and `max_output` are in tokens; `levels` are names from `catalogue.model_info.EFFORTS`.
     """
 
     id: str
@@ -167,7 +167,7 @@ class ServedModel:
 class Page:
     """A part of a provider's list. `rest` is the query that fetches the next part; {} at the end.
 
-    `unusable_ids` counts the models whose ids nobody could write into a configuration file.
+    `unusable_ids` counts the models whose ids cannot be used in a configuration file.
     """
 
     models: tuple[ServedModel, ...]
@@ -179,8 +179,8 @@ class Page:
 class Listing:
     """How a provider lists its models.
 
-    `endpoint` makes the list's endpoint of a base URL; `query` fetches its first part. `parse`
-    raises ValueError for what is no such list.
+    `endpoint` makes the list's endpoint from a base URL; `query` fetches its first part. `parse`
+    raises ValueError for a body that is not such a list.
     """
 
     endpoint: Callable[[str], Endpoint]
@@ -201,19 +201,19 @@ class Codec(Protocol):
         ...
 
     def classify(self, status: int, body: bytes) -> Failure:
-        """Returns what an answer with another status means; its body may be anything."""
+        """Returns what an answer with a status other than 200 means; its body may be anything."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row of the table. `key_env` and `url_env` are names for messages and for settings.
+    """One row of the table. `key_env` and `url_env` are the names used in messages and settings.
 
-    With `key_optional` the server may need no key. A `base_url` of "" must be configured.
-    `listing` is None where the provider has no list of its models.
-    `keeps_cache_without_tools`: see `core.ports.Model`. `locate` makes the base URL of what is
-    configured ("" if nothing), a project and a location. `advice` says what a refusal means here
-    and what to do, where that is not the usual.
+    `key_optional` says that the server may need no key. If `base_url` is "" and there is no
+    `locate`, a base URL must be configured. `locate` makes the base URL from the configured one (""
+    if none), a project and a location. `listing` is None if the provider has no list of its models.
+    `keeps_cache_without_tools`: see `core.ports.Model`. `advice` says what a refusal means with
+    this provider and what to do, where that differs from the usual.
     """
 
     codec: Callable[[Target], Codec]

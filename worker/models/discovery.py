@@ -9,15 +9,15 @@ from worker.models.base import ServedModel
 from worker.models.catalogue.model_info import Catalogue, ModelInfo
 
 _OWN_NAMES = frozenset({"anthropic", "gemini", "openai"})
-"""Providers whose models have the same names everywhere, so that an entry serves other routes."""
+"""Providers whose models have the same names on all routes: their entries omit the provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `provider` serves, by what the catalogue says of it.
+    """The models that `provider` serves, sorted by what the catalogue says about them.
 
-    `differing_models` are described with a larger window than the provider states, or with levels
-    that it does not; `assumed_models` are only variants of described ones.
+    For `differing_models` the catalogue has a larger window than the provider states, or levels
+    that the provider does not list. `assumed_models` are only variants of described models.
     """
 
     provider: str
@@ -29,7 +29,7 @@ class Comparison:
 
     @property
     def missing_models(self) -> tuple[ServedModel, ...]:
-        """The models that the catalogue does not describe themselves."""
+        """The models that have no entry of their own in the catalogue."""
         return (*self.assumed_models, *self.unknown_models)
 
     @property
@@ -38,14 +38,14 @@ class Comparison:
         return (*self.described_models, *self.differing_models, *self.missing_models)
 
     def has_model(self, model: str) -> bool:
-        """Whether the list has the model id, or one that only a date at its end tells from it."""
+        """Whether the list has the model id, or one that differs only by a date at the end."""
         return any(_is_same(model, each.id) for each in self.all_models)
 
 
 def compare_models(
     provider: str, served: Iterable[ServedModel], unusable_ids: int, known: Catalogue
 ) -> Comparison:
-    """Sorts the models that `provider` serves by what is known of them."""
+    """Sorts the models that `provider` serves by what the catalogue says about them."""
     found: dict[str, list[ServedModel]] = {}
     for model in served:
         entry = known.resolve_name(f"{provider}/{model.id}")
@@ -61,8 +61,8 @@ def compare_models(
 
 
 def format_entries(comparisons: Sequence[Comparison]) -> str:
-    """Returns YAML for `models.catalogue` that says what the providers state of models that the
-    catalogue lacks or describes otherwise; "" if they state nothing of any."""
+    """Returns YAML for `models.catalogue` with what the providers state about models that differ
+    from the catalogue or are missing there; "" if they state nothing about them."""
     lines = [
         f"    {json.dumps(_make_key(each.provider, model))}: {_format_fields(model)}"
         for each in comparisons
@@ -77,7 +77,7 @@ def _make_key(provider: str, model: ServedModel) -> str:
 
 
 def _list_fields(model: ServedModel) -> dict[str, Any]:
-    """Returns the fields of an entry. An answer that fills the window is no limit of an answer."""
+    """Returns the fields of an entry; `max_output` only if it is smaller than the window."""
     sizes = {"window": model.window} if model.window else {}
     if 0 < model.max_output < model.window:
         sizes["max_output"] = model.max_output
@@ -86,19 +86,19 @@ def _list_fields(model: ServedModel) -> dict[str, Any]:
 
 
 def _format_fields(model: ServedModel) -> str:
-    """Formats JSON without needless quotes, which is YAML."""
+    """Returns the fields as YAML: JSON without its quotes."""
     return json.dumps(_list_fields(model)).replace('"', "")
 
 
 def _differs(model: ServedModel, info: ModelInfo) -> bool:
-    """Whether the model is smaller than the catalogue says, or lacks levels: requests would be
-    refused."""
+    """Whether the model has a smaller window than the catalogue says, or lacks some of its levels,
+    so that requests would be refused."""
     named = {each.name for each in info.levels if each.budget is None and each.name != "none"}
     return 0 < model.window < info.window or bool(model.levels and named - set(model.levels))
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two ids name one model: an undated id and its dated snapshot do."""
+    """Whether two ids name the same model: equal ids, or an undated id and its dated snapshot."""
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
     rest = longer.removeprefix(shorter)
     dated = rest[:1] in {"-", "@"} and rest[1:].isdecimal() and len(rest) == len("-20261123")

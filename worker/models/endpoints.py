@@ -1,4 +1,4 @@
-"""Where each provider listens: a base URL and a model id give an `Endpoint`."""
+"""Makes each provider's `Endpoint` from a base URL and a model id."""
 
 import re
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def openai_responses(base_url: str, model: str) -> Endpoint:
 
 
 def openai_chat(base_url: str, model: str) -> Endpoint:
-    """Chat Completions of any server; OpenAI's own has a newer field for the limit."""
+    """Chat Completions of any server; OpenAI itself uses a newer field for the limit."""
     own = is_openai(base_url)
     return Endpoint(
         url=f"{base_url.rstrip('/')}/chat/completions",
@@ -61,18 +61,18 @@ def openai_chat(base_url: str, model: str) -> Endpoint:
 
 
 def is_openai(base_url: str) -> bool:
-    """Whether a base URL is that of OpenAI itself, not of a compatible server."""
+    """Whether a base URL belongs to OpenAI itself, not to a compatible server."""
     return base_url.startswith("https://api.openai.com/")
 
 
 def gemini(base_url: str, model: str) -> Endpoint:
-    """The Gemini API with an API key. v1beta, unless the base URL ends in another version."""
+    """The Gemini API with an API key, in v1beta unless the base URL ends in another version."""
     name = quote(model, safe="")
     return Endpoint(url=f"{_add_version(base_url, 'v1beta')}/models/{name}:generateContent")
 
 
 def vertex(version: str) -> Callable[[str, str, str], str]:
-    """Returns the `locate` of a row: the base URL of Vertex AI in API version `version`."""
+    """Returns a `Provider.locate` that makes the base URL of Vertex AI in API version `version`."""
 
     def locate(base_url: str, project: str, location: str) -> str:
         location = location or "global"
@@ -93,7 +93,7 @@ def gemini_vertex(base_url: str, model: str) -> Endpoint:
 
 
 def anthropic_vertex(base_url: str, model: str) -> Endpoint:
-    """Claude under the base URL of a project and location: the model is in the URL only."""
+    """Claude under the base URL of a project and location; only the URL names the model."""
     name = quote(model, safe="@")
     return Endpoint(
         url=f"{base_url}/publishers/anthropic/models/{name}:rawPredict",

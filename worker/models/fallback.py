@@ -16,8 +16,8 @@ class FallbackModel:
     """A `core.ports.Model` for one run. Not safe to share: it remembers which models did not
     answer.
 
-    A refused or blocked answer counts as none. `models` must not be empty. The history is
-    canonical, so the next model takes it over unchanged; only the prompt cache is lost.
+    A refused or blocked answer counts as no answer. `models` must not be empty. The history is
+    canonical, so the next model continues it unchanged; only the prompt cache is lost.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -26,29 +26,29 @@ class FallbackModel:
 
     @property
     def name(self) -> str:
-        """The model that answers now."""
+        """The name of the model that answers now."""
         return self._models[self._at].name
 
     @property
     def context_tokens(self) -> int:
-        """As the model that answers now: a conversation that is too long for the next one is
-        folded when that refuses it."""
+        """The limit of the model that answers now. A conversation that is too long for the next
+        model is folded after that model has refused it."""
         return self._models[self._at].context_tokens
 
     @property
     def binds_thinking(self) -> bool:
-        """As the model that answers now."""
+        """The value of the model that answers now."""
         return self._models[self._at].binds_thinking
 
     @property
     def keeps_cache_without_tools(self) -> bool:
-        """As the model that answers now."""
+        """The value of the model that answers now."""
         return self._models[self._at].keeps_cache_without_tools
 
     def reply(self, request: Request) -> Reply:
-        """Returns the first answer, with the cost of all attempts; else the last model's refusal.
+        """Returns the first answer, else the last model's refusal, with the cost of all attempts.
 
-        Raises the last model's error, naming what the others said, or ContextOverflow.
+        Raises ContextOverflow, or the last model's error with all failures in its text.
         """
         failures: list[str] = []
         cost: float | None = 0.0

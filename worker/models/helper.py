@@ -14,9 +14,9 @@ _USABLE = frozenset({StopReason.END, StopReason.TRUNCATED})
 
 
 class ModelHelper:
-    """A `core.ports.Helper` over a model that sits behind its own breaker. Safe for threads.
+    """A `core.ports.helper.Helper` that asks a model with a breaker of its own. Safe for threads.
 
-    `timeout` is how many seconds an answer may take, with all attempts.
+    `timeout` is how many seconds an answer may take, including all attempts.
     """
 
     def __init__(self, model: Model, clock: Clock, timeout: float) -> None:
@@ -24,7 +24,7 @@ class ModelHelper:
 
     @property
     def context_tokens(self) -> int:
-        """As the model's."""
+        """The limit of the model."""
         return self._model.context_tokens
 
     def ask(self, task: str, text: str, max_tokens: int) -> HelperAnswer | None:

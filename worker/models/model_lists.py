@@ -34,7 +34,7 @@ def parse_anthropic(body: bytes) -> Page:
 
 
 def parse_gemini(body: bytes) -> Page:
-    """Parses a page of GET /v1beta/models; models that generate nothing are left out. Raises
+    """Parses a page of GET /v1beta/models; models without generateContent are left out. Raises
     ValueError."""
     found = _parse_object(body)
     page = _make_page(
@@ -81,7 +81,7 @@ def _make_compatible(found: Mapping[str, Any]) -> ServedModel:
 
 
 def _make_page(found: Iterable[tuple[Any, ServedModel]]) -> Page:
-    """Makes a page of ids and what is known of them; each id counts once."""
+    """Makes a page from ids and what is known about them; only the first of equal ids is kept."""
     kept: dict[str, ServedModel] = {}
     skipped = 0
     for name, model in found:
@@ -107,7 +107,7 @@ def _list_objects(found: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _generates(found: Mapping[str, Any]) -> bool:
-    """Whether a model answers generateContent; assumed where the list does not say."""
+    """Whether a model supports generateContent; assumed if the list does not say."""
     methods = found.get("supportedGenerationMethods")
     return not isinstance(methods, list) or "generateContent" in methods
 

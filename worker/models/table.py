@@ -145,10 +145,10 @@ def build_model(
 ) -> HttpModel:
     """Builds the model of `spec`, "provider/model". `base_url` may be "" for the provider's own.
 
-    `project` and `location` are Google Cloud's, for the rows of Vertex AI; "" is "global" there.
-    `dialect` replaces what is assumed of a server of "openai-compatible"; `on_failure` is called at
-    each failed attempt. `level` is the reasoning level that requests state; "" states none, or the
-    catalogue's `effort`. Raises ConfigError for a spec, URL, key or level that cannot work.
+    `project` and `location` are Google Cloud's, for Vertex AI only; a location of "" is "global".
+    `dialect` replaces the endpoint's default dialect; `on_failure` is called after each failed
+    attempt. `level` is the reasoning level that requests state; with "" they state the catalogue's
+    `effort`, if any. Raises ConfigError for a spec, URL, key or level that cannot work.
     """
     who, _, model = spec.partition("/")
     if not (who and model and model.isprintable() and " " not in model):
@@ -185,7 +185,8 @@ def list_models(
 ) -> ServedModels:
     """Asks the provider `who` which models it serves, until `deadline` on the monotonic clock.
 
-    Raises ConfigError for a provider without such a list, or what cannot work; else ModelError.
+    Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot
+    work; ModelError if the request fails.
     """
     provider = _get_provider(who)
     if provider.listing is None:

@@ -1,7 +1,7 @@
-"""Streams one file of a turn's `sandbox.tar.gz`, which is hostile because a sandbox made it.
+"""Streams one file of a turn's `sandbox.tar.gz`, which is untrusted: a sandbox made it.
 
-The archive is read by the code that also unpacks it for a reply, which refuses what our archives
-never contain.
+The archive reader is the one that also unpacks archives for replies; it refuses anything that our
+own archives never contain.
 """
 
 import io
@@ -58,7 +58,7 @@ def open_member(
             caps.check_ratio(SLACK)
             caps.count_member(found.name, found.size)
             if found.kind != tar.FOLDER and get_clean_name(found) == name:
-                source.until = float("inf")  # from here on the reader of the answer sets the pace
+                source.until = float("inf")  # from here on the client sets the pace
                 return found.size, _read_content(reader)
     raise NoFile(f"there is no {name} in the archive")
 

@@ -1,7 +1,7 @@
 """The routes of the pages. They read the store in threads, a few at a time.
 
-Without the right to a page nothing can be learned about what exists: a wrong signature, an expired
-one and a missing session get the same answer, and the store is not read.
+Callers without access cannot learn what exists: a wrong or expired signature gets the same answer
+as a missing session, without the store being read.
 """
 
 import base64
@@ -28,7 +28,7 @@ from worker.pages import files, overview, render, report, stored, view
 from worker.pages.sign import Signer
 
 MAX_AT_ONCE = 2
-"""The most pages that are made at the same time: the webhook receiver must stay fast."""
+"""The most pages built at the same time, so that the webhook receiver stays fast."""
 
 SECONDS = 30.0
 """Seconds to wait for a page."""
@@ -47,11 +47,11 @@ _log = logging.getLogger("sandpiper.pages")
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages are made of.
+    """What the pages need.
 
-    `open` gives the store and its list of turns, `parked` a line for each trigger that was given
-    up; they may block and raise StoreError. Without a `signer` there are no session pages, without
-    `operator_token` there is no list.
+    `open_store` returns the store and its list of turns, `list_parked` a line for each trigger that
+    was given up; both may block and raise StoreError. Without `signer` there are no session pages,
+    and without `operator_token` no operators' pages.
     """
 
     open_store: Callable[[], tuple[SessionStore, RecentTurns]]
@@ -63,7 +63,7 @@ class Pages:
     page_threads: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
     )
-    # Archives are large and hostile: pages do not wait for them.
+    # Archives are large and untrusted, so they have a limit of their own: pages need not wait.
     archive_threads: anyio.CapacityLimiter = field(
         default_factory=lambda: anyio.CapacityLimiter(MAX_AT_ONCE)
     )
@@ -78,7 +78,7 @@ class Pages:
         ]
 
     async def answer_session(self, request: Request) -> Response:
-        """Answer with one session's page, for whoever has its signature."""
+        """Answer with one session's page, for requests with a valid signature."""
         name = self._find_allowed_session(request)
         if name is None:
             return _make_not_found()
@@ -106,7 +106,7 @@ class Pages:
         return await self._run_in_thread(lambda: self._make_overview_page(before, project[:200]))
 
     async def answer_report(self, request: Request) -> Response:
-        """Answer with how often verdicts were right, for operators."""
+        """Answer with the report on how often verdicts were right, for operators."""
         if (refusal := self._refuse_stranger(request)) is not None:
             return refusal
         days, project = _get_query(request, "days") or "30", _get_query(request, "project").strip()
@@ -115,7 +115,7 @@ class Pages:
         return await self._run_in_thread(lambda: self._make_report_page(int(days), project[:200]))
 
     def _refuse_stranger(self, request: Request) -> Response | None:
-        """Return the answer for who is no operator; None for operators."""
+        """Return the refusal for anyone but operators; None for operators."""
         if not self.operator_token:
             return _make_not_found()
         if _is_operator(request.headers.get("authorization", ""), self.operator_token):
@@ -126,7 +126,7 @@ class Pages:
         )
 
     def _find_allowed_session(self, request: Request) -> str | None:
-        """Return the session that the request's signature is for; None without a valid one."""
+        """Return the requested session's id if the signature is valid for it, else None."""
         name, signature = request.path_params["id"], _get_query(request, "sig")
         if self.signer is None or not _ID.fullmatch(name):
             return None
@@ -170,7 +170,7 @@ class Pages:
         )
 
     async def _stream(self, content: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Stream the file; if the archive breaks off, so does the answer."""
+        """Stream the file; abort the response if the archive cannot be read to the end."""
         try:
             while chunk := await anyio.to_thread.run_sync(
                 next, content, b"", limiter=self.archive_threads

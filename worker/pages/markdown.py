@@ -1,4 +1,4 @@
-"""Renders a note's Markdown as HTML. Of the note's own HTML only our folds are kept."""
+"""Renders a note's Markdown as HTML. Of the note's own HTML, only folds and <sub> are kept."""
 
 import re
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ def render_note(note: str) -> Markup:
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:
-        """Links lead to web pages only."""
+        """Accept only links to web pages."""
         return url.startswith(("https://", "http://"))
 
 
 class _Renderer(RendererHTML):
-    """Escapes all HTML of the note except folds and small print that are closed in order."""
+    """Escapes the note's HTML, except folds and <sub> tags that are nested properly."""
 
     def render(self, tokens: Sequence[Token], options: Any, env: Any) -> str:
-        """Render the whole note; tags that are still open are closed."""
+        """Render the whole note and close the tags that are still open."""
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
                 token.tag = f"h{min(6, int(token.tag[1:]) + 3)}"
@@ -43,17 +43,17 @@ class _Renderer(RendererHTML):
         return body + "".join(f"</{tag}>" for tag in reversed(env["open"]))
 
     def html_block(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """HTML on lines of its own."""
+        """Render a block of HTML."""
         return _keep_tags(tokens[idx].content, env["open"])
 
     def html_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-        """HTML inside of a line."""
+        """Render HTML inside a line."""
         return _keep_tags(tokens[idx].content, env["open"])
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         """Render a link, which sends no referrer to its target.
 
-        A link to a session's page is removed: a right to see this page now is not one for ever.
+        A link to a session's page loses its address: seeing this page now is no permanent right.
         """
         href = str(tokens[idx].attrs.get("href", ""))
         if "sig=" in href:
@@ -80,7 +80,7 @@ def _keep_tags(html: str, opened: list[str]) -> str:
 
 
 def _keep_tag(tag: str, opened: list[str]) -> str:
-    """Keep a tag if it opens a level, or closes the one that was opened last."""
+    """Return a tag that opens a level or closes the last opened one; "" for any other tag."""
     name = tag.strip("</>")
     if not tag.startswith("</"):
         if len(opened) >= _MAX_DEPTH:

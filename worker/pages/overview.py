@@ -22,7 +22,7 @@ from worker.pages.view import check_web_url, describe_verdict
 
 ROWS = 50
 MAX_ROWS_READ = 400
-"""The most rows that are read to find those of one project."""
+"""The most rows that are read in search of one project's rows."""
 
 MAX_PARKED = 10
 """The most parked triggers that the page shows."""
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A page of the list. `older` is the cursor of the next one, "" if there is none."""
+    """A page of the list. `older` is the cursor of the next page, "" if there is none."""
 
     lines: list[Line]
     states: list[tuple[str, int]]
@@ -71,7 +71,7 @@ def build_overview(
     before: str = "",
     project: str = "",
 ) -> Overview:
-    """List the newest turns after the cursor, of projects like `project` (an id or a glob)."""
+    """List the newest turns after the cursor in projects that match `project` (id or glob)."""
     rows, older = _read_page(recent, before, project)
     shown = [(row, _find_state(row, store, now)) for row in rows]
     states = Counter(state for _, state in shown)
@@ -87,18 +87,18 @@ def build_overview(
 
 
 def list_parked(lines: Iterable[str]) -> list[str]:
-    """Return the lines of parked triggers for the head of the first page."""
+    """Return the lines about parked triggers at the top of the first page."""
     shown = [one_line(line, 300) for line in islice(lines, MAX_PARKED + 1)]
     return shown if len(shown) <= MAX_PARKED else [*shown[:MAX_PARKED], "and more"]
 
 
 def _read_page(recent: RecentTurns, before: str, project: str) -> tuple[list[Row], str]:
-    """Read the rows of a page, and the cursor of the next page."""
+    """Return the rows of a page, and the cursor of the next page ("" if there is none)."""
     number = parse_project_id(project)
     searched = ROWS if number or not project else MAX_ROWS_READ
     rows: list[Row] = []
     cursor, read = "", 0
-    # One more row than is shown tells whether there are older ones.
+    # Reading one more row than is shown reveals whether there are older ones.
     for place, data in islice(recent.newest(searched + 1, before, number), searched + 1):
         if len(rows) == ROWS or read == searched:
             return rows, cursor
@@ -117,7 +117,7 @@ def _parse_row(data: bytes) -> Row | None:
 
 
 def _find_state(row: Row, store: TurnClaims, now: float) -> str:
-    """Return a turn's state; for turns that have not ended it is read from the store."""
+    """Return a turn's state; a running turn that the store has no holder for is interrupted."""
     if row.status != RUNNING:
         return row.status if row.status in _STATES else "failed"
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)

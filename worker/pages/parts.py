@@ -28,7 +28,7 @@ class PageStore(SessionStore, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageSettings:
-    """The links and the routes.
+    """Makes the links and the routes.
 
     `url` is the pages' address for browsers, "" if notes should not link to them; links are signed
     with a key from `secret` and valid for `days`. `now` is in epoch seconds.
@@ -76,8 +76,10 @@ class PageSettings:
         limits: Limits,
         parked: Callable[[PageStore], Iterable[str]] = lambda kept: (),
     ) -> list[Route]:
-        """Make the routes. The store is opened for the first page; `parked` yields a line for each
-        parked trigger."""
+        """Make the routes. The store is opened when the first page is requested.
+
+        `parked` yields a line for each parked trigger.
+        """
         once = _LazyStore(open_store)
         return Pages(
             *(once, self.get_signer, self.operator_token, limits, self.now),

@@ -1,4 +1,4 @@
-"""Builds the operators' page of how often verdicts were right. Pure."""
+"""Builds the operators' page on how often verdicts were right. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from worker.pages.texts import format_cost, format_time
 from worker.pages.view import check_web_url, describe_verdict
 
 PERIODS = (7, 30, 90)
-"""Days that the page can show."""
+"""The periods that the page offers, in days."""
 
 MOST_ROWS = 20
 """The most rows of a table."""
@@ -30,13 +30,13 @@ class Bar:
 
     @property
     def width(self) -> float:
-        """The interval's."""
+        """The width of the interval, in percent."""
         return round(self.high - self.low, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of a table. `bar` is None if nothing is known of these verdicts."""
+    """A row of a table. `bar` is None if all of its verdicts are open."""
 
     name: str
     turns: str
@@ -59,7 +59,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """A column of the picture: the share that was right, and counts as heights of 100."""
+    """A column of the chart: the right share, and counts scaled so that the tallest week is 100."""
 
     name: str
     label: str
@@ -72,7 +72,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure that came more than once, with links to its merge requests."""
+    """A failure that occurred in several merge requests, with links to them."""
 
     project: str
     jobs: str
@@ -97,7 +97,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class ReportPage:
-    """All of the page. `total` is None if there are no verdicts."""
+    """The whole page. `total` is None if there are no verdicts."""
 
     days: int
     project: str
@@ -114,7 +114,7 @@ class ReportPage:
 def build_report(
     reports: Sequence[DayReport], days: int, project: str, link: Callable[[str], str]
 ) -> ReportPage:
-    """Build the page of days that are counted; `link` returns the address of a session's page."""
+    """Build the page from counted days; `link` returns the address of a session's page."""
     cuts = precision.count_groups(reports)
     counted = sorted(report.day for report in reports)
     return ReportPage(
@@ -201,5 +201,5 @@ def _make_wrong(verdict: WrongVerdict, link: Callable[[str], str]) -> Wrong:
 
 
 def _name_mr(url: str) -> str:
-    """The merge request as people write it, such as !12."""
+    """Return a merge request's short reference, such as "!12"; "" without a URL."""
     return f"!{one_line(url.rstrip('/').rpartition('/')[2], 20)}" if url else ""

@@ -24,7 +24,7 @@ def read_turns(store: SessionStore, key: SessionKey) -> tuple[list[StoredTurn], 
     found = []
     first = 0 if latest is None else max(0, latest - MAX_TURNS + 1)
     for number in range(first, -1 if latest is None else latest + 1):
-        with suppress(StoreError):  # what was deleted on request is gone, the rest stays readable
+        with suppress(StoreError):  # a turn deleted on request is missing, the rest stays readable
             if context := _parse(store.read_context(key, number)):
                 found.append(
                     StoredTurn(

@@ -41,7 +41,7 @@ class CharacterBudget:
     characters: int = MAX_PAGE
 
     def clip_text(self, text: str, most: int = MAX_TEXT) -> Text:
-        """Cut `text` to `most` characters and to the room that is left."""
+        """Cut `text` to `most` characters, and to what is left of the page's budget."""
         most = max(0, min(most, self.characters))
         shown = visible(text[:most]).strip("\n")
         self.characters -= len(shown)
@@ -66,7 +66,7 @@ class Content:
 
     @property
     def summary(self) -> str:
-        """The beginning of the values on one line."""
+        """The beginnings of the first values, on one line."""
         return one_line(" · ".join(each.text.content[:160] for each in self.fields[:4]), 200)
 
 
@@ -120,7 +120,7 @@ def _find_paths(value: Any, depth: int = 6) -> Iterator[str]:
 
 
 def format_cost(cost: float | None) -> str:
-    """Format dollars with two significant digits."""
+    """Format dollars with two decimals, below one cent with four; None is "cost unknown"."""
     if cost is None or not math.isfinite(cost):
         return "cost unknown"
     return f"${cost:.4f}" if 0 < cost < 0.01 else f"${cost:.2f}"

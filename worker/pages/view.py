@@ -145,7 +145,7 @@ def describe_verdict(verdict: str) -> str:
 def build_page(turns: Sequence[StoredTurn], limits: Limits, *, hidden: int = 0) -> Page:
     """Build the page of a session's turns, oldest first; `hidden` older ones are left out."""
     room, last = CharacterBudget(), turns[-1].context
-    # Readers want the newest turn most, so it is the first to use the room.
+    # The newest turn matters most to readers, so it uses the character budget first.
     views = [_build_turn(each, limits, room) for each in reversed(turns)][::-1]
     verdict = next((each.context.verdict for each in reversed(turns) if each.context.verdict), "")
     subject, usage = last.subject, last.usage
@@ -297,14 +297,14 @@ _FOLDED = {
 def _pair_calls(
     context: Context, own: Sequence[CallCost]
 ) -> tuple[dict[int, CallCost], dict[int, list[CallCost]]]:
-    """Map calls to the index of their answers; those without one to the index they precede."""
+    """Return calls by the index of their answers, and unanswered ones by the index they precede."""
     own = _check_seconds(own)
     answers = [
         place
         for place in range(context.turn_start, len(context.messages))
         if isinstance(context.messages[place], Assistant)
     ]
-    if all(call.message < 0 and not call.sent_at for call in own):  # stored before calls knew
+    if all(call.message < 0 and not call.sent_at for call in own):  # older sessions lack both
         return dict(zip(answers, own, strict=False)), {}
     costs: dict[int, CallCost] = {}
     silent: dict[int, list[CallCost]] = {}
@@ -335,7 +335,7 @@ def _add_cost(step: Step, call: CallCost | None) -> Step:
 
 
 def _name_tier(tier: str, level: str, model: str) -> str:
-    """Name a call's tier with its level and the model that has answered."""
+    """Return the name of a call's tier, with its reasoning level and the model that answered."""
     return f"{tier}{f', {level}' if level else ''}: {model.partition('/')[2] or model}"
 
 

@@ -46,10 +46,10 @@ SECRETS: Mapping[Place, tuple[str, ...]] = {
     ("models", "providers", "openai-responses", "key"): ("OPENAI_API_KEY",),
     ("models", "providers", "openai-compatible", "key"): ("OPENAI_API_KEY",),
 }
-"""The first variable that is set wins. Each may also be given as a file, named by X_FILE."""
+"""Secrets → variables; the first that is set wins. X_FILE may name a file with X's value."""
 
 _ENVIRONMENT_ONLY: Mapping[Place, str] = {("s3_endpoint",): "AWS_ENDPOINT_URL_S3"}
-"""Settings that are not secret, but are not allowed in the file either."""
+"""Settings → variables; these are not secret, but not allowed in the file either."""
 
 
 def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ def apply_environment(tree: dict[str, Any], env: Mapping[str, str]) -> None:
 
 
 def refuse_secrets(tree: Mapping[str, Any], file: Path | None) -> None:
-    """Raise ConfigError if the file contains what belongs in the environment."""
+    """Raise ConfigError if the file sets something that belongs in the environment."""
     only = {place: variables[0] for place, variables in SECRETS.items()} | dict(_ENVIRONMENT_ONLY)
     for place, variable in only.items():
         if _get(tree, place) is not None:
@@ -88,7 +88,7 @@ def _set(tree: dict[str, Any], place: Place, value: str) -> None:
     for part in place[:-1]:
         child = tree.setdefault(part, {})
         if not isinstance(child, dict):
-            return  # validation names the wrong type
+            return  # validation will report the wrong type
         tree = child
     tree[place[-1]] = value
 

@@ -1,4 +1,4 @@
-"""`loop:`: how a turn is led."""
+"""`loop:`: how a turn is run."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ class ToolList(StrEnum):
 
 
 def read_off(value: object) -> object:
-    """Return "off" for what YAML makes of a bare `off`: false."""
+    """Return "off" for False, which is how YAML reads an unquoted `off`."""
     return "off" if value is False else value
 
 

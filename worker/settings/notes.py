@@ -1,4 +1,4 @@
-"""`note:` and `known:`: how a finding is posted, and when an earlier one is used again."""
+"""`note:` and `known:`: how a finding is posted, and when an earlier finding is reused."""
 
 from pydantic import Field
 

@@ -41,7 +41,7 @@ class PageSettings(Part):
         return self.secret or (webhook_secret if len(webhook_secret) >= MIN_SECRET_LENGTH else "")
 
     def explain_signing_risk(self, webhook_secret: str) -> str:
-        """Explain why signed links are unsafe; "" without links, or if they have a secret."""
+        """Explain why signed links are unsafe; "" if there are none, or if `secret` is set."""
         if self.secret or not (self.url or self.operator_token):
             return ""
         if self.get_signing_secret(webhook_secret):

@@ -1,4 +1,4 @@
-"""Writes the settings' reference from their models, so that it always matches the code.
+"""Writes the settings reference from the pydantic models, so that it always matches the code.
 
 `python -m worker.settings.reference` writes README.md beside this file; `sandpiper settings` prints
 a whole sandpiper.yaml.
@@ -66,7 +66,7 @@ class Row:
 
 
 def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
-    """Yield every field of the file, in order; an entry's fields follow that of the mapping."""
+    """Yield every field of the file, in order; a mapping is followed by its entries' fields."""
     described = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
         place = (*above, name)
@@ -90,7 +90,7 @@ def list_secrets() -> Iterator[tuple[Sequence[str], str]]:
 
 
 def list_keys() -> frozenset[str]:
-    """Return every key, including sections and secrets; NAME is the name of any entry."""
+    """Return every key, including sections and secrets; NAME stands for any entry's name."""
     places = {row.place for row in list_rows()} | {_name_entry(place) for place in SECRETS}
     whole = {place[:length] for place in places for length in range(1, len(place) + 1)}
     return frozenset(map(_format_key, whole))
@@ -188,7 +188,7 @@ def _format_default(field: FieldInfo) -> str:
 
 
 _NO_VALUES: tuple[object, ...] = ({"type": "null"}, {"const": False, "type": "boolean"})
-"""Nothing, and what YAML makes of `off`, which is among the words already."""
+"""Schemas of null and of False (YAML's `off`), left out: `off` is already listed as a word."""
 
 
 def _describe_values(schema: Mapping[str, Any]) -> str:

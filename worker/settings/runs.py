@@ -1,4 +1,4 @@
-"""`limits:`, `retention:`, `worker:`: limits of runs, how long they are kept, who runs them."""
+"""`limits:`, `retention:`, `worker:`: the limits and storage time of runs, and their workers."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class LimitSettings(Part):
     )
 
     def get_run_limits(self) -> dict[str, Any]:
-        """Return the fields of `core.limits.Limits`."""
+        """Return the fields that `core.conversation.limits.Limits` takes from here."""
         return self.model_dump(
             include={"max_iterations", "context_tokens", "wall_clock", "cost_usd"}
         )

@@ -73,7 +73,7 @@ class SourceSettings(Part):
     testing_farm: TestingFarmSettings = TestingFarmSettings()
 
     def list_link_places(self) -> frozenset[str]:
-        """Return where notes may link to in these systems: hosts, with a path if there is one."""
+        """Return where notes may link to in these systems: hosts, with their URL's path if any."""
         farm = self.testing_farm
         pages = (self.konflux.ui_url, farm.results_url if farm.repositories else "")
         parts = (urlsplit(page) for page in pages if page)

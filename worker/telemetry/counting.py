@@ -1,4 +1,4 @@
-"""Counts the events of runs as metrics: a watcher (see core.progress)."""
+"""A watcher that counts the events of runs as metrics (see `core.events.Watcher`)."""
 
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
@@ -28,7 +28,7 @@ OTHER = "other"
 
 @dataclass(slots=True)
 class _Run:
-    """The trigger of a thread; `since` is when it was queued, in monotonic seconds."""
+    """The trigger that a thread works on; `since` is when it was queued, in monotonic seconds."""
 
     since: float
     waited: float | None = None
@@ -41,7 +41,7 @@ _run: ContextVar[_Run | None] = ContextVar("sandpiper_run", default=None)
 def make_watcher(
     metrics: Metrics, monotonic: Callable[[], float], tools: Collection[str]
 ) -> Watcher:
-    """Make a watcher that counts. Tools that are not among `tools` are counted as "other"."""
+    """Make a watcher that counts events. Tools not among `tools` are counted as "other"."""
 
     def watch(event: Event) -> None:
         match event:
@@ -50,7 +50,7 @@ def make_watcher(
                 metrics.running_sessions.inc()
             case TriggerLeft(trigger, outcome):
                 run = _run.get()
-                # A held trigger goes on waiting; its wait is counted when it starts.
+                # A held trigger keeps waiting, so its wait is counted only after a later start.
                 if run and run.waited is not None and outcome != "held":
                     metrics.queue_wait.labels(trigger.kind).observe(run.waited)
                 _run.set(None)
@@ -81,7 +81,7 @@ def make_watcher(
 
 
 def _count_milestone(metrics: Metrics, reached: Milestone, now: float) -> None:
-    """Count a milestone once in a run: a note that is posted again is not a second result."""
+    """Count each milestone once per run: posting a note again is not a second result."""
     run = _run.get()
     if run is None or reached in run.seen:
         return

@@ -1,7 +1,7 @@
 """Every metric of Sandpiper, by name, and the page that Prometheus reads.
 
-Labels have few values and never text from outside (projects, branches, tools that a model
-invents). `webhooks` counts requests to the receiver, `triggers` the results of the work.
+Labels have few values, and never text from outside (names of projects, branches, or tools that a
+model invents). `webhooks` counts requests to the receiver, `triggers` the results of the work.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def serve(self, port: int, host: str = "0.0.0.0") -> Callable[[], None]:
-        """Serve the page on a port in a thread; returns a function that stops it.
+        """Serve the page on a port in a thread, and return a function that stops it.
 
         Raises ConfigError.
         """

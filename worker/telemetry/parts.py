@@ -41,7 +41,7 @@ class Telemetry:
         self._traces = traces
 
     def watch(self, event: Event) -> None:
-        """See core.progress.Watcher."""
+        """See core.events.Watcher."""
         self._count(event)
         if self._traces:
             self._traces.watch(event)
@@ -51,7 +51,7 @@ class Telemetry:
         self.metrics.webhooks.labels(kind, outcome).inc()
 
     def count_attempt(self, model: str, error: ModelError, again: bool) -> None:
-        """Count a failed attempt of a provider; `again` says that another one follows."""
+        """Count a provider's failed attempt; `again` says that another attempt follows."""
         provider = model.partition("/")[0]
         self.metrics.provider_errors.labels(provider, error.kind).inc()
         if again:
@@ -100,7 +100,10 @@ class Telemetry:
 
 
 def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":
-    """Open traces to a collector; None for "". Raises ConfigError without OpenTelemetry."""
+    """Open traces to the collector at `endpoint`, or return None if that is "".
+
+    Raises ConfigError if OpenTelemetry is not installed.
+    """
     if not endpoint:
         return None
     try:

@@ -29,7 +29,7 @@ _PROVIDERS = {
     "gemini-vertex": "gcp.vertex_ai",
     "anthropic-vertex": "gcp.vertex_ai",
 }
-"""The conventions' names of our providers, where they differ from ours."""
+"""The semantic conventions' names for our providers, where they differ from ours."""
 
 _BAD = ("failed", "parked", "error")
 _AGENT = "sandpiper"
@@ -64,14 +64,14 @@ def open_exporter(endpoint: str) -> TracerProvider:
 
 
 class Traces:
-    """A watcher and a wrapper for models that make spans. `tools` are the names to show."""
+    """A watcher and a model wrapper that make spans. Tools not among `tools` become "other"."""
 
     def __init__(self, provider: TracerProvider, tools: Collection[str]) -> None:
         self._tracer = provider.get_tracer(_AGENT, version("sandpiper"))
         self._tools = tools
 
     def watch(self, event: Event) -> None:
-        """See core.progress.Watcher."""
+        """See core.events.Watcher."""
         now = _open.get()
         match event:
             case TriggerBegun(trigger):
@@ -131,7 +131,7 @@ class Traces:
         return reply
 
     def _trace_tool(self, event: ToolRan, now: _OpenSpans) -> None:
-        """Record a tool's span after the fact: the event comes when the tool has ended."""
+        """Record a tool's span afterwards: the event arrives when the tool has ended."""
         name = event.call.name if event.call.name in self._tools else "other"
         ended = time.time_ns()
         attributes: dict[str, str | int] = {

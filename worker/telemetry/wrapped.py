@@ -104,7 +104,7 @@ class CountedSandbox:
         self._sandbox, self._metrics = sandbox, metrics
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """See Sandbox. For the same exit code, `sandbox_exec` reports a lack of memory."""
+        """See Sandbox. Exit code 137 counts as a lack of memory, as `sandbox_exec` reports it."""
         with self._count_loss():
             done = self._sandbox.exec(command, timeout=timeout, number=number, cwd=cwd)
         if done.timed_out:

@@ -27,7 +27,7 @@ log = logging.getLogger("sandpiper.forge")
 Redact = Callable[[str], str]
 
 MAX_SHOWN = 200
-"""Characters of a part that are shown to the model again."""
+"""Characters of a withheld part that are shown to the model again."""
 
 PLAIN = "*(This part could not stand in a note as it was written; here it is as plain text.)*"
 SECRET = "it holds a secret"
@@ -36,14 +36,14 @@ SECRET = "it holds a secret"
 
 @dataclass(frozen=True, slots=True)
 class FinishedBody:
-    """A `body` that may be posted; `kept_back` says that it holds nothing of the original text."""
+    """A `body` that may be posted; `kept_back` says that it has none of the original text."""
 
     body: str
     kept_back: bool = False
 
 
 def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> FinishedBody:
-    """Returns `body` without invisible characters and secrets. A block that must not stand in a
+    """Returns `body` without invisible characters and secrets. A block that is not allowed in a
     note is logged and replaced by plain text.
 
     `hosts` are the places that links may lead to (see `lint.find_faults`).
@@ -66,9 +66,9 @@ def finish_body(body: str, hosts: frozenset[str], redact: Redact) -> FinishedBod
 def find_kept_back(
     hosts: frozenset[str], redact: Redact, answer: str, write: Callable[..., str] = neutralise
 ) -> tuple[WithheldPart, ...]:
-    """Returns the parts of a model's redacted `answer` that cannot stand in a note as written.
+    """Returns the parts of a model's redacted `answer` that are not allowed in a note as written.
 
-    `write` is the function that makes its Markdown harmless.
+    `write` is the function that makes the answer's Markdown harmless.
     """
     text = visible(write(answer, hosts))
     found: dict[str, WithheldPart] = {}
@@ -88,7 +88,7 @@ _HTML = re.compile(r"<!--.*?-->|</?[A-Za-z][^<>]{0,200}>", re.DOTALL)
 
 def _redact_body(body: str, redact: Redact) -> str:
     """Redacts all of `body` but its marker. The signature of a link to a session's page is redacted
-    by itself: together with the name before it (`sig=`) it would be taken for a secret."""
+    separately: together with the `sig=` before it, it would be mistaken for a secret."""
     marker = find_marker(body)
     first = marker.text() if marker else ""
     pieces = _SIGNATURE.split(body[len(first) :])

@@ -1,4 +1,4 @@
-"""An independent check of a note before it is posted: does it hold what the renderers promise?
+"""An independent check of a note before it is posted: does it keep what the renderers promise?
 
 It reads the body with a Markdown parser, as GitLab does, and shares no code with `neutralise`, so
 that a mistake in one of the two is caught by the other.
@@ -18,10 +18,10 @@ from worker.core.session_id import MARKER, Kind, find_marker
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_SIZE = 80_000
-"""Characters of a body: the longest note, and the text around it when it is marked as outdated."""
+"""The most characters of a body: the longest note, and the text that marks it as outdated."""
 
 MAX_LINES = 8
-"""Lines of a finding that are visible before anything is unfolded."""
+"""The most lines of a finding that are visible before anything is unfolded."""
 
 WIDTH = 100
 """About how many characters fit on a line of the merge request's page."""
@@ -51,8 +51,8 @@ _MENTIONED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block at the top level of a body: its `tokens`, and its lines, of which `first` is the
-    number of the first one."""
+    """A top-level block of a body: its `tokens`, its `lines`, and the number of its `first` line,
+    from 0."""
 
     tokens: tuple[Token, ...]
     lines: tuple[str, ...]
@@ -71,7 +71,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a `block`, or with the body as a whole if that is None."""
+    """What is wrong with a `block`, or with the whole body if `block` is None."""
 
     what: str
     block: Block | None = None
@@ -140,7 +140,7 @@ def _project_of(page: str) -> str:
 
 
 class _EveryLink(MarkdownIt):
-    """A parser that accepts every address: which ones are allowed is checked here."""
+    """A parser that accepts every link; this module checks which links are allowed."""
 
     def validateLink(self, url: str) -> bool:
         return True
@@ -252,7 +252,7 @@ def _check_inline(tokens: Sequence[Token], hosts: frozenset[str]) -> Iterator[st
 
 
 def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yields all tokens but the texts of autolinks: those repeat the target, which is checked."""
+    """Yields all tokens but the texts of autolinks, which repeat the target that is checked."""
     before = None
     for token in _walk_tokens(tokens):
         if not (before and before.type == "link_open" and before.info == "auto"):
@@ -261,7 +261,7 @@ def _skip_autolink_texts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _join_texts(token: Token) -> str:
-    """The texts of a block with the marks and line ends between them."""
+    """Returns the texts of a block with the markup and line ends between them."""
     texts = []
     for each in token.children or ():
         marks = "\n" if each.type.endswith("break") else each.markup
@@ -274,7 +274,7 @@ def _leads_to(url: str, hosts: frozenset[str]) -> bool:
         place = urlsplit(url)
     except ValueError:
         return False
-    # GitLab unescapes an address before it looks for what that refers to.
+    # GitLab unescapes a URL before it determines what the URL refers to.
     path = unquote(unquote(place.path))
     if place.scheme not in ("http", "https") or _AWAY.search(path):
         return False
@@ -312,7 +312,7 @@ def _count_lines(token: Token) -> int:
 
 
 def _count_wrapped_lines(line: str) -> int:
-    """How many lines it takes where lines are broken between words."""
+    """Counts the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
     lines, filled = 1, 0
     for word in line.split():
         if filled and filled + 1 + len(word) > WIDTH:

@@ -1,20 +1,20 @@
 """Makes the model's Markdown harmless for a GitLab note: everything that a model writes is hostile.
 
-The text is parsed line by line and written anew; whatever is not known to be harmless becomes plain
-text or code. GitLab's Markdown: https://docs.gitlab.com/user/markdown/. What is guaranteed of the
-result, wherever it stands in a note:
+The text is parsed line by line and rewritten; whatever is not known to be harmless becomes plain
+text or code. GitLab's Markdown: https://docs.gitlab.com/user/markdown/. The result is guaranteed to
+have these properties, wherever in a note it is used:
 
-- outside of code there is no HTML, no entity of the model's, no image, no reference definition, no
+- outside of code there is no HTML, no entity from the model, no image, no reference definition, no
   footnote; links lead only to allowed hosts and never to a page that GitLab would cross-reference;
 - no mention and no reference (`@ # ! ~ % $ & ^`, `[issue:1]`) outside of code;
 - no line begins with "/", not even in code, so that neither the parser of GitLab 19 nor the search
   through the raw text of older versions finds a quick action;
-- a span of code begins and ends on one line (in a table: in one cell); a block of code is closed,
-  fenced longer than any run of backticks in it, and named after a programming language only;
+- a code span begins and ends on one line (in a table: in one cell); a code block is closed, has a
+  fence longer than any run of backticks in it, and names only a programming language;
 - no diagram, no mathematics, no table of contents, no include, no invisible character, no marker.
 
 Code stays as it was, except for invisible characters and the words that open a marker or an
-include. Emphasis, headings, lists, quotes and tables pass.
+include. Emphasis, headings, lists, quotes and tables are kept.
 """
 
 import re
@@ -34,10 +34,10 @@ _CUT = "… (the text is cut here)"
 
 
 def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = LIMIT) -> str:
-    """Returns `markdown` as Markdown that has no effect but to be read.
+    """Returns `markdown` as Markdown that can be read and has no other effect.
 
     `hosts` are the places links may lead to: "gitlab.example.com", with a port if it has one, or
-    with a path ("gitlab.example.com/group/project") that a link must lie under.
+    with a path ("gitlab.example.com/group/project") that a link must be under.
     """
     text = visible(markdown[:limit])
     if len(markdown) > limit:
@@ -46,7 +46,7 @@ def neutralise(markdown: str, hosts: frozenset[str] = frozenset(), limit: int = 
 
 
 def neutralise_line(text: str, hosts: frozenset[str] = frozenset(), limit: int = 600) -> str:
-    """Does the same for text that goes on one line, cut at `limit` characters."""
+    """Returns `text` as one line of such harmless Markdown, cut at `limit` characters."""
     return _escape_start(render_inline(one_line(text, limit), hosts))
 
 
@@ -124,7 +124,7 @@ def _find_table_lines(lines: list[str]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Fence:
-    """An open fence. `quoted` says that it stands in a block quote, and ends with it."""
+    """An open fence. `quoted` says that it is inside a block quote, and ends with it."""
 
     mark: str
     info: str
@@ -133,11 +133,11 @@ class _Fence:
 
     @property
     def column(self) -> int:
-        """The column to write it in: never at a line's start, nor so far in that it is no fence."""
+        """The column to write it in, 1 to 3: not at the line's start, and still a fence."""
         return min(3, max(1, self.indent))
 
     def read_content(self, lines: list[str], at: int) -> tuple[list[str], int]:
-        """Returns the lines from `at` on that are inside, and the number of the first one after."""
+        """Returns the lines of the block from `at` on, and the number of the line after its end."""
         found: list[str] = []
         for number in range(at, len(lines)):
             line = lines[number]

@@ -24,8 +24,8 @@ def render_inline(text: str, hosts: frozenset[str]) -> str:
 
 
 def is_link_allowed(url: str, hosts: frozenset[str]) -> bool:
-    """Whether a link may lead to `url`: it lies under one of `hosts`, and is no page that GitLab
-    would cross-reference, unless that page itself is one of `hosts`."""
+    """Whether a link may lead to `url`: it must be under one of `hosts`, and not be a page that
+    GitLab would cross-reference, unless that page itself is one of `hosts`."""
     if not is_plain_url(url):
         return False
     parts = urlsplit(url)
@@ -45,7 +45,7 @@ def is_plain_url(url: str) -> bool:
 
 # ---------------------------------------------------------------------------------- code spans
 
-_ATOM = 0xF0000  # stands for a span of code; `visible` has removed all characters from here on
+_ATOM = 0xF0000  # replaces a code span; `visible` has removed all characters from this one on
 _STOP = re.compile(r"\\[!-/:-@\[-`{-~]|`+")
 _TICKS = re.compile("`+")
 
@@ -93,8 +93,8 @@ def _unescape(found: re.Match[str]) -> str:
 # -------------------------------------------------------------------------------------- tokens
 
 _SAFE_URL = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[\w./%+=,~-]*)?(?:\#[\w-]*)?", re.ASCII)
-# GitLab decodes a path before it looks for a reference: an encoded letter, digit, mark of
-# punctuation or "%" is there to hide one.
+# GitLab decodes a path before it looks for a reference, so an encoded letter, digit, punctuation
+# mark or "%" may hide one.
 _HIDDEN_PATH = re.compile(
     r"/\.\.?(?:/|$)|%(?:[01]|2[5d-f]|3[0-9]|[46][1-9a-f]|[57][0-9a]|5[cf]|7[ef])|[^:]//",
     re.IGNORECASE,
@@ -155,7 +155,7 @@ _OTHERS = {
 
 
 class _Inline:
-    """Writes the tokens of a line; `codes` are the spans its atoms stand for."""
+    """Writes the tokens of a line; `codes` are the code spans that its atoms replace."""
 
     def __init__(self, hosts: frozenset[str], codes: list[str]) -> None:
         self._hosts = hosts
@@ -181,7 +181,7 @@ class _Inline:
         last = ""
         for token in _TOKEN.finditer(plain):
             write = self._writers.get(token.lastgroup or "")
-            # Code of nothing but invisible characters is empty; a blank keeps its neighbours apart.
+            # Code that has only invisible characters is empty: a blank then separates the pieces.
             piece = (write(token) if write else token[0]) or " "
             if _must_separate(last, piece) or (token["link"] and _joins_label(last, piece)):
                 pieces.append(" ")
@@ -215,7 +215,7 @@ class _Inline:
 
     def _reference(self, found: re.Match[str]) -> str:
         follows = found.string[found.end() : found.end() + 1]
-        # Punctuation at the end of a sentence is no part of it, unless text follows at once.
+        # Punctuation at the end is not part of the reference, unless text follows directly.
         end = len(found[0]) if follows.strip() else len(found[0].rstrip(".:/+-"))
         return self._code(found[0][:end]) + found[0][end:]
 
@@ -224,7 +224,7 @@ class _Inline:
 
 
 def _must_separate(left: str, right: str) -> bool:
-    """Whether two pieces side by side would form something else: a longer run of backticks,
+    """Whether two adjacent pieces would together form something else: a longer run of backticks,
     mathematics, an image."""
     if right.startswith("`"):
         return left.endswith(("`", "$"))

@@ -10,10 +10,10 @@ from worker.forge.defence.lint import add_subject_hosts
 
 
 class CheckedNoteWriter:
-    """Writes through `notes`; parts that must not stand in a note become plain text.
+    """Writes through `notes`; parts that are not allowed in a note become plain text.
 
     `hosts` are the places that links may lead to, besides the merge request's project; `redact`
-    takes the process's own secrets out of a finished body.
+    removes the process's own secrets from a finished body.
     """
 
     def __init__(

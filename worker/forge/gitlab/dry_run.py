@@ -34,7 +34,7 @@ class DryRunWriter:
         return None
 
     def own(self, subject: Subject) -> Iterator[OwnNote]:
-        """Yields the notes kept here, newest first; a dry run changes none that are on GitLab."""
+        """Yields the notes kept here, newest first; a dry run changes no notes on GitLab."""
         for ref in reversed(self._refs.get(_make_key(subject, ""), [])):
             if marker := find_marker(self._bodies[ref.note_id]):
                 yield OwnNote(ref, marker, self._bodies[ref.note_id])
@@ -56,7 +56,7 @@ class DryRunWriter:
         return ref
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """Replaces and shows a note's body. Raises ForgeError for one that was not posted here."""
+        """Replaces and shows a note's body. Raises ForgeError if it was not posted here."""
         if note.note_id not in self._bodies:
             text = f"note {note.note_id}: not found among the notes of this dry run"
             raise ForgeError(text, status=404)

@@ -16,7 +16,8 @@ from worker.gitlab_client import FOREIGN, RETRIES, TIMEOUT, Connections, decode_
 
 PAGES = 100
 PER_PAGE = 20
-"""How many notes are searched for our own, newest first: small pages, for notes can be huge."""
+"""The newest `PAGES * PER_PAGE` notes are searched for our own. Pages are small, as notes can be
+huge."""
 
 OWN_PAGES = 15
 """How many pages `own` reads."""
@@ -28,13 +29,13 @@ SETTLE = 1.0
 """Seconds to wait after a POST without an answer, before its note is looked for."""
 
 MAX_ANSWER = 128 * 1024 * 1024
-"""Bytes of one answer: a page of the longest notes that GitLab lets people write."""
+"""The most bytes of one answer: a page of the longest notes that GitLab allows."""
 
 EYES = "eyes"
 """The emoji that says "seen"."""
 
 VOTES = {"thumbsup": True, "thumbsdown": False}
-"""The emoji that are votes; GitLab adds `_tone1` and the like to their names."""
+"""The emoji that are votes; GitLab may add `_tone1` and the like to their names."""
 
 AWARD_PAGES = 10
 
@@ -44,7 +45,7 @@ Json = dict[str, Any]
 class GitLabWriter:
     """The BotAccount, NoteWriter and Reactions of a GitLab instance. Safe to share by threads.
 
-    A body to `post` begins with its marker.
+    A body that is passed to `post` begins with its marker.
     """
 
     def __init__(
@@ -95,8 +96,8 @@ class GitLabWriter:
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """Posts a note. If the answer is lost, the note is looked for before the one retry."""
-        # GitLab ignores `internal` for threads: they would be public without notice.
+        """Posts a note. If the answer is lost, looks for the note before it retries once."""
+        # GitLab ignores `internal` for threads: the note would be public without any warning.
         begins = not internal and (thread or at is not None)
         place = _make_notes_path(subject, discussion_id, begins=begins)
         fields: Json = {"body": body} | ({"position": _write_position(at)} if at else {})
@@ -125,9 +126,9 @@ class GitLabWriter:
         return found or self._create(subject, place, fields, discussion_id)
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """Replaces a note's body. It is idempotent, so it is retried."""
+        """Replaces a note's body. This is idempotent, so it is retried unless `hurried`."""
         path = f"{_make_path(subject)}/notes/{note.note_id}"
-        # Typed as one number, but handed to requests, which takes (connect, read).
+        # `timeout` is typed as one number, but passed to requests, which takes (connect, read).
         patience: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
         if hurried:
             patience = {
@@ -152,7 +153,7 @@ class GitLabWriter:
                 )
 
     def _find_thread(self, subject: Subject, note: NoteRef) -> str:
-        """Returns the id of the thread that our note begins, "" if it cannot be resolved.
+        """Returns the id of the thread that our note begins; "" if none, or not resolvable.
 
         GitLab's list of notes does not name their threads.
         """
@@ -170,7 +171,7 @@ class GitLabWriter:
         return ""
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Adds 👀 to the note. GitLab answers 404 for a second one: that is a success."""
+        """Adds 👀 to the note. GitLab answers 404 if it is there already: that is a success."""
         place = _make_awards_path(project_id, mr_iid, note_id)
         what = f"a reaction to note {note_id}"
         try:
@@ -248,7 +249,8 @@ class GitLabWriter:
     def _create(self, subject: Subject, place: str, fields: Json, discussion_id: str) -> NoteRef:
         what = f"a note on !{subject.mr_iid}"
         with _translate_errors(what):
-            # A rate-limited POST was not processed, so it may be repeated; any other may have been.
+            # A rate-limited POST was not processed, so it may be repeated; any other POST may have
+            # been processed.
             made = self._connections.get().http_post(
                 place, post_data=fields, retry_transient_errors=False, max_retries=RETRIES
             )

@@ -13,7 +13,7 @@ from worker.forge.text.parts import remove_tokens
 
 MAX_SCRIPT = 100_000
 MAX_COMMAND = 180
-"""Characters of a command that are read, and that are shown: its beginning and its end."""
+"""Characters of a script that are read, and of a command that are shown (its start and end)."""
 
 _STOPS = re.compile(r"\bset -\w{0,10}e|\berrexit\b|\bexit\b|\btrap\b")
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
@@ -22,7 +22,7 @@ _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 def say_where(offers: Offers, *, limited: bool) -> str:
     """Returns one line of Markdown that says where the changes are; "" if there are none.
 
-    `limited` says that folded advice qualifies them: it is to be read first.
+    `limited` says that folded advice qualifies the changes and should be read first.
     """
     urls = [url for url in offers.urls if is_plain_url(url)]
     left = offers.left_out_count
@@ -40,10 +40,10 @@ def say_where(offers: Offers, *, limited: bool) -> str:
 def write_suggestion(
     marker: Marker, fix: Suggestion, line: int, note_url: str, trial: Trial | None
 ) -> str:
-    """Returns a comment on `line` of the diff that suggests the change `fix`; "" if it cannot.
+    """Returns a comment on `line` of the diff that suggests the change `fix`; "" if impossible.
 
     A text that holds a token or invisible characters is not suggested. `trial` is what the sandbox
-    has shown of the change, None if that is not known.
+    has shown about the change, None if that is not known.
     """
     block = write_suggestion_block(fix.text, line - fix.first, fix.last - line)
     if not block or remove_tokens(fix.text) != fix.text:
@@ -53,7 +53,7 @@ def write_suggestion(
 
 
 def _say_tried(trial: Trial | None) -> str:
-    """Returns what was run of a change: the end of a sentence, and a list of the commands."""
+    """Returns what was run with a change: the end of a sentence, and a list of the commands."""
     if trial is None:
         return "."
     if not trial.runs:
@@ -87,14 +87,14 @@ def _write_run(run: Run, *, told: bool) -> str:
 
 
 def _is_status_of_last(run: Run) -> bool:
-    """Whether the last commands of a script have given its exit status, and not an earlier one at
+    """Whether a script's exit status is that of its last commands, and not of an earlier command at
     which the script stopped."""
     return run.exit_code == 0 or (run.exit_code is not None and not _STOPS.search(run.command))
 
 
 def _ends_in_pipe(script: str, last: CommandList | None, *, failed: bool) -> bool:
-    """Whether a pipe has given the exit status; of a script whose last command nobody knows,
-    whether it has a pipe at all."""
+    """Whether the exit status is that of a pipe; if the script's last command is unknown, whether
+    the script has a pipe at all."""
     if last is None:
         return bool(_PIPE.search(script))
     return any(len(pipe) > 1 for pipe in (last.pipes if failed else last.pipes[-1:]))

@@ -44,9 +44,9 @@ def write_code_block(text: str, info: str = "", indent: int = 1) -> str:
 
 def write_suggestion_block(text: str, above: int, below: int) -> str:
     """Returns GitLab's suggestion block, which replaces the commented line, `above` lines before it
-    and `below` lines after it by `text`.
+    and `below` lines after it with `text`.
 
-    "" for a text that could not be shown unchanged: nobody should apply what they cannot read.
+    Returns "" if `text` could not be shown unchanged: nobody should apply what they cannot read.
     """
     if _break_markers(visible(text)) != text or any(
         line != line.rstrip() for line in text.split("\n")
@@ -57,7 +57,7 @@ def write_suggestion_block(text: str, above: int, below: int) -> str:
 
 
 def _break_markers(text: str) -> str:
-    """Breaks up what a reader of the raw text would act on: our own marker, GitLab's include."""
+    """Breaks up what a parser of the raw text would act on: our own marker, GitLab's include."""
     return _INCLUDE.sub(": :include", _MARKER.sub(r"<! \1", text))
 
 

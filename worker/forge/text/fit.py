@@ -18,17 +18,17 @@ MAX_QUOTES = 3
 """Quotes that are visible at once."""
 
 LONGEST = (SHOWN, 280, 240, 120, 60)
-"""The longest first sentence, in characters, that is shown whole: four lines, or three. Of a longer
-one as many clauses are shown as fit; the later limits are used when nothing else can be cut."""
+"""Limits of the first sentence in characters: four lines, three, or less. Of a longer sentence, as
+many clauses are shown as fit. The first limit with which the shortest note fits is used."""
 
 _SEPARATED = (".", "!", "?", "…", ",", ":", ";")
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteShape:
-    """How a quote may be shown: all its lines, or of `several` lines one, if that is `legible`.
+    """How a quote may be shown: with all lines, or one of `several` lines if that is `legible`.
 
-    `job` is the failed job whose log it is from, or 0.
+    `job` is the failed job that the quote is from, or 0.
     """
 
     several: bool = False
@@ -38,7 +38,7 @@ class QuoteShape:
 
 @dataclass(frozen=True, slots=True)
 class WholeParts:
-    """All that could be shown: the sentences of both sections, and the quotes in their order.
+    """All that could be shown: the number of sentences of both sections, and the quotes in order.
 
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
@@ -55,10 +55,9 @@ class WholeParts:
 class PartLimits:
     """How much of each part is shown.
 
-    `cause` and `to_do` count sentences. `quotes` are the numbers of the quotes that are shown, from
-    0; of those in `one_line` one
-    line. `jobs_level` is the level of `shorten_jobs`, `longest` one
-    of `LONGEST`.
+    `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
+    shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
+    `shorten_jobs`, `longest` one of `LONGEST`. `origin`: see `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -71,13 +70,13 @@ class PartLimits:
 
 
 def choose_room(whole: WholeParts, fits: Callable[[PartLimits], bool]) -> PartLimits:
-    """Returns what is shown: at least the beginnings of both sections, and in the order of need
-    whatever else fits. If not even those fit, they are returned all the same."""
+    """Returns what is shown: the beginnings of both sections, even if they do not fit, and whatever
+    else fits, the most important parts first."""
     return _Filler(whole, fits).fill()
 
 
 class _Filler:
-    """Adds one part after the other to a room, as long as it fits."""
+    """Adds one part after another to what is shown, if it fits."""
 
     def __init__(self, whole: WholeParts, fits: Callable[[PartLimits], bool]) -> None:
         self._whole = whole
@@ -123,8 +122,8 @@ class _Filler:
                 return
 
     def _add_quote(self, numbers: Iterable[int], **changes: int) -> bool:
-        """Adds the first of these quotes that fits, those of one line before one line of longer
-        ones; and the `changes` with it. Returns whether one did."""
+        """Adds the first of these quotes that fits, together with the `changes`. Quotes of one line
+        are tried first; of longer quotes, a single line is tried first. Returns whether one fit."""
         room, shapes = self._room, self._whole.quotes
         if len(room.quotes) >= MAX_QUOTES:
             return False
@@ -148,7 +147,7 @@ def count_sentences(text: str) -> int:
 
 def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     """Returns the first `sentences` of a section on one line, and the rest of the section. If the
-    first one has more than `longest` characters, its first clauses and the whole section."""
+    first sentence has more than `longest` characters, returns its first clauses and the section."""
     shown = split_sentences(before_code(text))[:sentences]
     if shown and len(shown[0]) > longest:
         return _cut_to_clauses(shown[0], longest), text
@@ -161,7 +160,7 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
 
 
 def _point_to_code(sentences: list[str], *, below: bool) -> list[str]:
-    """Returns the sentences with the words that the code is folded; `below`: it follows them."""
+    """Returns the sentences with a remark that code is folded; `below`: it follows directly."""
     *others, last = sentences
     if below and last.endswith(":"):
         return [*others, f"{last[:-1]} (in the details)."]
@@ -199,8 +198,8 @@ _FOLLOWS_FROM_IT = re.compile(
 
 
 def count_named_failures(cause: str) -> int:
-    """Counts the sentences up to the last one that says that there is another failure; 0 if none
-    after the first says so."""
+    """Counts the sentences up to the last one that names another failure; 0 if no sentence after
+    the first one does."""
     sentences = split_sentences(before_code(cause))
     named = [at for at, each in enumerate(sentences, 1) if at > 1 and _names_failure(each)]
     return named[-1] if named else 0
@@ -264,7 +263,7 @@ class _Failed:
 
 def shorten_jobs(text: str, level: int) -> str:
     """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first test or
-    step, 2 the jobs and how much failed in them if it is more than one thing, 3 the first three
+    step, 2 the jobs with the number of failures in each if there are several, 3 the first three
     jobs, 4 nothing.
 
     From level 1 on, jobs that are allowed to fail are left out if there are others.
@@ -341,8 +340,8 @@ _TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
 
 
 def _count_listed(first: str, rest: str) -> tuple[int, str]:
-    """Returns how many things `rest` lists besides the `first`, also in words: "1 more test"; 0 and
-    "more" where that is not certain."""
+    """Returns how many things `rest` lists besides the `first`, as a number and in words ("1 more
+    test"); 0 and "more" if that is not certain."""
     pieces = [
         name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
     ]

@@ -22,14 +22,14 @@ MOST_TOLD = 8
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """How a turn went. `cost_usd` is None where a price is unknown.
+    """How a turn went. `cost_usd` is None if a price is unknown.
 
-    `missing_sources` are those that had nothing to give, each with its reason. `replaced_model` is
-    the model that did not answer, if another one took the turn over. `found_by` is "rule" or
-    "known" where no model was asked. `page` is the URL of the session's page, if there is one.
-    `tier` is the model's tier with its level, "" without tiers; `models` says of each model that
-    was asked how often it was, and why it changed. `digest` says what a turn has looked at that a
-    limit has ended.
+    `missing_sources` are the sources that gave nothing, each with the reason. `replaced_model` is
+    the model that did not answer, if another one took over the turn. `found_by` is "rule" or
+    "known" if no model was asked. `page` is the URL of the session's page, if there is one. `tier`
+    is the model's tier with its level, "" without tiers. `models` says for each model how often it
+    was asked, and why the model changed. `digest` says what a turn had looked at when a limit ended
+    it.
     """
 
     model: str
@@ -59,7 +59,7 @@ def write_small_print(footer: Footer, unproven: int) -> str:
     first = [without] if without else _name_models(footer)
     rest = [*([] if without else _write_price(footer.cost_usd)), *_write_unproven(unproven)]
     last = [*_link_page(footer), _LOOK if without else _ASK]
-    # Markdown has at least as many characters as are visible; only the address is hidden.
+    # Markdown has at least as many characters as are visible; only the link's URL is hidden.
     hidden = sum(len(each) - len("Session") for each in _link_page(footer))
     for who, masked in product(first, _write_masked(footer.redaction_counts)):
         line = " · ".join([*filter(None, (who, *rest, masked)), *last])
@@ -94,7 +94,7 @@ def _cut_lines(lines: list[str]) -> list[str]:
 
 
 def _name_models(footer: Footer) -> list[str]:
-    """The model's name, with that of the one before it if there is room."""
+    """Returns forms of the model's name, the longest first: with the replaced model or the tier."""
     name = _shorten_name(footer.model) or "no model"
     if footer.replaced_model:
         return [_name_both_models(footer), name]
@@ -107,7 +107,7 @@ def _name_both_models(footer: Footer) -> str:
 
 
 def _shorten_name(model: str) -> str:
-    """A model's own name, without its provider's, as code."""
+    """Returns the model's name as code, without its provider."""
     # A backtick would need more of them around it.
     name = " ".join(model.split()).rpartition("/")[2].replace("`", "'")
     return write_code_line(name if len(name) <= MAX_MODEL else f"{name[: MAX_MODEL - 1]}…")
@@ -129,7 +129,7 @@ def _write_unproven(count: int) -> list[str]:
 
 
 def _write_masked(found: Counts) -> list[str]:
-    """Returns the forms of what was masked, the longest first; one document is named."""
+    """Returns forms of what was masked, the longest first; a single document is named."""
     if not found:
         return [""]
     documents = group_by_document(found)

@@ -133,7 +133,7 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
 
 
 def _choose_lines(finding: Finding) -> dict[int, Evidence]:
-    """Returns of each quote of several lines the one that tells most, by the quote's number."""
+    """Returns the most telling line of each quote of several lines, by the quote's number."""
     about = find_words(f"{finding.what_failed}\n{finding.cause}")
     lines = {
         at: choose_line(each, about)
@@ -205,7 +205,7 @@ _INSTEAD = {
 
 
 def _choose_advice(finding: Finding, parts: Parts, sentences: int) -> str:
-    """Returns the model's advice; where the record overrules it, only if quotes prove it."""
+    """Returns the model's advice; if the record overrules the model, only if there are quotes."""
     instead = _INSTEAD.get(finding.verdict, "") if _is_overruled(finding) else ""
     if not instead or finding.evidence:
         return parts.write_brief(_TO_DO, finding.to_do, sentences)
@@ -258,8 +258,8 @@ def write_failure(
 ) -> str:
     """Returns the note that says why there is no finding or answer, and what to do.
 
-    `jobs` is what was found without a model: a partial result is better than none. `hosts` are
-    the places that links to them may lead to.
+    `jobs` are the failed jobs found without a model: a partial result is better than none. `hosts`
+    are the places that links to them may lead to.
     """
     small = write_small_print(footer, 0) if footer else ""
     for most, limit in ((5, MAX_BRIEF), (3, 240), (2, 240), (1, 160)):
@@ -297,7 +297,7 @@ _OVERTAKEN = re.compile(r"superseded by pipeline (\d{1,18})(, which passed)?")
 
 
 def _write_reason(text: str, subject: Subject, limit: int = MAX_BRIEF) -> str:
-    """Returns why a run ended, made harmless; with a link to the pipeline that superseded it."""
+    """Returns why a run ended, made harmless, with a link to a pipeline that superseded it."""
     if not (found := _OVERTAKEN.fullmatch(text)):
         return clean_line(text, frozenset(), limit)
     url = make_pipeline_url(subject, int(found[1]))

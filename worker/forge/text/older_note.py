@@ -34,7 +34,7 @@ def mark_passed(body: str, subject: Subject, *, same_commit: bool) -> str:
 
 
 def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
-    """Returns the URL of the pipeline; of a fork's, that of the merge request's pipelines."""
+    """Returns the pipeline's URL; for a fork's pipeline, that of the merge request's pipelines."""
     if subject.pipeline_project_id != subject.project_id:
         return f"{subject.web_url}/pipelines"
     project, _, _ = subject.web_url.partition("/-/merge_requests/")
@@ -42,7 +42,7 @@ def make_pipeline_url(subject: Subject, pipeline_id: int) -> str:
 
 
 def _fold_body(body: str, headline: str) -> str:
-    """Keeps the marker at the top, so that a reply to the note still finds its session."""
+    """Folds the body below `headline`. The marker stays first, so that replies find the session."""
     if is_marked(body) or find_marker(body) is None:
         return body
     marker, _, rest = body.partition("\n")

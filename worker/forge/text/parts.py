@@ -70,8 +70,8 @@ class Parts:
     def write_quotes(
         self, quotes: Sequence[Evidence], shown: Collection[int], lines: Mapping[int, Evidence]
     ) -> list[str]:
-        """Returns the quotes whose numbers are `shown`, in their order; of those in `lines` only
-        that line. The others, and the whole of those that are shortened, are folded."""
+        """Returns the quotes whose numbers are `shown`, in order; a quote in `lines` is shortened
+        to that line. The other quotes, and the shortened ones in full, are folded."""
         more = [quote for at, quote in enumerate(quotes) if at not in shown]
         more += [quote for at, quote in enumerate(quotes) if at in shown and at in lines]
         folded = [write_quote(each, self._hosts) for each in more]

@@ -1,4 +1,4 @@
-"""Which quotes a note shows first, and which line of a quote tells most. Pure."""
+"""Chooses which quotes a note shows first, and the most telling line of a quote. Pure."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -9,11 +9,11 @@ from worker.core.logs.excerpt.marks import marks
 from worker.core.ports.evidence import JobArtifact, JobLog, RepoFile
 
 LEAST_LETTERS = 2
-"""Letters and digits of a line that is shown alone."""
+"""The fewest letters and digits of a line that is shown alone."""
 
 _CLEAR = frozenset({"judged", "named", "colon_error", "loud", "crossed"})
 _TELLING = frozenset({"fault", "trouble", "diff", "expected"})
-"""Marks of a line that names an error, and of one that may."""
+"""Marks of a line that names an error (`_CLEAR`), and of a line that may (`_TELLING`)."""
 
 _WORD = re.compile(r"[a-z_]\w{3,}|\d[\w.]*\w")
 _ANCHOR = re.compile(r"#L(\d{1,9})$")
@@ -22,8 +22,8 @@ _ANCHOR = re.compile(r"#L(\d{1,9})$")
 def sort_quotes(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Returns each quote once; the first quote of each job comes before further ones.
 
-    A text that was quoted before comes last, unless it is a file's: that two files have the same
-    line may be what proves the cause.
+    A repeated text comes last, unless it is from a file of the repository: the same line in two
+    files may be what proves the cause.
     """
     quotes = list(dict.fromkeys(evidence))
     jobs = list(map(get_job_id, quotes))
@@ -48,13 +48,13 @@ def get_job_id(evidence: Evidence) -> int:
 
 
 def find_words(text: str) -> frozenset[str]:
-    """Returns the names and numbers of a text, by which a line can be about the same thing."""
+    """Returns the names and numbers of a text; lines about the same thing share some of them."""
     return frozenset(_WORD.findall(text.lower()))
 
 
 def choose_line(quote: Evidence, about: Collection[str]) -> Evidence | None:
-    """Returns of a quote of several lines the one that tells most: an error's, a changed one, one
-    with words of `about`. None if no line has anything to read."""
+    """Returns the most telling line of a quote of several lines: one with an error, a changed one,
+    or one with words of `about`. None if no line is legible."""
     lines = quote.text.split("\n")
     legible = [at for at, line in enumerate(lines) if _count_letters(line) >= LEAST_LETTERS]
     if not legible:

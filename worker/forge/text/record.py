@@ -14,8 +14,8 @@ TITLE = "What GitLab and the logs show"
 
 
 def write_record(finding: Finding, hosts: Hosts) -> list[str]:
-    """Returns one line for each fact; it names its jobs unless the fact holds for all of them. What
-    speaks against a verdict is one line for all jobs, which its sentences name."""
+    """Returns one line for each fact; it names its jobs unless the fact holds for all of them. The
+    objections to a verdict are one line for all jobs; their sentences name the jobs."""
     rulings = [
         each for each in finding.rulings if each.because or each.contradictions or each.record
     ]
@@ -59,8 +59,8 @@ def _write_objections(rulings: list[Ruling], hosts: Hosts) -> Iterator[str]:
 
 
 def write_origin(finding: Finding, hosts: Hosts) -> str:
-    """Returns where the same failure is on the target branch, if that is the verdict and the doubt
-    does not say it already; or ""."""
+    """Returns where the target branch has the same failure, if that is the verdict and there is no
+    doubt (`write_doubt`), which would say so already; else ""."""
     if finding.verdict is not Verdict.TARGET or write_doubt(finding, hosts):
         return ""
     origins = (each.origin for each in finding.rulings if each.origin)
@@ -68,7 +68,7 @@ def write_origin(finding: Finding, hosts: Hosts) -> str:
 
 
 def write_doubt(finding: Finding, hosts: Hosts) -> str:
-    """Returns why the verdict is not the model's, on one line, or "" if it is."""
+    """Returns on one line why the verdict differs from the model's; "" if it does not."""
     judged = finding.final_verdict
     if judged is None or not judged.because:
         return ""

@@ -6,7 +6,7 @@ from functools import cache
 import jinja2
 
 MAX_BODY = 60_000
-"""Characters of a body; GitLab takes a million."""
+"""The most characters of a body; GitLab accepts a million."""
 
 
 def fit_body(render: Callable[[int], str]) -> str:

@@ -82,8 +82,8 @@ def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
 def _select_blocks(blocks: Sequence[Slice], stop: StopReason) -> list[Slice]:
     """Returns the blocks that may be shown, run and sent back.
 
-    A refused answer is dropped whole. A call that was cut off is never run, and without its calls
-    an answer may not end in thinking.
+    A refused answer is dropped completely. Calls of an unfinished answer are never run; without its
+    calls, an answer must not end in thinking.
     """
     if stop is StopReason.REFUSED:
         return []
@@ -146,7 +146,7 @@ _TRANSIENT = frozenset({408, 409, 429})
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """Classifies by status, then by error code; by wording only where nothing else tells."""
+    """Classifies by error code, then by status; a status 400 also by wording."""
     if errors.is_google_error(body):  # Vertex AI's own errors have Google's form
         return errors.classify(status, body)
     reason, code = _parse_error(body)
@@ -162,7 +162,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> tuple[str, str]:
-    """Returns message and code of an error body; gateways in between answer in any form."""
+    """Returns the message and code of an error body; gateways may answer in any form."""
     text = body.decode("utf-8", "replace")
     try:
         found = parse_json(text)

@@ -1,7 +1,7 @@
 """Anthropic's Messages API as a pure codec: https://platform.claude.com/docs/en/api/messages.
 
-A group of the conversation is one message of the body, so roles alternate. Each canonical message
-is encoded once; a request joins bytes and splices the cache marks in.
+Each group of messages becomes one message of the body, so roles alternate. Each canonical message
+is encoded once; a request joins the bytes and inserts the cache marks.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from worker.models.codec.names import TOOL_NAME, make_tool_name
 _MARK = b',"cache_control":{"type":"ephemeral"}'
 _MAX_MARKS = 4
 _MIN_BUDGET = 1024
-"""The least number of thinking tokens that the API takes."""
+"""The smallest number of thinking tokens that the API accepts."""
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
@@ -49,11 +49,11 @@ class AnthropicMessages:
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
         """Returns the body: head, tools, system, messages, in the order of the cached prefix."""
         marks = sorted(request.marks)[-_MAX_MARKS:]
-        # A mark at the end of the system text serves other sessions; it gets only a spare slot.
+        # A mark at the end of the system text is for other sessions, so it gets only a spare slot.
         head = self._encode_head(request, marked=len(marks) < _MAX_MARKS, bare=bare)
         off = request.tools and not request.tools_allowed
         tail = b'],"tool_choice":{"type":"none"}}' if off else b"]}"
-        # All is joined at once: the body is large, and every copy takes time.
+        # Everything is joined at once: the body is large, and every copy takes time.
         messages = self._encode_messages(request, marks, bare)
         messages[0] = head + b',"messages":[' + messages[0]
         messages[-1] += tail
@@ -83,8 +83,8 @@ class AnthropicMessages:
         return opening + (_MARK if marked else b"") + b"}]"
 
     def _state_level(self, request: Request, max_tokens: int, bare: bool) -> dict[str, Any]:
-        """Returns the fields that state the reasoning level; models before adaptive thinking take a
-        number of tokens, which must be less than `max_tokens`."""
+        """Returns the fields that state the reasoning level. Models before adaptive thinking take a
+        number of thinking tokens, which must be less than `max_tokens`."""
         level = self._target.info.get_stated_level()
         if level is None:
             return {}
@@ -99,8 +99,8 @@ class AnthropicMessages:
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
     def _may_begin_thinking(self, messages: Sequence[Message], bare: bool) -> bool:
-        """Whether thinking may be enabled for a number of tokens: after tool results only if the
-        answer with the calls begins with thinking. Another model's does not."""
+        """Whether thinking may be enabled with a number of tokens. After tool results it may only
+        if the answer with the calls begins with thinking; another model's answer does not."""
         sides = group_messages(messages)
         if len(sides) < 2 or not any(isinstance(each, ToolResult) for each in sides[-1]):
             return True
@@ -144,7 +144,7 @@ class AnthropicMessages:
         return _join_blocks([_encode_text(message.text)])
 
     def _encode_verbatim(self, message: Assistant) -> Fragment | None:
-        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
+        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
@@ -159,7 +159,7 @@ class AnthropicMessages:
 
 
 def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
-    """Whether the blocks can be sent and name the calls for which results will be sent."""
+    """Whether the blocks can be sent back, with the same calls as `message`."""
     if not blocks or not all(isinstance(block.value, dict) for block in blocks):
         return False
     sent = [block.value for block in blocks if block.value.get("type") == "tool_use"]
@@ -175,7 +175,7 @@ def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
     if not kept:
         return None
     if len(kept) < len(blocks):
-        # An empty text block comes back in answers, and is refused in requests.
+        # Answers may contain an empty text block, but the API refuses it in requests.
         content = f"[{','.join(block.text for block in kept)}]"
         kept = parse_elements(content)
     start = kept[0].end - len(kept[0].text)
@@ -201,7 +201,7 @@ def _rebuild_answer(message: Assistant) -> Fragment:
 
 
 def _join_blocks(blocks: Sequence[bytes]) -> Fragment:
-    """Joins blocks; a mark would stand before the closing brace of the last one."""
+    """Joins blocks; a cache mark would go before the closing brace of the last one."""
     joined = b",".join(blocks)
     return Fragment(joined, len(joined) - 1)
 
@@ -247,8 +247,7 @@ def _encode_result(result: ToolResult) -> bytes:
 
 
 def _make_id(call_id: str) -> str:
-    """Returns the id if the API accepts it, else one derived from it, the same in call and
-    result."""
+    """Returns the id if the API accepts it, else a derived one, the same for call and result."""
     if _ID.fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -256,7 +255,7 @@ def _make_id(call_id: str) -> str:
 
 
 def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Returns the arguments as an object; {} for others, which were answered with an error."""
+    """Returns the arguments; {} if they are no object: such a call was answered with an error."""
     try:
         value = parse_json(arguments)
     except ValueError:

@@ -19,16 +19,16 @@ def _pick_levels(first: str, last: str, *, without: str = "") -> tuple[Level, ..
 
 
 def _make_budgets(**budgets: int) -> tuple[Level, ...]:
-    """Returns levels as numbers of thinking tokens. The numbers are ours, within the range that the
-    provider documents and the longest answer that is requested."""
+    """Returns levels as numbers of thinking tokens. The numbers are our choice, within the range
+    that the provider documents and the longest answer that is requested."""
     return tuple(Level(name, budget=budget) for name, budget in budgets.items())
 
 
 # ------------------------------------------------------------------------------------- Anthropic
 #
-# Windows, prices, default levels and kinds of thinking are those of the models' own pages at
-# platform.claude.com; its page on effort names the models with xhigh and max up to the 5 line. For
-# the later ones the levels are read from guides, and the prices of Fable 5.2 from other tools.
+# Windows, prices, default levels and kinds of thinking are from the models' own pages at
+# platform.claude.com. Its page on effort names the models up to the 5 line that have xhigh and max.
+# The levels of later models are from guides, and the prices of Fable 5.2 from other tools.
 
 _UP_TO_MAX = _pick_levels("low", "max")
 _WITH_NONE = (_LEVELS["none"], *_UP_TO_MAX)
@@ -44,8 +44,8 @@ def _make_claude(
     default: str = "high",
     asked: bool = False,
 ) -> ModelInfo:
-    """Makes an entry. `cost` is input, output, cache read; cache writes cost 1.25 and 2 times the
-    input. `asked`: see `ModelInfo.thinks_if_asked`."""
+    """Makes an entry. `cost` is the price of input, output and cache reads. Cache writes cost 1.25
+    times (5 minutes) or twice (1 hour) the input. `asked`: see `ModelInfo.thinks_if_asked`."""
     per_input, output, read = cost
     return ModelInfo(
         rates=(Rate(per_input, output, per_input * 1.25, per_input * 2, read),),
@@ -64,7 +64,7 @@ _BUDGETS = _make_budgets(none=0, low=2048, medium=6144, high=10_240)
 
 
 def _make_old_claude(cost: tuple[float, float, float], *, min_cached: int) -> ModelInfo:
-    """Makes the entry of a model before adaptive thinking: it thinks for a number of tokens."""
+    """Makes the entry of a model without adaptive thinking, which takes a number of tokens."""
     made = _make_claude(cost, _BUDGETS, min_cached=min_cached, default="none")
     return replace(made, window=200_000, max_output=64_000, takes_temperature=True)
 
@@ -106,8 +106,8 @@ _ANTHROPIC = {
 
 # ---------------------------------------------------------------------------------------- Google
 #
-# Windows, levels and default levels as Google's pages state them, up to 3.7; those of 3.8 Flash and
-# of Gemini 4, and the prices of Gemini 4, are as other tools list them.
+# Up to 3.7, windows, levels and default levels are from Google's pages. Those of 3.8 Flash and
+# Gemini 4, and the prices of Gemini 4, are from other tools.
 
 
 def _make_gemini_rate(
@@ -183,9 +183,9 @@ _GEMINI = {
 
 # ---------------------------------------------------------------------------------------- OpenAI
 #
-# Prices, levels and windows as developers.openai.com states them for GPT-5.6, GPT-6 Sol and GPT-6.2
-# Sol; those of the others are as gateways repeat them. All have a window of 1,050,000 tokens, of
-# which an answer may take 128,000 and a question the rest.
+# Prices, levels and windows of GPT-5.6, GPT-6 Sol and GPT-6.2 Sol are from developers.openai.com;
+# those of the other models are from gateways. All have a window of 1,050,000 tokens: 128,000 for
+# the answer, and the rest for the question.
 
 _QUESTION = 922_000
 _GPT_5 = _pick_levels("none", "xhigh")
@@ -202,10 +202,10 @@ def _make_gpt(
     default: str = "",
     write: float = 1.25,
 ) -> ModelInfo:
-    """Makes an entry. Above 272K input tokens the whole request costs 2x input and cache, 1.5x
-    output.
+    """Makes an entry. Above 272K input tokens the whole request costs 2x for input and cache, and
+    1.5x for output.
 
-    A model that can do without reasoning takes tools over Chat Completions only so.
+    A model with the level "none" accepts tools over Chat Completions only at that level.
     """
     tiers = []
     for above, factor, output_factor in ((0, 1.0, 1.0), (272_000, 2.0, 1.5)):

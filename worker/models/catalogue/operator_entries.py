@@ -1,4 +1,4 @@
-"""Reads an operator's own models and prices, which go before the built-in catalogue."""
+"""Reads an operator's own models and prices, which override the built-in catalogue."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -29,12 +29,13 @@ def extend_catalogue(
     """Returns `built_in` with `entries` (model id → fields) added. Raises ConfigError naming the
     field.
 
-    A field replaces that of a listed model with the same id; with a new `window` alone, an answer
-    gets at most a quarter of it. `levels` are all its reasoning levels; each may have a `window`,
-    and `thinking_tokens` where the model takes a number in place of the name. Prices are dollars
-    per million tokens; an entry with any price states `input` and `output`; a cached token costs as
-    much as an uncached one unless its price is stated. `tiers` are further prices above a number of
-    input tokens (`above`), from a day on (`since`), or both.
+    A field replaces that of a listed model with the same id. If `window` is given without
+    `max_output`, an answer gets at most a quarter of the window. `levels` are all reasoning levels
+    of the model; each may have a `window`, and `thinking_tokens` if the model takes a number
+    instead of the name. Prices are dollars per million tokens. An entry with any price must state
+    `input` and `output`; a cached token costs as much as an uncached one unless its price is
+    stated. `tiers` are further prices above a number of input tokens (`above`), from a day on
+    (`since`), or both.
     """
     added = {model: _read_info(model, fields, built_in) for model, fields in entries.items()}
     return Catalogue({**built_in.models, **added})
@@ -69,7 +70,7 @@ def _read_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> Mo
 
 
 def _read_levels(where: str, fields: Any) -> tuple[Level, ...]:
-    """Reads reasoning levels (name → fields, or nothing); they are kept from least to most."""
+    """Reads reasoning levels (name → fields, or nothing) and sorts them from least to most."""
     if not isinstance(fields, Mapping):
         raise ConfigError(f"{where}: expected a mapping")
     _refuse_unknown(where, fields, EFFORTS[1:])

@@ -1,6 +1,6 @@
 """A cache of encoded messages, so that a growing conversation is encoded only once.
 
-Every request repeats its whole history; encoding it anew each time would take longer than all the
+Every request repeats the whole history. Encoding all of it each time would take longer than the
 rest of the loop (400 messages of 4 KB: 4 ms).
 """
 
@@ -13,7 +13,7 @@ from worker.core.conversation.messages import Message, group_messages
 from worker.models.base import Fragment
 
 SESSIONS = 16
-"""Conversations remembered: more than one worker runs at a time, at about a megabyte each."""
+"""Conversations kept, at about a megabyte each: more than a single worker runs at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Known:
 class FragmentCache:
     """Encodes conversations with `encode`, which turns one group of messages into a fragment.
 
-    It must be pure: what is remembered and what is made anew are the same. Safe for threads.
+    `encode` must be pure, so that a cached fragment equals a newly made one. Safe for threads.
     """
 
     def __init__(self, encode: Callable[[Sequence[Message]], Fragment]) -> None:
@@ -37,7 +37,7 @@ class FragmentCache:
         self._lock = Lock()
 
     def encode_groups(self, messages: Sequence[Message]) -> tuple[Fragment, ...]:
-        """One for each of `groups(messages)`."""
+        """Returns one fragment for each group of `group_messages(messages)`."""
         messages = tuple(messages)
         opening = messages[:1]
         known = self._known.get(opening, _Known())

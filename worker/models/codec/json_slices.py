@@ -1,8 +1,8 @@
 """Parses JSON and keeps, with each value, the exact text that it was parsed from.
 
-Newer models sign their thinking together with everything before it, so an answer is sent back
-byte for byte. Parsing and dumping again would change escapes, spaces and number
-forms; a slice of the original text cannot.
+Newer models sign their thinking together with everything before it, so an answer is sent back byte
+for byte. Parsing and dumping it again would change escapes, spaces and number formats; a slice of
+the original text keeps them.
 """
 
 import json
@@ -13,7 +13,7 @@ _FILLER = re.compile(r"[ \t\n\r,:]*")
 
 
 class Slice(NamedTuple):
-    """A JSON value, its text, and where it ends in the whole."""
+    """A JSON value, its text, and the offset of its end in the whole text."""
 
     value: Any
     text: str
@@ -29,7 +29,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 
 def parse_json(text: str) -> Any:
-    """Strict JSON. Raises ValueError, also for NaN and for nesting too deep to read."""
+    """Parses strict JSON. Raises ValueError, also for NaN and for nesting too deep to read."""
     try:
         return _DECODER.decode(text)
     except RecursionError as error:
@@ -37,7 +37,7 @@ def parse_json(text: str) -> Any:
 
 
 def dump_json(value: Any) -> bytes:
-    """Compact JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, become U+FFFD."""
+    """Returns compact JSON in UTF-8, with U+FFFD for lone surrogates, which it cannot encode."""
     return repair_surrogates(_ENCODER.encode(value)).encode()
 
 
@@ -74,7 +74,7 @@ def parse_elements(text: str) -> list[Slice]:
     return found
 
 
-# The text is known to be valid here, so separators can be skipped without a look.
+# The text is known to be valid JSON here, so separators are skipped without being checked.
 def _parse_slice(text: str, start: int) -> tuple[Slice, int]:
     value, end = _DECODER.raw_decode(text, start)
     return Slice(value, text[start:end], end), _skip_blanks(text, end)

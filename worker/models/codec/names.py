@@ -1,6 +1,6 @@
 """Makes tool names and call ids of one provider acceptable to another.
 
-The same name gives the same result every time, so that a call and its result still belong together.
+The same name always gives the same result, so that a call and its result still match.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ UNKNOWN = "unknown"
 
 
 def read_tool_name(found: Any) -> str:
-    """Returns the name of a call in an answer; "unknown" if it has none, so that the model is told
-    which tools there are. Raises ValueError if it is no text."""
+    """Returns the tool name of a call in an answer. If it has none, returns "unknown", so that the
+    model is told which tools exist. Raises ValueError if the name is not text."""
     if found is None or found == "":
         return UNKNOWN
     if not isinstance(found, str):
@@ -32,7 +32,7 @@ def make_tool_name(name: str) -> str:
 
 
 def make_call_id(found: str, allowed: re.Pattern[str]) -> str:
-    """Returns `found` if it is allowed, else nine letters and digits, which all servers accept."""
+    """Returns `found` if `allowed` matches it, else nine hex digits, which all servers accept."""
     if allowed.fullmatch(found):
         return found
     return hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()[:9]

@@ -20,7 +20,7 @@ from worker.models.codec.json_slices import (
 from worker.models.codec.names import read_tool_name
 
 NO_ID = "noid_"
-"""The prefix of ids that we gave to calls without one; such ids are never sent."""
+"""The prefix of the ids that we give to calls without an id; such ids are never sent."""
 
 _STOPS = {
     "STOP": StopReason.END,
@@ -126,7 +126,7 @@ def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
 
 
 def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decoded:
-    """Decodes text, calls and wire form of what may be shown, run and sent back."""
+    """Decodes text, calls and wire form of the parts that may be shown, run and sent back."""
     kept = _select_parts(parts, stop)
     calls = [part.value["functionCall"] for part in kept if _is_call(part)]
     return Decoded(
@@ -143,9 +143,9 @@ def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decode
 
 
 def _select_parts(parts: Sequence[Slice], stop: StopReason) -> Sequence[Slice]:
-    """A broken or blocked answer is dropped whole, a cut one loses its calls.
+    """Returns the parts to keep: none of a broken or blocked answer, no calls of a truncated one.
 
-    Thoughts are never shown; without a signature they are of no use later.
+    Thoughts are never shown; those without a signature are dropped, as they are of no use later.
     """
     if stop not in _WHOLE and stop is not StopReason.TRUNCATED:
         return ()
@@ -169,7 +169,7 @@ def _get_texts(parts: Sequence[Slice]) -> list[str]:
 
 
 def _parse_call(call: Any, fallback: str) -> ToolCall:
-    """Parses a call; models before Gemini 3 give it no id."""
+    """Parses a call; `fallback` is its id if it has none, as with models before Gemini 3."""
     if not isinstance(call, dict):
         raise ValueError("a functionCall is not an object")
     call_id, arguments = call.get("id") or fallback, call.get("args") or {}
@@ -180,8 +180,8 @@ def _parse_call(call: Any, fallback: str) -> ToolCall:
 
 
 def parse_usage(found: Any) -> Usage:
-    """Returns the tokens as billed: the prompt count includes cached ones, the answer's excludes
-    thoughts."""
+    """Returns the tokens as billed. Gemini's prompt count includes cached tokens; its count of the
+    answer excludes thoughts."""
     if not isinstance(found, dict):
         return Usage()
     prompt = _get_count(found, "promptTokenCount")

@@ -1,7 +1,7 @@
 """Gemini's generateContent as a pure codec: https://ai.google.dev/api/generate-content.
 
-A group of the conversation is one content of the body, so roles alternate and all answers to one
-turn's calls stand together. Each canonical message is encoded once; a request joins bytes.
+Each group of messages becomes one content of the body, so roles alternate and all results of one
+turn's calls are together. Each canonical message is encoded once; a request joins the bytes.
 """
 
 import re
@@ -43,7 +43,7 @@ _REMEMBERED = 4096
 class GenerateContent:
     """The codec of one model. `encode` caches what it encoded; the cache never changes a result.
 
-    Everything is safe to use from several threads. Caching is implicit, so marks are not sent.
+    Everything is safe to use from several threads. Caching is implicit: cache marks are not sent.
     """
 
     def __init__(self, target: Target) -> None:
@@ -52,7 +52,7 @@ class GenerateContent:
         self._fragment = lru_cache(maxsize=_REMEMBERED)(self._encode_message)
 
     def encode(self, request: Request, *, bare: bool = False) -> bytes:
-        """Returns the body: system text, tools and limits first, for they stay the same in a
+        """Returns the body. System text, tools and limits come first: they stay the same in a
         session."""
         parts = [self._encode_head(request), b',"contents":[']
         parts.append(b",".join(self._encode_contents(request, bare)))
@@ -83,8 +83,8 @@ class GenerateContent:
         return dump_json(fields)[:-1]
 
     def _state_level(self, most: int) -> dict[str, Any]:
-        """Returns the fields that state the reasoning level; older models take a number of tokens,
-        which count as part of the answer."""
+        """Returns the fields that state the reasoning level. Older models take a number of thinking
+        tokens, which count as part of the answer."""
         level = self._target.info.get_stated_level()
         if level is not None and level.budget is not None:
             return {"thinkingConfig": {"thinkingBudget": min(level.budget, most // 2)}}
@@ -121,7 +121,7 @@ class GenerateContent:
         )
 
     def _encode_verbatim(self, message: Assistant) -> bytes | None:
-        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
+        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
@@ -131,7 +131,7 @@ class GenerateContent:
             return None
 
     def _can_send_back(self, message: Assistant, parts: Sequence[Slice]) -> bool:
-        """Whether the parts can be sent and name the calls for which results will be sent."""
+        """Whether the parts can be sent back, with the same calls as `message`."""
         if not all(isinstance(part.value, dict) for part in parts):
             return False
         sent = [part.value for part in parts if "functionCall" in part.value]
@@ -143,7 +143,8 @@ class GenerateContent:
         )
 
     def _rebuild_answer(self, message: Assistant) -> bytes:
-        """The answer from its canonical form; a step's first call carries the dummy signature."""
+        """Rebuilds the answer from its canonical form; its first call gets the dummy signature if
+        the model uses signatures."""
         parts = [_encode_text(message.text)] if message.text.strip() or not message.calls else []
         for number, call in enumerate(message.calls):
             part: dict[str, Any] = {"functionCall": _encode_call(call)}
@@ -181,7 +182,7 @@ def _list_calls(side: Sequence[Message]) -> Iterable[ToolCall]:
 
 
 def _use_call_name(message: Message, called: Mapping[str, str]) -> Message:
-    """Returns a result under the name of its call: this API demands the same name in both."""
+    """Returns the message; a result gets the name of its call, as this API demands."""
     if not isinstance(message, ToolResult):
         return message
     name = called.get(message.call_id, message.name)
@@ -243,7 +244,7 @@ def _make_response(result: ToolResult) -> dict[str, Any]:
 
 
 def _make_id(ours: str) -> dict[str, str]:
-    """Returns the id as a member, the same in call and result; {} for models without ids."""
+    """Returns the id as a member, the same in call and result; {} for an id with `NO_ID`."""
     return {} if ours.startswith(NO_ID) else {"id": make_call_id(ours, _ID)}
 
 
@@ -255,7 +256,7 @@ def _make_name(name: str) -> str:
 
 
 def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Returns the arguments as an object; {} for others, which were answered with an error."""
+    """Returns the arguments; {} if they are no object: such a call was answered with an error."""
     try:
         value = parse_json(arguments)
         dump_json(value)

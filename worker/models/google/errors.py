@@ -1,4 +1,4 @@
-"""Classifies the errors of Google's APIs and of the front ends before them."""
+"""Classifies the errors of Google's APIs and of the front ends in front of them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,12 +18,12 @@ _TRANSIENT = frozenset({408, 429})
 
 
 def is_google_error(body: bytes) -> bool:
-    """Whether an error is one of Google's own, and not of a model behind its front end."""
+    """Whether an error comes from Google itself, not from a model behind its front end."""
     return isinstance(_parse_error(body).get("status"), str)
 
 
 def classify(status: int, body: bytes) -> Failure:
-    """Classifies by the details, then by status; by wording only where nothing else tells."""
+    """Classifies by status and details; a status 400 also by wording."""
     error = _parse_error(body)
     reason = str(error.get("message", "")) if error else body.decode("utf-8", "replace")
     details = list(_get_details(error))
@@ -37,7 +37,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> Mapping[str, Any]:
-    """Returns the error object of a body, which may be a list of one; {} if there is none."""
+    """Returns the error object of a body, which may be in a list of one; {} if there is none."""
     try:
         found = parse_json(body.decode("utf-8", "replace"))
     except ValueError:
@@ -54,7 +54,7 @@ def _get_details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _find_cause(reason: str, kind: str, details: list[Mapping[str, Any]]) -> Cause:
-    """Returns the cause of a 400, which Google also answers for a bad key."""
+    """Returns the cause of a status 400, which Google also uses for a bad key."""
     if any(part.get("reason") == "API_KEY_INVALID" for part in details) or _BAD_KEY.search(reason):
         return Cause.BAD_KEY
     if _OVERFLOW.search(reason):

@@ -26,9 +26,9 @@ MAX_ANSWER = 1024 * 1024
 
 
 class GoogleAuth(httpx.Auth):
-    """A bearer token, renewed shortly before it expires, and once when it is refused.
+    """A bearer token, renewed shortly before it expires, and once if it is refused.
 
-    Credentials are looked for at the first request. Safe to use from several threads; raises
+    Credentials are looked up at the first request. Safe to use from several threads. Raises
     ModelError if there is no token.
     """
 
@@ -46,8 +46,8 @@ class GoogleAuth(httpx.Auth):
             yield request
 
     def _get_token(self, refused: str = "") -> str:
-        """Returns a token other than `refused`; of several threads only the first one fetches
-        it."""
+        """Returns a token other than `refused`. If several threads need a new one, only the first
+        fetches it."""
         with self._hold_lock(), _translate_errors():
             fetch = _Fetch()
             if self._credentials is None:
@@ -83,7 +83,7 @@ def _translate_errors() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What google-auth reads of an HTTP answer."""
+    """The parts of an HTTP answer that google-auth reads."""
 
     status: int
     headers: Mapping[str, str]
@@ -91,7 +91,7 @@ class _Answer:
 
 
 class _Fetch(transport.Request):
-    """google-auth's HTTP over httpx, so that it needs no client of its own."""
+    """An HTTP transport for google-auth that uses httpx, so that it needs no other client."""
 
     def __call__(
         self,

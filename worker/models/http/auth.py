@@ -37,8 +37,8 @@ def x_goog_api_key(key: str) -> httpx.Auth:
 
 
 def google(key: str) -> httpx.Auth:
-    """Tokens by google-auth's default chain; there is no key."""
-    # Loading google-auth and its cryptography takes longer than everything else at start.
+    """Tokens from google-auth's default chain of credentials; `key` is not used."""
+    # Imported only here: loading google-auth takes longer than everything else at start.
     from worker.models.google.vertex import GoogleAuth
 
     return GoogleAuth()

@@ -1,9 +1,9 @@
 """A circuit breaker for each provider: while one is down, requests fail at once.
 
 While the circuit is closed, requests pass. It opens after FAILURES transient failures in a row,
-each after all its retries and at most WINDOW seconds after the one before: requests are then
-refused at once. After PAUSE seconds one request may pass; its result closes the circuit or opens it
-again.
+each at most WINDOW seconds after the one before; a request counts as failed after all its retries.
+While the circuit is open, requests are refused at once. After PAUSE seconds one request may pass;
+its result closes the circuit or opens it again.
 """
 
 import logging
@@ -50,8 +50,8 @@ class Breaker:
         self._failed_at = 0.0
 
     def request_entry(self) -> float:
-        """Returns the seconds until a request may be sent; after 0.0, `report_end` must be
-        called."""
+        """Returns the seconds to wait before a request. After 0.0, send it, and call `report_end`
+        at its end."""
         with self._lock:
             if self.circuit is Circuit.CLOSED:
                 return 0.0
@@ -91,7 +91,7 @@ class GuardedModel(ModelWrapper):
         self._breaker = breaker
 
     def reply(self, request: Request) -> Reply:
-        """See Model. An open circuit is a transient ModelError of the kind CIRCUIT_OPEN."""
+        """See Model. If the breaker refuses, raises a transient ModelError of kind CIRCUIT_OPEN."""
         if wait := self._breaker.request_entry():
             raise ModelError(
                 f"{self.name}: the provider has not answered for a while and is not asked now",

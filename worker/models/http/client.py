@@ -26,7 +26,7 @@ MAX_ANSWER = 32 * 1024 * 1024
 BYTES_PER_TOKEN = 4
 
 MAX_HOPS = 16
-"""Parts that an answer may have: many times what the longest one needs."""
+"""The most further parts that are fetched of an answer: many times what the longest one needs."""
 _FINAL = frozenset({Cause.SPEND_LIMIT, Cause.QUOTA, Cause.OVERFLOW, Cause.BOUND, Cause.NO_TOOLS})
 
 
@@ -41,9 +41,9 @@ def ignore_failure(model: str, error: ModelError, again: bool) -> None:
 class HttpModel:
     """A `core.ports.Model`. Safe to use from several threads; `close` it at the end.
 
-    `timeout` is the longest silence of the provider in seconds; `jitter` gives values in [0, 1).
-    `dialect` replaces the endpoint's own; `catalogue` has the model's limits and prices;
-    `level` is the reasoning level that its requests state.
+    `timeout` is how many seconds the provider may be silent; `jitter` returns values in [0, 1).
+    `dialect` replaces that of the endpoint; `catalogue` has the model's limits and prices; `level`
+    is the reasoning level that requests state.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HttpModel:
 
     @property
     def context_tokens(self) -> int:
-        """The window less the longest answer."""
+        """The context window minus the longest answer, in tokens."""
         return self._info.window - self._max_tokens
 
     @property
@@ -136,7 +136,7 @@ class HttpModel:
         self._connection.close()
 
     def _ask_until_readable(self, body: bytes, deadline: float | None) -> Reply:
-        """Returns the answer; a broken one is asked for again, and its cost counts too."""
+        """Returns the answer, with the cost of all tries. After a broken answer it asks again."""
         cost: float | None = 0.0
         tries = 0
         while True:
@@ -190,7 +190,7 @@ class HttpModel:
             self._clock.sleep(wait)
 
     def _choose_wait(self, error: ModelError, attempt: int, deadline: float | None) -> float | None:
-        """Returns the seconds until the next attempt, or None if another is of no use."""
+        """Returns the seconds until the next attempt, or None if no further one is made."""
         if not error.transient or attempt >= self._max_attempts:
             return None
         wait = error.retry_after
@@ -242,7 +242,7 @@ def _add_cost(total: float | None, cost: float | None) -> float | None:
 def _estimate_usage(found: Decoded, asked: int) -> Usage:
     """Returns the usage that the server states, else an estimate from the bytes sent and received.
 
-    Budgets depend on it, and some servers count no tokens.
+    Budgets depend on the usage, but some servers do not report it.
     """
     usage = found.usage
     if not usage.input:

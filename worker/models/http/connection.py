@@ -17,12 +17,12 @@ from worker.models.http.refusals import ErrorWriter
 CONNECT_TIMEOUT = 5.0
 WRITE_TIMEOUT = 60.0
 MOST_IDLE = 64
-"""Connections kept open between requests."""
+"""The most connections that are kept open between requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What was received. Header names are in any case."""
+    """An answer as received. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,7 +32,7 @@ class Received:
 class Connection:
     """Connections to the provider of the model `name`, "provider/model". Safe for threads.
 
-    `timeout` is the longest silence of the provider in seconds; `close` it at the end. Raises
+    `timeout` is how many seconds the provider may be silent; `close` it at the end. Raises
     ConfigError for a URL or key that cannot work.
     """
 
@@ -60,12 +60,13 @@ class Connection:
     def post(
         self, url: httpx.URL, body: bytes, deadline: float | None, max_answer: int
     ) -> Received:
-        """Sends a JSON body. Raises ModelError for no answer, or one of over `max_answer` bytes."""
+        """Sends a JSON body. Raises ModelError if there is no answer, or one of more than
+        `max_answer` bytes."""
         return self._send("POST", url, self._post_headers, body, deadline, max_answer)
 
     def get(self, url: httpx.URL, deadline: float | None, max_answer: int) -> Received:
-        """Fetches a document. Raises ModelError for no answer, or one of over `max_answer`
-        bytes."""
+        """Fetches a document. Raises ModelError if there is no answer, or one of more than
+        `max_answer` bytes."""
         return self._send("GET", url, self._client.headers, None, deadline, max_answer)
 
     def make_refusal(self, received: Received, failure: Failure) -> ModelError:
@@ -162,15 +163,15 @@ def _make_http_client(
             "user-agent": "sandpiper",
         },
         transport=transport,
-        # All sessions of a worker share it: none may wait for the connection of another.
+        # All sessions of a worker share this client: none may wait for another's connection.
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
         verify=_get_ssl_context(),
     )
 
 
 def _get_host(who: str, base_url: str, provider: Provider) -> str:
-    """Returns scheme and host of a base URL, for messages. Raises ConfigError, which does not show
-    the URL."""
+    """Returns the scheme and host of a base URL, for messages. Raises a ConfigError that does not
+    show the URL."""
     variable = f" (${provider.url_env})" if provider.url_env else ""
     wanted = f"models.providers.{who}.base_url{variable}: expected http(s)://host"
     try:
@@ -185,7 +186,7 @@ def _get_host(who: str, base_url: str, provider: Provider) -> str:
 
 
 def _check_key(who: str, key: str, provider: Provider) -> str:
-    """Returns the key as a header can hold it. Raises ConfigError, which does not show the key."""
+    """Returns the key, stripped for a header. Raises a ConfigError that does not show the key."""
     stripped = key.strip()
     if provider.key_env and not stripped and not provider.key_optional:
         raise ConfigError(f"{who}: no API key: set {provider.key_env}")

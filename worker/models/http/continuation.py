@@ -1,4 +1,4 @@
-"""Answers that come in several parts: how the rest is asked for and joined to the first. Pure."""
+"""Requests the rest of an answer that comes in several parts, and joins the parts. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,10 +18,10 @@ def add_fields(body: bytes, fields: Mapping[str, Any]) -> bytes:
 
 
 def join_answers(first: Decoded, rest: Decoded) -> Decoded:
-    """Joins both parts to one answer that ends as `rest` does.
+    """Joins both parts into one answer that ends as `rest` does.
 
-    The input tokens are those of `rest`, whose request had the whole conversation; the client adds
-    up the costs.
+    The input tokens are those of `rest`, whose request contained the whole conversation. The client
+    adds up the costs.
     """
     usage = replace(
         rest.usage,

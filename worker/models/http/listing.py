@@ -17,7 +17,7 @@ READ_TIMEOUT = 15.0
 
 @dataclass(frozen=True, slots=True)
 class ServedModels:
-    """All models that a provider lists, by id, and how many had ids nobody could use."""
+    """All models that a provider lists, sorted by id, and how many more have unusable ids."""
 
     models: tuple[ServedModel, ...]
     unusable_ids: int
@@ -33,7 +33,10 @@ def fetch_models(
     deadline: float,
     transport: httpx.BaseTransport | None = None,
 ) -> ServedModels:
-    """Fetches the list of the provider `who`. Raises ModelError, ConfigError for URL or key."""
+    """Fetches the list of models of the provider `who`.
+
+    Raises ModelError, or ConfigError for a URL or key that cannot work.
+    """
     listing = provider.listing
     if listing is None:
         raise ValueError(f"{who} has no list of models")

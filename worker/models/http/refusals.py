@@ -42,7 +42,7 @@ _ADVICE = {
 
 
 def clean_text(text: str, key: str = "") -> str:
-    """Returns foreign text on one line, printable, cut, without `key` and Google's tokens."""
+    """Returns foreign text on one line: printable, cut, and without `key` or Google's tokens."""
     line = "".join(char for char in " ".join(text.split()) if char.isprintable())
     if len(key) >= _SHORTEST_KEY:
         line = line.replace(key, "[key]")
@@ -51,7 +51,7 @@ def clean_text(text: str, key: str = "") -> str:
 
 
 def find_stated_limit(reason: str) -> int:
-    """Returns how many tokens a provider says that it takes, 0 where it does not say."""
+    """Returns the limit in tokens that a provider's `reason` states, or 0 if it states none."""
     found = _LIMIT.search(reason[:2000].replace(",", ""))
     limit = int(next(filter(None, found.groups()))) if found else 0
     return limit if limit >= _LEAST_LIMIT else 0
@@ -83,7 +83,7 @@ class ErrorWriter:
         what, advice = (part.format(**self._fields) for part in self._advice[failure.cause])
         text = f"{self._who}: {what} ({self._make_reference(status, headers)})"
         text += f": {advice}" if advice else ""
-        # A refused key is often quoted in the answer, in part.
+        # The answer often quotes a part of the refused key.
         if failure.reason and failure.cause is not Cause.BAD_KEY:
             text += f"; the API says: {self.quote_text(failure.reason)}"
         kind = failure.cause.name.lower()
@@ -100,7 +100,7 @@ class ErrorWriter:
         return ModelError(f"{self._who}: {what}", transient=transient, kind=kind)
 
     def quote_text(self, text: str) -> str:
-        """Returns foreign text on one line, printable, cut, and without the key."""
+        """Returns foreign text on one line: printable, cut, and without the key."""
         return clean_text(text, self._key)
 
     @staticmethod

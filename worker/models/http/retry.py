@@ -9,7 +9,7 @@ PATIENCE = 120.0
 
 
 def is_transient(headers: Mapping[str, str], classified: bool) -> bool:
-    """Whether to retry: the server's header x-should-retry, else the codec's classification."""
+    """Whether to retry: as the header x-should-retry says, else as the codec `classified` it."""
     said = headers.get("x-should-retry", "").strip().lower()
     return said == "true" if said in {"true", "false"} else classified
 
@@ -25,8 +25,7 @@ def get_retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def compute_backoff(attempt: int, jitter: float) -> float:
-    """Returns the wait in seconds after failed attempt `attempt` (from 1); `jitter` is in [0,
-    1)."""
+    """Returns the wait in seconds after attempt `attempt` (from 1); `jitter` is in [0, 1)."""
     return min(0.5 * 2.0 ** (attempt - 1), 8.0) * (1.0 - 0.25 * jitter)
 
 
@@ -43,6 +42,6 @@ def _count_seconds_until(value: str, now: float) -> float | None:
         moment = parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError):
         return None
-    # A date in "-0000" comes without a zone and means UTC.
+    # A date with the offset "-0000" is parsed without a time zone and means UTC.
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, aware.timestamp() - now)

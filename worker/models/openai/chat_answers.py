@@ -1,4 +1,4 @@
-"""Decodes answers of Chat Completions, OpenAI's own and those of servers that keep loosely to it.
+"""Decodes Chat Completions answers of OpenAI, and of servers that follow its API loosely.
 
 See https://platform.openai.com/docs/api-reference/chat.
 """
@@ -71,7 +71,7 @@ def _get_stop_reason(
         return StopReason.MALFORMED, f"unknown finish reason {str(reason)[:60]!r}"
     stop = _STOPS[reason]
     if stop in _RUNNABLE:
-        # Several servers say "stop" beside calls, and "tool_calls" beside none.
+        # Several servers say "stop" although there are calls, or "tool_calls" without any.
         return StopReason.TOOL_CALLS if runs else StopReason.END, ""
     return stop, "the provider's filter cut the answer" if stop is StopReason.BLOCKED else ""
 
@@ -92,7 +92,7 @@ def _parse_calls(message: Mapping[str, Slice]) -> tuple[ToolCall, ...]:
 
 
 def _get_text(content: Any) -> str:
-    """Returns the text, or the text parts of a list of parts."""
+    """Returns the text, or the joined texts of a list of parts."""
     if isinstance(content, str):
         return repair_surrogates(content)
     parts = content if isinstance(content, list) else []

@@ -2,9 +2,9 @@
 
 See https://platform.openai.com/docs/api-reference/chat.
 
-Servers differ: an endpoint's `Dialect` says how. What no dialect says is written so that the
-strictest chat template takes it: one system text that comes first, texts of one side in one
-message, never a null content. Caching is automatic, so marks are not sent.
+Servers differ, as an endpoint's `Dialect` says. Everything else is written so that the strictest
+chat template accepts it: one system text at the start, all texts of one side in one message, never
+a null content. Caching is automatic, so cache marks are not sent.
 """
 
 import re
@@ -35,7 +35,8 @@ from worker.models.openai.shared import (
 )
 
 _NO_REASONING = "(not kept)"
-"""Servers that expect reasoning back refuse calls without it, also those of another model."""
+"""Sent in place of missing reasoning: servers that expect reasoning back refuse calls without it,
+even if another model made the calls."""
 
 
 class OpenAIChat:
@@ -110,7 +111,7 @@ class OpenAIChat:
         return verbatim or self._rebuild_answer(message)
 
     def _encode_verbatim(self, message: Assistant) -> Sent | None:
-        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
+        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:
@@ -145,7 +146,7 @@ class OpenAIChat:
 
 
 def _can_send_back(message: Assistant, found: Mapping[str, Slice]) -> bool:
-    """Whether the wire form can be sent and names the calls for which results will be sent."""
+    """Whether the wire form can be sent back, with the same calls as `message`."""
     calls = get_value(found, "tool_calls") or []
     if not calls and not get_value(found, "content"):
         return False

@@ -18,7 +18,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # Messages of a server that refuses a verbatim part of an earlier answer: reasoning that it cannot
-# decrypt or find, items torn apart, call arguments that are not JSON.
+# decrypt or find, items without those that belong to them, call arguments that are not JSON.
 _BOUND = re.compile(
     r"invalid_encrypted_content|encrypted content .{0,400}could not be"
     r"|without its required (?:following item|'reasoning' item)"
@@ -61,7 +61,7 @@ def classify(status: int, body: bytes) -> Failure:
 
 
 def _parse_error(body: bytes) -> tuple[str, frozenset[str]]:
-    """Returns message and codes of an error body; each server has its own form, some have none."""
+    """Returns the message and codes of an error body; its form differs from server to server."""
     text = body.decode("utf-8", "replace")
     try:
         found = parse_json(text)

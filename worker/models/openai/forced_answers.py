@@ -1,7 +1,8 @@
 """A model whose server makes it call a tool in every answer; the tool `answer` ends the turn.
 
-For small models that stop in the middle of their work to say what they will do next: where the
-server obeys `tool_choice: required` they can't. The conversation is stored as with any other model.
+This is for small models that stop in the middle of their work to say what they will do next: they
+cannot if the server obeys `tool_choice: required`. The conversation is stored as with any other
+model.
 """
 
 import json
@@ -25,8 +26,8 @@ ANSWER = ToolSpec(
 
 
 class ForcedAnswersModel(ModelWrapper):
-    """A `core.ports.Model` that has to call a tool, be it `answer`. As safe to share as the
-    model."""
+    """A `core.ports.Model` that must call a tool in every answer, if only `answer`. As safe to
+    share as the model."""
 
     def reply(self, request: Request) -> Reply:
         """See Model."""
@@ -37,7 +38,7 @@ class ForcedAnswersModel(ModelWrapper):
 
 
 def _take_answer(reply: Reply) -> Reply:
-    """The reply without calls of `answer`; one that has no other call is its text."""
+    """Return the reply without calls of `answer`; if it has no others, their text is the reply."""
     others = tuple(call for call in reply.calls if call.name != ANSWER.name)
     texts = [_read_text(call) for call in reply.calls if call.name == ANSWER.name]
     if not texts:

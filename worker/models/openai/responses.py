@@ -1,4 +1,4 @@
-"""OpenAI's Responses API as a pure codec, stateless: nothing is stored there.
+"""OpenAI's Responses API as a pure codec. Requests ask the server to store nothing.
 
 See https://platform.openai.com/docs/api-reference/responses.
 
@@ -106,7 +106,7 @@ class OpenAIResponses:
         return verbatim or _rebuild_answer(message)
 
     def _encode_verbatim(self, message: Assistant) -> Sent | None:
-        """Returns the answer as this very model sent it, or None if it cannot be sent back so."""
+        """Returns the answer verbatim if this model sent it and it can be sent back, else None."""
         if message.wire is None or message.wire.origin != self._target.origin:
             return None
         try:

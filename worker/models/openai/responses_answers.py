@@ -76,7 +76,8 @@ def _read_incomplete(details: Any) -> tuple[StopReason, str]:
 
 
 def _read_failed(error: Any) -> tuple[StopReason, str]:
-    """Reads why it failed: a failure of the server may be retried, others are final."""
+    """Returns why a response failed for good. Raises ValueError if it may be retried: a failure of
+    the server, or a rate limit."""
     found = error if isinstance(error, dict) else {}
     code = str(found.get("code") or "server_error")
     told = f"{code[:60]}: {repair_surrogates(str(found.get('message') or 'no message'))}"
@@ -86,7 +87,10 @@ def _read_failed(error: Any) -> tuple[StopReason, str]:
 
 
 def _select_items(items: Sequence[Slice], stop: StopReason) -> list[Slice]:
-    """Returns the items that may be shown, run and sent back; reasoning is never the last one."""
+    """Returns the items that may be shown, run and sent back: none of a refused or blocked answer.
+
+    An unfinished answer loses its calls, and then the reasoning at its end.
+    """
     if stop in _UNUSABLE:
         return []
     kept = list(items)

@@ -23,14 +23,14 @@ REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An answer as it is sent back. `ids` maps our ids of its calls to those in `json`."""
+    """An answer as it is sent back. `ids` maps our ids of the calls to the ids in `json`."""
 
     json: bytes
     ids: Mapping[str, str]
 
 
 def split_side(side: Sequence[Message]) -> tuple[list[ToolResult], list[str]]:
-    """Splits a side into results, which must follow their calls at once, and the texts after
+    """Splits a side into results, which must directly follow their calls, and the texts after
     them."""
     found = [message for message in side if isinstance(message, ToolResult)]
     texts = [message.text for message in side if isinstance(message, User)]
@@ -44,8 +44,8 @@ def get_result_text(result: ToolResult) -> str:
 
 
 def repair_arguments(text: str) -> str:
-    """Returns the arguments, or {} if they are no object: several servers parse every call of the
-    history, and a call that does not parse makes all later requests fail."""
+    """Returns the arguments, or {} if they are not an object. Several servers parse every call of
+    the history, so a call that does not parse would make all later requests fail."""
     try:
         return text if isinstance(parse_json(text), dict) else "{}"
     except ValueError:
@@ -53,7 +53,8 @@ def repair_arguments(text: str) -> str:
 
 
 def do_calls_match(message: Assistant, found: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether (id, name) of the verbatim calls are those for which results will be sent."""
+    """Whether the verbatim calls, as (id, name), have the ids of `message`'s calls, and valid
+    names."""
     return len(found) == len(message.calls) and all(
         is_same_id(call.id, call_id) and isinstance(name, str) and TOOL_NAME.fullmatch(name)
         for call, (call_id, name) in zip(message.calls, found, strict=True)
@@ -65,7 +66,7 @@ def parse_tool_call(
 ) -> ToolCall:
     """Parses a call of an answer. Raises ValueError if it cannot be one.
 
-    Some servers give calls no id, or one id to all; then it is made of the call itself.
+    Some servers give calls no id, or the same id to all; an id is then made from the call itself.
     """
     if given is None:
         given = ""

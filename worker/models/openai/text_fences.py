@@ -1,6 +1,7 @@
 """Tool calls as fenced text, for servers that take no native ones. Pure.
 
-A call is the fence that ends an answer; what is quoted before it, or inside another block, is text.
+Only a fenced block at the end of an answer is a call; blocks before it, or inside other blocks, are
+text.
 """
 
 import hashlib
@@ -42,10 +43,10 @@ The tools, with JSON Schemas of their arguments:
 
 
 def rewrite_request(request: Request) -> Request:
-    """Return the same request without native tools: the calls and results of its history as text.
+    """Return the request without native tools, with the calls and results of its history as text.
 
-    The tools are described at the end of the system prompt. Each message is rewritten by itself, so
-    that what was sent before is sent again byte for byte.
+    The tools are described at the end of the system prompt. Each message is rewritten independently
+    of the others, so that what was sent before is sent again byte for byte.
     """
     described = "\n".join(map(_describe_tool, request.tools))
     messages = tuple(map(_rewrite_message, request.messages))
@@ -87,9 +88,9 @@ def _read_arguments(call: ToolCall) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """An answer's text without the block that ends it, and its calls.
+    """An answer's text without the block of calls at its end, and the calls.
 
-    `is_broken` says that there is such a block and that it cannot be read.
+    `is_broken` says that there is such a block, but that it cannot be read.
     """
 
     text: str
@@ -98,7 +99,7 @@ class Parsed:
 
 
 def parse_answer(text: str, position: int) -> Parsed:
-    """Parse an answer, the one at `position` in its conversation, by which its calls get ids."""
+    """Parse the answer at `position` in its conversation; the ids of its calls depend on that."""
     lines = text.rstrip().split("\n")
     start = _find_last_block(lines)
     if start is None:
@@ -109,7 +110,7 @@ def parse_answer(text: str, position: int) -> Parsed:
 
 
 def _find_last_block(lines: Sequence[str]) -> int | None:
-    """The line that opens the block of calls which ends the answer, or None."""
+    """Return the index of the line that opens the block of calls at the answer's end, or None."""
     opened, mark, info = -1, "", ""
     for number, line in enumerate(lines):
         fence = _FENCE.fullmatch(line.rstrip())

@@ -1,7 +1,7 @@
-"""A model whose server refuses native tools goes on with calls as fenced text.
+"""A model whose server refuses native tools continues with calls as fenced text.
 
-What is remembered is the session and the server's model: the stored conversation stays as it is, so
-that another provider resumes it with native calls.
+Only the sessions that do so are remembered, for each model. The stored conversation stays as it is,
+so that another provider resumes it with native calls.
 """
 
 import logging
@@ -19,15 +19,15 @@ from worker.models.wrapper import ModelWrapper
 _log = logging.getLogger(__name__)
 
 MOST_SESSIONS = 10_000
-"""Sessions that are remembered; one that is forgotten costs a refused request."""
+"""Sessions that are remembered; a forgotten session costs one refused request."""
 
 _USABLE = frozenset({StopReason.END, StopReason.TOOL_CALLS})
 
 
 class TextToolsModel(ModelWrapper):
-    """A `core.ports.Model` that asks for calls as text where native tools are refused.
+    """A `core.ports.Model` that asks for calls as text if native tools are refused.
 
-    `always` asks so from the first request on. As safe to share as the model.
+    `always` asks for calls as text from the first request on. As safe to share as the model.
     """
 
     def __init__(self, model: Model, *, always: bool = False) -> None:
@@ -66,7 +66,7 @@ class TextToolsModel(ModelWrapper):
 
 
 def _take_calls(reply: Reply, found: Parsed) -> Reply:
-    """The reply with the calls that its text ends in."""
+    """Return the reply with the calls found at the end of its text."""
     if found.is_broken:
         broken = StopReason.MALFORMED
         return replace(reply, text=found.text, wire="", stop=broken, dropped_calls=1)

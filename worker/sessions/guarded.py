@@ -1,8 +1,8 @@
 """Makes a store that ignores conditional writes safe with the broker's Redis.
 
 Objects that are only compared and swapped (claims, heartbeats, the journal) are kept in Redis; any
-other conditional write is made under a lock there. Redis needs persistence and no eviction: journal
-entries that it loses are lost, which happens with no other store.
+other conditional write is made under a lock there. Redis needs persistence and no eviction: if it
+loses journal entries, they are lost for good, which happens with no other store.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects, Stored
 
 LOCK_SECONDS = 60
-"""How long a writer that died keeps other writers from its object."""
+"""How many seconds a writer that died blocks other writers of its object."""
 
 MAX_OBJECT = 64 * 1024 * 1024
 """The most bytes of an object that is compared."""

@@ -20,8 +20,8 @@ class Stored:
 class Objects(Protocol):
     """Named objects. Names are relative, `/`-separated, and checked by the caller.
 
-    No reader ever sees part of an object, and what was written is durable when the call returns,
-    except by `write`. All methods raise StoreError.
+    No reader ever sees part of an object. What was written is durable when the call returns, except
+    after `write`. All methods raise StoreError.
     """
 
     def exists(self, name: str) -> bool:
@@ -29,7 +29,7 @@ class Objects(Protocol):
         ...
 
     def find_modification_time(self, name: str) -> float | None:
-        """Return the time of the last write, in the store's epoch seconds; None without object."""
+        """Return the last write's time in the store's epoch seconds; None without an object."""
         ...
 
     def read(self, name: str, limit: int) -> Stored | None:

@@ -16,7 +16,7 @@ from worker.sessions import keys
 from worker.sessions.objects import Objects
 
 MAX_NAMES = 10_000
-"""The most names that are read to find one page of rows; more only where more rows are wanted."""
+"""The most names that are read to find one page of rows; more only if more rows are wanted."""
 
 MAX_ROW = 16 * 1024
 """The most bytes of a row."""
@@ -60,7 +60,7 @@ class RecentStore:
 
 
 def _make_name(key: SessionKey, turn: int, at: float) -> str:
-    keys.make_turn_prefix(key, turn)  # refuses what is no session's key
+    keys.make_turn_prefix(key, turn)  # raises StoreError for an invalid key
     left = min(max(_END - 1 - int(at * 1000), 0), _END - 1)
     place = f"{key.project_id}-{key.mr_iid}-{key.session_id}-{turn:04d}"
     return f"{_PREFIX}{left // _DAY:06d}/{left:013d}-{place}.json"

@@ -1,23 +1,23 @@
 """A source as a row of the table, and how its documents are written.
 
-A source of your own is an installed package with an entry point in the group `sandpiper.sources`:
+To add a source of your own, install a package with an entry point in the group `sandpiper.sources`:
 
     [project.entry-points."sandpiper.sources"]
     weather = "our_package.sources:ROWS"
 
-that names one SourceDef or a sequence of them. What a SourceDef promises, yours too:
+that names one SourceDef or a sequence of them. Every SourceDef must keep these rules:
 
 - `name` is `[a-z][a-z0-9_]*`, at most 64 characters, not taken, and begins with a word of its own
-  (`weather_get_forecast`); a workflow offers it once its `tools:` names it (`weather_*`).
+  (`weather_get_forecast`); a workflow offers it if its `tools:` name it (`weather_*`).
 - `args` is a subclass of worker.arguments.Arguments; each field has a description. No argument
   names a project, host or URL: what is read is bound to `reader.subject` on the host.
-- `fetch(args, reader)` only reads. It ends within about `timeout` seconds: it gives its own HTTP
-  calls time-outs, refuses redirects, and is called by several threads at once.
-- It returns a RawDocument of values as they are: the house takes secrets out, writes JSON or text,
-  and cuts it to `cap` bytes. What is not in it, and why, stands in `missing`.
+- `fetch(args, reader)` only reads, and ends within about `timeout` seconds. It sets time-outs on
+  its own HTTP calls and refuses redirects. Several threads may call it at once.
+- It returns a RawDocument of unchanged values: Sandpiper redacts it, writes JSON or text, and cuts
+  it to `cap` bytes. `missing` says what is not in it, and why.
 - If there is nothing at all (expired, no permission, rate limit), it raises SourceError of
-  worker.errors saying so in words for the model; ArgumentError for arguments that cannot be right.
-  Anything else that it raises is taken for a SourceError.
+  worker.errors with a message for the model; for invalid arguments, it raises ArgumentError.
+  The exceptions in worker.errors.UNFORESEEN, and those of httpx and zlib, become a SourceError.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ from worker.sources.session_reader import Reader
 A = TypeVar("A", bound=Arguments)
 
 TIMEOUT = 60.0
-"""Seconds of one call. A request that is under way may take its own time-out more."""
+"""Most seconds of one call, after which a request under way may still use up its own time-out."""
 
 CAP = 32 * 1024 * 1024
 """Bytes of one document in memory."""
@@ -51,15 +51,17 @@ def always(subject: Subject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RawDocument:
-    """What a source has read, with its secrets: nothing but `redacted_document` takes it further.
+    """What a source has read, not yet redacted: only `redacted_document` makes a Document of it.
 
-    `content` is a mapping, which becomes JSON, or a text; a text `is_log` where its preview is to
-    show the lines that explain a failure. `missing` says what is not in it and why, or "". `final`
-    is False if the same call may give more later. `place` is what quotes of it name where it may be
-    gone when they are proven, and `url` leads there: it is kept with the session.
+    `content` is a mapping, which becomes JSON, or text. `is_log` is set for text whose preview
+    should show the lines that explain a failure. `missing` says what is not in it and why, or "".
+    `final` is False if the same call may give more later. `place` is set if the original may be
+    gone when quotes are checked: then the document is kept with the session under this name, which
+    quotes use, and `url` is a link to it.
 
-    What is too large to hold, or no text, is opened by `chunks` (pieces of whole lines) or `files`
-    (a tree, given as a tar.gz), raising SourceError on the way; then `content` says what it is.
+    For a document that is too large for memory or is not text, `chunks` (pieces of whole lines) or
+    `files` (a tree, passed on as a tar.gz) opens a stream, which may raise SourceError; `content`
+    then says what it is.
     """
 
     content: Mapping[str, Any] | str | bytes
@@ -76,9 +78,9 @@ class RawDocument:
 class SourceDef(Generic[A]):
     """One read-only source.
 
-    `args` never names a project. `fetch` raises SourceError; one of job logs returns their
-    Document. `note` is its line in the system prompt. `timeout` is in seconds, `cap` in bytes. It
-    is offered to the sessions that it `applies` to.
+    `args` never names a project. `fetch` returns a RawDocument, or a Document that is redacted
+    already; it raises SourceError. `note` is its line in the system prompt. `timeout` is in
+    seconds, `cap` in bytes. Only sessions for which `applies` returns True are offered the source.
     """
 
     name: str
@@ -96,7 +98,7 @@ class NoArguments(Arguments):
 
 
 def redacted_document(raw: RawDocument, redact: Redactions) -> Document:
-    """The document of what a source has read. Raises SourceError for what is no JSON."""
+    """The redacted document of what a source has read. Raises SourceError for invalid JSON."""
     data, kind = _write_content(raw, redact)
     return Document(data, kind, raw.missing, _make_opener(raw, redact), raw.final)
 
@@ -120,7 +122,7 @@ def _write_content(raw: RawDocument, redact: Redactions) -> tuple[Redacted, Docu
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """The fields that say something: None, "", False and empty lists are left out, 0 is not."""
+    """The fields without those that are None, "", False or an empty list; 0 is kept."""
     return {
         name: value
         for name, value in fields.items()

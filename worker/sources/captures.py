@@ -1,4 +1,4 @@
-"""The documents of a session's sources, line by line and with links, to prove quotes by."""
+"""The lines of the documents of a session's sources, with links, for checking quotes."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from worker.sources.repository.file import FILE, list_known_lines
 from worker.sources.session_reader import Reader
 
 SECONDS = 90.0
-"""Seconds after which nothing more is fetched to prove quotes by."""
+"""Seconds after which nothing more is fetched for checking quotes."""
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -35,8 +35,8 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 class CapturedDocuments:
     """The documents of the session's bound sources. Satisfies core.ports.Captures.
 
-    They come through the sources themselves, or what these keep, so they are of the session's
-    project, capped, timed out, redacted, and the same bytes that the model was given.
+    They are read through the sources, or from what these keep. So they are bound to the session's
+    project, capped, timed out and redacted, and have the same bytes that the model was given.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CapturedDocuments:
                 return self._reader.evidence.lines(place)
 
     def url(self, place: Place, first: int, last: int) -> str:
-        """A link to the lines, or as near to them as GitLab has an anchor; "" if there is none."""
+        """A link to the lines, or to the nearest anchor or page; "" if there is none."""
         match place:
             case JobLog(job_id):
                 return self._reader.logs.url(job_id, first)
@@ -87,7 +87,7 @@ class CapturedDocuments:
         return self._sources[source].fetch(json.dumps(arguments))
 
     def _find_commit(self, ref: str) -> str:
-        """The commit that a branch stands at now, so that a link shows the same for ever.
+        """The commit that `ref` points to now, so that a link always shows the same content.
 
         Raises SourceError.
         """
@@ -111,7 +111,7 @@ class CapturedDocuments:
         raise SourceError(f"there is no branch, tag or commit {ref}")
 
     def _make_file_url(self, path: str, ref: str, first: int, last: int) -> str:
-        # The merge request's own commits are in the target project too, a fork's others are not.
+        # The target project has the merge request's own commits, but not a fork's other commits.
         project = self._get_project_url(fork=ref in self._fork_only)
         anchor = f"L{first}-{last}" if last > first else f"L{first}"
         return project and f"{project}/-/blob/{quote(ref)}/{quote(path)}#{anchor}"
@@ -129,14 +129,14 @@ class CapturedDocuments:
 
 
 def _get_file_lines(document: Document) -> list[str]:
-    """The lines of a file as far as their numbers are known: up to where it was cut."""
+    """The lines of a file whose numbers are known: all, or those before the place of a cut."""
     if document.chunks:
         raise SourceError("it is a binary file, which has no lines")
     return list_known_lines(document)
 
 
 def _read_test_output(document: Document, name: str) -> Iterator[str]:
-    """The lines of what a failed test has left. Raises SourceError if there is no such test."""
+    """The lines of a failed test's output and stack trace. Raises SourceError if there is none."""
     try:
         cases = json.loads(document.data)["failed"]
     except (ValueError, KeyError) as error:
@@ -156,7 +156,7 @@ def _decode_document(document: Document) -> str:
 
 
 def _list_test_names(case: Mapping[str, str]) -> set[str]:
-    """What people call a test: with its class, its file and its job, or by its name alone."""
+    """The names that people use for a test: its name alone, or with its class, file or job."""
     name, group, file = case["name"], case.get("classname", ""), case.get("file", "")
     plain = {name, *(f"{group}{mark}{name}" for mark in (".", "::", " ", "#") if group)}
     plain |= {f"{file}::{name}"} if file else set()

@@ -1,4 +1,4 @@
-"""Documents of one session by the call that gave them: the same call gives the same bytes."""
+"""Caches the documents of one session by call: the same call returns the same bytes."""
 
 import threading
 from collections import OrderedDict
@@ -11,7 +11,7 @@ MAX_KEPT = 32 * 1024 * 1024
 
 
 class Cache:
-    """Keeps final documents, the least recently used ones go first. Safe to share by threads."""
+    """Keeps final documents, dropping the least recently used. Safe to share between threads."""
 
     def __init__(self, max_kept: int = MAX_KEPT) -> None:
         self._max_kept = max_kept
@@ -20,7 +20,7 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, key: tuple[str, str], make: Callable[[], Document]) -> Document:
-        """The document of `key`, made if it is not there. Raises what `make` raises."""
+        """The document of `key`, from `make` if it is not kept. Raises what `make` raises."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

@@ -1,7 +1,7 @@
-"""What was read of systems that forget, kept with the session, so that a quote of it is proven
-against the very bytes that the model was given, also in a later turn.
+"""Keeps with the session what was read from systems that soon delete it, so that a quote is checked
+against the same bytes that the model was given, even in a later turn.
 
-A pod is deleted soon after its task has ended, and its log with it.
+A pod, for instance, is deleted with its log soon after its task has ended.
 """
 
 import base64
@@ -22,7 +22,7 @@ MAX_DOCUMENT = 32 * 1024 * 1024
 """Bytes of one document."""
 
 MAX_KEPT = 16 * 1024 * 1024
-"""Bytes of all documents of a session, as they are kept: packed."""
+"""Bytes of all documents of a session that are kept, compressed."""
 
 KeptPlace = TaskStep | RequestFile
 """The places whose documents are kept."""
@@ -47,7 +47,7 @@ class _Document(BaseModel):
     data: str
 
     def unpack(self) -> _Kept:
-        """It as it is held. Raises ValueError."""
+        """The document as it is held in memory. Raises ValueError."""
         return _Kept(base64.b64decode(self.data, validate=True), self.url)
 
 
@@ -58,9 +58,9 @@ class _Record(BaseModel):
 
 
 class Evidence:
-    """The kept documents of one session by their places. Safe to share by threads.
+    """The kept documents of one session by their places. Safe to share between threads.
 
-    The newest document of a place counts: the log of a running task grows.
+    Only the newest document of a place is kept: the log of a running task grows.
     """
 
     def __init__(self, max_kept: int = MAX_KEPT) -> None:
@@ -71,13 +71,13 @@ class Evidence:
         self._lock = threading.RLock()
 
     def attach(self, read: Callable[[], bytes | None], write: Callable[[bytes], None]) -> None:
-        """Keep the documents from now on where `write` puts them; `read` gives what was written
-        last, in this turn or before. Both may raise StoreError."""
+        """Store the documents with `write` from now on; `read` returns what was written last, in
+        this turn or an earlier one. Both may raise StoreError."""
         with self._lock:
             self._read, self._write = read, write
 
     def keep(self, place: KeptPlace, data: Redacted, url: str) -> None:
-        """Keep a document. A store that fails costs only the turns after this one."""
+        """Keep a document. If the store fails, only later turns lack it."""
         made = _Kept(zlib.compress(data), url)
         if len(made) > self._max_kept:
             return
@@ -86,11 +86,11 @@ class Evidence:
             self._kept.pop(name_place(place), None)
             self._kept[name_place(place)] = made
             self._drop_oldest()
-            if loaded:  # else what was kept before would be lost
+            if loaded:  # otherwise what was stored before would be overwritten
                 self._save()
 
     def lines(self, place: KeptPlace) -> Sequence[str]:
-        """The lines of a document. Raises SourceError for one that was not read."""
+        """The lines of a document. Raises SourceError for a document that was not read."""
         packed = self._find(place).packed
         unpacker = zlib.decompressobj()
         try:
@@ -99,7 +99,7 @@ class Evidence:
             raise SourceError("what was kept of it is damaged") from error
 
     def url(self, place: KeptPlace) -> str:
-        """Where a document can be looked at, "" if nowhere. Raises SourceError likewise."""
+        """A link to a document, or "". Raises SourceError for a document that was not read."""
         return self._find(place).url
 
     def _find(self, place: KeptPlace) -> _Kept:
@@ -111,7 +111,7 @@ class Evidence:
         return found
 
     def _load(self) -> bool:
-        """Read once what an earlier turn or worker has kept. False if the store is away."""
+        """Load what an earlier turn or worker has kept, once. False if the store cannot be read."""
         try:
             record = self._read()
         except StoreError as error:
@@ -134,7 +134,7 @@ class Evidence:
             _log.warning("evidence not kept: %s", error)
 
     def _drop_oldest(self) -> None:
-        """Let the oldest documents go until the others are few enough."""
+        """Drop the oldest documents until the others fit in `max_kept` bytes."""
         while sum(map(len, self._kept.values())) > self._max_kept:
             del self._kept[next(iter(self._kept))]
 

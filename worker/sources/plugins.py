@@ -1,6 +1,6 @@
 """Sources of other packages: the entry points of the group `sandpiper.sources`.
 
-Their contract stands in `worker.sources.base`. What is broken is said at the start, not in a run.
+Their contract is in `worker.sources.base`. A broken plug-in is reported at the start, not in a run.
 """
 
 import re
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 
 
 def load_plugins(points: Iterable[EntryPoint] | None = None) -> tuple[SourceDef[Any], ...]:
-    """The rows of all installed plug-ins, by entry point name. Raises ConfigError naming it."""
+    """The rows of all installed plug-ins, by entry point name. Raises ConfigError for a bad one."""
     found = entry_points(group=GROUP) if points is None else points
     return tuple(
         row for point in sorted(found, key=lambda each: each.name) for row in _load_rows(point)
@@ -63,7 +63,7 @@ def _find_problem(row: object) -> str:
 def _check_result(
     fetch: Callable[[Any, Reader], object], name: str
 ) -> Callable[[Any, Reader], RawDocument]:
-    """`fetch`, which gives a RawDocument and nothing else."""
+    """`fetch`, raising SourceError if it returns anything but a RawDocument."""
 
     def guarded(args: Any, reader: Reader) -> RawDocument:
         raw = fetch(args, reader)

@@ -22,9 +22,9 @@ class Reader:
     """One session's view of GitLab.
 
     `redact` removes secrets from a document. `also` are globs of the project paths that the
-    operator lets every session read. `own` gives the ids of the bot's own users. `binding` tells
-    which pipelines and jobs are the session's to read, `audience` who will read its note.
-    `evidence` keeps what systems beside GitLab have said.
+    operator lets every session read. `own` returns the ids of the bot's own users. `binding`
+    decides which pipelines and jobs the session may read; `audience` says who will read its note.
+    `evidence` keeps documents of systems other than GitLab.
     """
 
     client: ReadClient
@@ -55,7 +55,7 @@ class Reader:
         return cls(client, subject, counted, logs, binding, audience, globs, own)
 
     def with_deadline(self, deadline: float) -> "Reader":
-        """The same reader, that begins no request past `deadline` (monotonic seconds)."""
+        """A copy of the reader that begins no request after `deadline` (monotonic seconds)."""
         return replace(self, client=self.client.with_deadline(deadline))
 
     @property
@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def pipeline_project(self) -> str:
-        """The API path of the project the pipeline ran in: the fork, for a fork's."""
+        """The API path of the project the pipeline ran in, which may be a fork."""
         return f"/projects/{self.subject.pipeline_project_id}"
 
     @property
@@ -75,13 +75,13 @@ class Reader:
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The API paths of the session's projects, the pipeline's first: two for a fork's."""
+        """The API paths of the session's projects, the pipeline's first; a fork makes two."""
         return tuple(dict.fromkeys((self.pipeline_project, self.target_project)))
 
     def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
         """The API path of a pipeline, the pipeline, and whether it is the merge request's own.
 
-        Otherwise it is the target branch's: any other raises SourceError.
+        If not, it is a pipeline of the target branch; any other pipeline raises SourceError.
         """
         ids = dict.fromkeys((self.subject.pipeline_project_id, self.subject.project_id))
         *first, last = ids
@@ -98,9 +98,10 @@ class Reader:
         return path, pipeline, self.binding.is_own(project, pipeline)
 
     def may_read(self, project_id: int) -> bool:
-        """Whether the operator lets this session read a project. Raises SourceError.
+        """Whether this session may read a project. Raises SourceError.
 
-        Not one whose job logs the readers of the note could not open.
+        Besides its own projects, these are the ones that the operator allows and whose job logs
+        all readers of the note may open.
         """
         if self._is_own(project_id):
             return True
@@ -110,7 +111,7 @@ class Reader:
         return self._is_allowed(self.client.one(f"/projects/{project_id}", wire.Project, what))
 
     def may_read_path(self, path: str) -> bool:
-        """The same for a project named by its path, however it is called now."""
+        """Like `may_read`, for a project given by its path; its id and its current path decide."""
         if path.lower() == self.subject.project.lower():
             return True
         if not self.also and len(self.projects) == 1:

@@ -62,16 +62,16 @@ SOURCES: tuple[SourceDef[Any], ...] = (
     LAST_GREEN_LOG,
     STATUSES,
 )
-"""GitLab's. Their order is the order of the tools."""
+"""The sources of GitLab, in the order of the tools."""
 
 MAX_MISSING = 2000
-"""Characters of what is said to be missing."""
+"""Characters of the text that says what is missing in a document."""
 
 MAX_NAME = 80
 """Characters of a document's name."""
 
 MAX_TOLD = 300
-"""Characters of an exception that nobody has foreseen."""
+"""Characters of the text of an unexpected exception."""
 
 _UNFORESEEN = (*UNFORESEEN, httpx.HTTPError, httpx.InvalidURL, zlib.error)
 
@@ -98,7 +98,7 @@ class _Bound:
             found = _redact_document(given, reader)
         if found.chunks:
             found = replace(found, chunks=_guard_chunks(found.chunks, row.name))
-        # Names in it are other people's.
+        # It may contain names that strangers chose.
         missing = reader.redact.redact_text(visible(found.gaps))[:MAX_MISSING]
         made = cap_document(replace(found, gaps=missing), row.cap)
         if isinstance(given, RawDocument) and given.place is not None:
@@ -114,7 +114,7 @@ _VERB = re.compile(r"^[a-z0-9]+_(?:get|list)_")
 
 
 def _name_document(source: str, args: Arguments) -> str:
-    """What a source gives, for people: "file src/app.py"."""
+    """A readable name for what a source gives, such as "file src/app.py"."""
     given = (str(each) for each in args.model_dump().values() if isinstance(each, str | int))
     words = " ".join([_VERB.sub("", source).replace("_", " "), *given])
     return one_line(words, MAX_NAME)
@@ -122,7 +122,7 @@ def _name_document(source: str, args: Arguments) -> str:
 
 @contextmanager
 def _as_source_error(name: str) -> Iterator[None]:
-    """Turns an unexpected exception of a source, ours or a plug-in's, into a SourceError."""
+    """Turn an unexpected exception of a source, ours or a plug-in's, into a SourceError."""
     try:
         yield
     except _UNFORESEEN as error:
@@ -134,7 +134,7 @@ def _as_source_error(name: str) -> Iterator[None]:
 def _guard_chunks(
     chunks: Callable[[], Iterator[Redacted]], name: str
 ) -> Callable[[], Iterator[Redacted]]:
-    """`chunks`, in which it is one as well."""
+    """`chunks`, whose unexpected exceptions become a SourceError too."""
 
     def guarded() -> Iterator[Redacted]:
         with _as_source_error(name):
@@ -144,7 +144,7 @@ def _guard_chunks(
 
 
 def cap_document(document: Document, cap: int) -> Document:
-    """The document, or its first `cap` bytes with what is missing said."""
+    """The document, or its first `cap` bytes and a note in `gaps` of how many are missing."""
     over = len(document.data) - cap
     if over <= 0:
         return document
@@ -164,7 +164,7 @@ def join_rows(*more: Rows) -> tuple[SourceDef[Any], ...]:
 def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
     """The sources of one session by name, in the order of the table.
 
-    Every document is redacted, and kept: the same call gives the same bytes.
+    Every document is redacted, and final ones are cached: the same call returns the same bytes.
     """
     cache = Cache()
     return {
@@ -175,7 +175,7 @@ def bind_sources(reader: Reader, rows: Rows = SOURCES) -> dict[str, Source]:
 
 
 def write_notes(names: Iterable[str], rows: Rows = SOURCES) -> str:
-    """The part of the system prompt that tells of the named sources, in the table's order."""
+    """The part of the system prompt that describes the named sources, in the table's order."""
     wanted = set(names)
     lines = [f"- `{row.name}`: {row.note}." for row in rows if row.name in wanted]
     return "\n".join(["## Data sources", *lines, ""]) if lines else ""

@@ -25,9 +25,9 @@ class ToolContext:
     """What tools work with in one run.
 
     `exec_timeout` is the longest time for one command in seconds. `redact` removes secrets from
-    results; documents are redacted before they are written into the sandbox. `preview_bytes` is how
-    much of one result the model is shown, `whole_bytes` how long one may be that is shown whole.
-    `documents` knows what was saved before.
+    results; documents are redacted before they are written into the sandbox. `preview_bytes` is the
+    size of a result's preview, `whole_bytes` the largest size of a result that is shown whole.
+    `documents` records what was saved before.
     """
 
     sandbox: Sandbox

@@ -31,7 +31,7 @@ def show_document(
 ) -> ToolOutput:
     """Return a small document itself; save a large one in the sandbox and return a preview.
 
-    One that lies at `known_path` already is not saved again.
+    A document that was already saved at `known_path` is not saved again.
     """
     size = len(document.data)
     whole = min(document.shown_whole, context.whole_bytes)
@@ -56,8 +56,8 @@ def save_document(
 ) -> ToolOutput:
     """Save the document at `path`; returns a preview of at most `limit` bytes.
 
-    `alike` documents of its source share the room for documents that are shown whole. Of one that
-    lies at `known_path` already there is no preview.
+    `alike` documents of the same source share the bytes for documents that are shown whole. A
+    document that was already saved at `known_path` has no preview.
     """
     if known_path:
         return _save(document, context, path, _SEEN.format(known_path))
@@ -110,7 +110,7 @@ def _put_part(
 def _put_beside(
     beside: Sequence[SideFile], own: Collection[str], context: ToolContext, path: str
 ) -> dict[str, Any]:
-    """Write the files that belong beside it if they fit, but not over the model's `own` files."""
+    """Write the side files that fit, but do not overwrite the model's `own` files."""
     told = {}
     for each in beside:
         if each.suffix in own:
@@ -123,7 +123,7 @@ def _put_beside(
 
 
 def _list_leftovers(beside: Sequence[SideFile], context: ToolContext, path: str) -> list[str]:
-    """List the suffixes of files that exist without a main file: the model wrote them."""
+    """List the suffixes of side files that exist without a main file: the model wrote them."""
     return [each.suffix for each in beside if _exists(path + each.suffix, context)]
 
 
@@ -142,7 +142,7 @@ def check_free(path: str, context: ToolContext) -> None:
 
 
 def find_main_path(path: str) -> str:
-    """Return the path of the file that `path` lies beside, according to its name; else `path`."""
+    """Return the path of the main file if `path` has the name of a side file; else `path`."""
     return next((path.removesuffix(each) for each in SUFFIXES if path.endswith(each)), path)
 
 
@@ -167,7 +167,7 @@ def has_file(sandbox: Sandbox, path: str) -> bool:
 
 
 def make_preview(document: Document, limit: int) -> str:
-    """Of a log at most `limit` bytes of what explains the failure, or head and tail."""
+    """Make a preview of at most `limit` bytes: a log's lines on the failure, or head and tail."""
     if document.preview is not None:
         return document.preview(limit)
     if document.kind is DocumentKind.LOG:

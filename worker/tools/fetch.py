@@ -65,14 +65,14 @@ def fetch_batch(args: Batch, context: ToolContext, number: int) -> ToolOutput:
 
 
 def _is_taken(index: int, targets: Sequence[str]) -> bool:
-    """Whether another request of the batch writes the target or the file that it lies beside."""
+    """Whether an earlier request of the batch writes the target, or any one its main file."""
     target = targets[index]
     first = documents.find_main_path(target)
     return target in targets[:index] or (first != target and first in targets)
 
 
 def list_paths(arguments: str) -> set[str]:
-    """List the files that a call writes, each by the main file that it lies beside.
+    """List the main files of the files that a call writes.
 
     Empty if the arguments are invalid.
     """

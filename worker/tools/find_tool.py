@@ -1,7 +1,7 @@
 """`find_tool`: describes tools that were not announced, so that the announced list stays short.
 
-The schemas come as a result: the tool definitions of the session stay byte for byte the same, and
-with them the provider's cache.
+The schemas are returned as a result: so the tool definitions of the session stay byte for byte the
+same, and the provider's cache stays valid.
 """
 
 import re
@@ -57,7 +57,7 @@ def make_find_tool(others: Sequence[ToolSpec]) -> ToolDef[Args]:
 
 
 def _find(query: str, others: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools that share most words with the query, the best first."""
+    """Return the tools that share the most words with the query, the best first."""
     wanted = _read_stems(query)
     scores = {
         each.name: 3 * len(wanted & _read_stems(each.name.replace("_", " ")))

@@ -12,11 +12,11 @@ Key = tuple[str, str, str]
 
 
 class SavedDocuments:
-    """Where documents lie, by their source, what was asked of it, and what they hold.
+    """The paths of saved documents by their source, its arguments, and their content.
 
-    Many threads may ask. What is added is found from the next `publish` on, so that of calls which
-    are made together none depends on another. `exists` says whether a file is still there; without
-    it nothing is found.
+    Safe to share between threads. An added document is found after the next `publish`, so that
+    calls which are made together do not depend on each other. `exists` says whether a file is still
+    there; without it nothing is found.
     """
 
     def __init__(self, exists: Callable[[str], bool] = lambda path: False) -> None:
@@ -26,18 +26,18 @@ class SavedDocuments:
         self._lock = threading.Lock()
 
     def find_path(self, source: str, arguments: Mapping[str, Any], document: Document) -> str:
-        """Return where the same document lies, "" if it was not saved or has changed since."""
+        """Return the path of the same document, "" if it was not saved or has changed since."""
         with self._lock:
             path = self._paths.get(_make_key(source, arguments, document), "")
         return path if path and self._exists(path) else ""
 
     def add(self, source: str, arguments: Mapping[str, Any], document: Document, path: str) -> None:
-        """Keep that the document lies at `path`."""
+        """Record that the document was saved at `path`."""
         with self._lock:
             self._added.setdefault(_make_key(source, arguments, document), path)
 
     def publish(self) -> None:
-        """Let what was added until now be found."""
+        """Make the documents that were added until now available to `find_path`."""
         with self._lock:
             self._paths = self._added | self._paths
             self._added = {}

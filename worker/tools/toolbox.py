@@ -25,7 +25,7 @@ def list_specs(
 ) -> tuple[ToolSpec, ...]:
     """List the descriptions of the allowed tools and sources; needs no sandbox.
 
-    `compact` ones have the first sentence of the description, and names and types of arguments.
+    With `compact`, they have only the description's first sentence, and arguments' names and types.
     """
     specs = [tool.spec for tool in TOOLS] + [source.spec for source in sources.values()]
     listed = (spec for spec in specs if allows(spec.name))
@@ -33,13 +33,13 @@ def list_specs(
 
 
 def shorten_spec(spec: ToolSpec) -> ToolSpec:
-    """Return the description of a tool for a small window."""
+    """Return the description of a tool for a small context window."""
     first = spec.description.partition(". ")[0].rstrip(".")
     return ToolSpec(spec.name, f"{first}.", _shorten_schema(spec.parameters))
 
 
 def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The types, and which arguments are needed; values are checked by the tool itself."""
+    """Return only types, choices and required arguments; the tool itself checks the values."""
     shorter: dict[str, Any] = {}
     for name, value in schema.items():
         if name == "properties":
@@ -56,7 +56,7 @@ def _shorten_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 class WorkflowToolbox:
     """The tools and sources that one workflow may use. Implements core.ports.Toolbox.
 
-    `others` are those that the model was not told of; it finds them by `find_tool`.
+    `others` are those that were not announced to the model; it can find them with `find_tool`.
 
     Every string of a result is redacted before it is written as JSON.
     """
@@ -87,8 +87,8 @@ class WorkflowToolbox:
     def run(self, calls: Sequence[ToolCall], first: int) -> Iterator[Ran]:
         """Answer the calls; yields their results in the order of the calls.
 
-        Commands run in order, adjacent calls that only read in parallel; but those that write the
-        same file run in order, so that the last one wins. Raises only SandboxLost.
+        Commands run in order. Adjacent other calls run in parallel, or in order if two of them
+        write the same file, so that the last one wins. Raises only SandboxLost.
         """
         self._context.documents.publish()
         numbered = enumerate(calls, first)
@@ -134,7 +134,7 @@ class WorkflowToolbox:
         return self._show(name, arguments, number)
 
     def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
-        """Show a source's document, or where it lies if it was saved before."""
+        """Show a source's document, or its path if it was saved before."""
         document = self._sources[name].fetch(arguments)
         asked = _read_arguments(arguments)
         known = self._context.documents.find_path(name, asked, document)

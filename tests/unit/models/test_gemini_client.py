@@ -152,7 +152,7 @@ def test_an_answer_in_parts_is_asked_for_with_the_same_request() -> None:
 def test_an_answer_without_end_is_given_up() -> None:
     endless = fails(200, answer(text("x"), reason="CONTINUATION", continuationToken="t"))
     asked, transport = model(endless)
-    with pytest.raises(ModelError, match="more than 16 parts in one answer") as caught:
+    with pytest.raises(ModelError, match="more than 17 parts in one answer") as caught:
         asked.reply(ASK)
 
     assert not caught.value.transient

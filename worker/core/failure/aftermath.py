@@ -1,6 +1,6 @@
 """What followed a note: its readers' votes, and what became of the pipeline. Pure.
 
-Both lie beside the turn they are about, `feedback.json` and `after.json`, and are read as hostile.
+Both are stored with their turn, as `feedback.json` and `after.json`, and are read as untrusted.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 MOST_VOTERS = 500
-"""Votes that are kept of one note."""
+"""The most votes that are kept for one note."""
 
 UP, DOWN = "up", "down"
 BECAME = {
@@ -18,7 +18,7 @@ BECAME = {
     "passed_again": "passed on the same commit",
     "superseded": "failed again in a newer pipeline",
 }
-"""What `after.json` may say, in words."""
+"""The values of `became` in `after.json`, each with its description."""
 
 _SCHEMA = 1
 MOST_PATHS, _PATH = 100, 300
@@ -26,8 +26,10 @@ MOST_PATHS, _PATH = 100, 300
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The votes on a note: a voter's pseudonym → UP or DOWN. `changed_at` is the last change (epoch
-    s)."""
+    """The votes on a note: a voter's pseudonym → UP or DOWN.
+
+    `changed_at` is the time of the last change (epoch seconds).
+    """
 
     votes: Mapping[str, str] = field(default_factory=dict)
     changed_at: float = 0.0
@@ -45,9 +47,9 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What became of an analysed pipeline: one of BECAME, by which later pipeline, when.
+    """What became of an analysed pipeline (a key of BECAME), by which later pipeline, and when.
 
-    `changed_paths` are what the commits in between have changed, None if that is not known.
+    `changed_paths` are the paths that the commits in between changed, None if they are not known.
     """
 
     became: str
@@ -58,18 +60,18 @@ class Aftermath:
 
 
 def make_pseudonym(session_id: str, user_id: int) -> str:
-    """The same for one user in one session, and different in every other one."""
+    """Return a user's pseudonym: always the same in one session, different in every other one."""
     return hashlib.sha256(f"{session_id}:{user_id}".encode()).hexdigest()[:16]
 
 
 def dump_feedback(feedback: Feedback) -> bytes:
-    """The bytes of `feedback.json`."""
+    """Return the bytes of `feedback.json`."""
     votes = dict(sorted(feedback.votes.items()))
     return json.dumps({"schema": _SCHEMA, "votes": votes, "at": feedback.changed_at}).encode()
 
 
 def load_feedback(stored: bytes | None) -> Feedback:
-    """The votes in `feedback.json`; none where there is none, or what is there is damaged."""
+    """Return the votes in `feedback.json`; no votes if the file is missing or damaged."""
     fields = _fields(stored)
     votes = fields.get("votes")
     if not isinstance(votes, dict):
@@ -79,7 +81,7 @@ def load_feedback(stored: bytes | None) -> Feedback:
 
 
 def load_after(stored: bytes | None) -> Aftermath | None:
-    """What `after.json` says; None where there is none, or what is there is damaged."""
+    """Return what `after.json` says, None if the file is missing or damaged."""
     fields = _fields(stored)
     became, sha = fields.get("became"), fields.get("sha")
     if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
@@ -92,7 +94,7 @@ def load_after(stored: bytes | None) -> Aftermath | None:
 
 
 def dump_after(after: Aftermath) -> bytes:
-    """The bytes of `after.json`."""
+    """Return the bytes of `after.json`."""
     fields: dict[str, Any] = {
         "schema": _SCHEMA,
         "became": after.became,
@@ -110,7 +112,7 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str, ...]:
-    """Both as plain lines; nothing where there is nothing to say."""
+    """Return the votes and the aftermath as plain lines; no lines if there is nothing to say."""
     lines = [f"reactions: {feedback.upvotes} 👍, {feedback.downvotes} 👎"] if feedback.votes else []
     if after:
         lines.append(f"pipeline {after.pipeline_id}: {BECAME[after.became]} ({after.sha[:8]})")

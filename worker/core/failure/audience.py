@@ -5,7 +5,7 @@ from enum import IntEnum
 
 
 class Readers(IntEnum):
-    """A circle of people, from the widest to the narrowest."""
+    """A group of people, from the widest to the narrowest."""
 
     ANYONE = 0
     SIGNED_IN = 1
@@ -14,7 +14,7 @@ class Readers(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What GitLab says of a project: its visibility, and the access levels of three features.
+    """A project's visibility and the access levels of three of its features, as GitLab gives them.
 
     `public_jobs` is its "project-based pipeline visibility". What is not known counts as private.
     """

@@ -1,9 +1,9 @@
-"""Whether a change touches what an error names: changed paths held against the error's words. Pure.
+"""Whether a change touches what an error names: compares paths with the error's words. Pure.
 
 An error names files as its tool saw them: from the repository's root, from a folder in it, from
 the container's root (`/builds/group/project/…`), as a module (`a.b.c`), a class (`com.x.Y$Inner`),
 a package (`host/group/project/pkg`), an import (`./utils/sum`) or by the bare file name. A name
-that leads to one place only is certain, the others may mean a file of the same name elsewhere.
+that can mean only one path is certain; any other may mean a file of the same name elsewhere.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from worker.core.logs.error_lines import remove_asides
 
 MAX_TEXT = 16_384
-"""Characters of an error that are looked at."""
+"""The most characters of an error that are read."""
 
 MAX_WORDS = 600
 MAX_TOUCHES = 8
@@ -21,9 +21,12 @@ MAX_TOUCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A changed file; `old_path` is its path before it was renamed. `defines` are names whose
-    definition the diff adds, removes or edits; `added_lines` are the numbers of the lines it adds.
-    `is_new` says that it was not there before."""
+    """A changed file.
+
+    `old_path` is its path before it was renamed. `defines` are the names whose definitions the diff
+    adds, removes or edits, `added_lines` the numbers of the lines it adds. `is_new` says that the
+    file did not exist before.
+    """
 
     path: str
     old_path: str = ""
@@ -37,8 +40,8 @@ class Touch:
     """A changed file, and the words of the error that name it. `is_certain`: they name no other.
 
     `line` is a line that the error names and the change has added; 0 if there is none, or if the
-    error also names one of the project's that it has not added. `names_tests` says that the words
-    name the file's tests, by their file's name. `is_new` is that of `FileChange`.
+    error also names a line of the project that the change has not added. `names_tests` says that
+    the words name the file's tests rather than the file. `is_new` is `FileChange.is_new`.
     """
 
     path: str
@@ -50,9 +53,10 @@ class Touch:
 
 
 def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tuple[Touch, ...]:
-    """The changed files that the error `text` names, certain ones first, at most `MAX_TOUCHES`.
+    """Return the changed files that the error `text` names, at most `MAX_TOUCHES`.
 
-    `project` is the project's path, by which a container's path is known for one of its files.
+    Certain ones come first, files named only by their tests last. `project` is the project's path:
+    it shows which container paths are files of the project.
     """
     changed = tuple(changed)
     text = remove_asides(_SCHEME.sub(" ", text[:MAX_TEXT]))
@@ -71,7 +75,7 @@ def find_touches(text: str, changed: Iterable[FileChange], project: str) -> tupl
 
 
 def find_added_lines(diff: str) -> frozenset[int]:
-    """The numbers, in the new file, of the lines that a diff's hunks add."""
+    """Return the line numbers, in the new file, of the lines that a diff's hunks add."""
     found, number = set[int](), 0
     for line in diff.split("\n"):
         if hunk := _HUNK.match(line):
@@ -84,19 +88,19 @@ def find_added_lines(diff: str) -> frozenset[int]:
 
 
 def find_named_lines(text: str) -> tuple[tuple[str, int], ...]:
-    """The places "path:12" that an error names, each once, in order."""
+    """Return the places (such as `path:12`) that an error names, each once, in order."""
     found = ((each[1], int(each[2])) for each in _LINE.finditer(text[:MAX_TEXT]))
     return tuple(dict.fromkeys(found))
 
 
 def select_lines(path: str, named: Iterable[tuple[str, int]]) -> tuple[int, ...]:
-    """The lines of the file at `path` in the repository that are among the `named` places."""
+    """Return the line numbers among the `named` places that are in the repository's file `path`."""
     parts = tuple(path.split("/"))
     return tuple(number for each, number in named if _means(each, parts))
 
 
 def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
-    """The numbers of the lines that define what the error `text` names: a test, a function."""
+    """Return the numbers of the lines that define what the error names, such as a test."""
     named = frozenset(_IDENTIFIER.findall(text[:MAX_TEXT]))
     return tuple(
         number
@@ -106,7 +110,7 @@ def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
 
 
 def find_definitions(diff: str) -> frozenset[str]:
-    """The names whose definitions stand on changed lines of a diff's hunks, or in a hunk's head."""
+    """Return the names that are defined on changed lines of a diff, or in its hunks' headers."""
     lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
     return frozenset(
         name for line in lines for name in _DEFINES.findall(line[:400]) if _telling(name)
@@ -118,10 +122,10 @@ def find_definitions(diff: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """What may name a file: its parts, split at slashes, dots or colons.
+    """A word that may name a file; `parts` are the word split at slashes, dots or colons.
 
-    `rooted`: the parts begin at the repository's root, as far as its tool knows. `absolute`: it was
-    written from the root of a file system.
+    `dotted`: it has no slashes. `rooted`: the parts seem to begin at the repository's root.
+    `absolute`: it was written as an absolute path.
     """
 
     text: str
@@ -154,18 +158,18 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w{5,80}")
 
 
 def _telling(name: str) -> bool:
-    """Whether a name is made of two words at least: `sum` and `main` are everywhere."""
+    """Whether a name has at least two words: names such as `sum` and `main` are too common."""
     return len(name) >= 6 and _TELLING.search(name) is not None
 
 
 def _words(text: str, project: str) -> Iterator[_Word]:
-    """The words that may name a file, each once, at most `MAX_WORDS`."""
+    """Yield the words that may name a file, each once, at most `MAX_WORDS`."""
     seen: set[str] = set()
     before: tuple[str, ...] = ()
     for found in _TOKEN.finditer(text):
         token = found[0].rstrip(".-+$\\/")
         word = _word(token, project.lower()) if len(token) > 2 else None
-        # In `com.x.Y.run(Y.java:12)` the class says which Y.java it is.
+        # In `com.x.Y.run(Y.java:12)` the class already says which Y.java is meant.
         framed = text[found.start() - 1 : found.start()] == "(" and token.split(".")[0] in before
         before = word.parts if word and word.dotted else ()
         if word is None or framed or token in seen:
@@ -177,7 +181,7 @@ def _words(text: str, project: str) -> Iterator[_Word]:
 
 
 def _by_part(words: Iterable[_Word]) -> Mapping[str, Sequence[_Word]]:
-    """The words by each of their parts: there may be thousands of changed files."""
+    """Index the words by each of their parts, for fast look-up by thousands of changed files."""
     found: dict[str, list[_Word]] = {}
     for word in words:
         for part in {*word.parts, ".".join(word.parts)}:
@@ -208,7 +212,7 @@ def _path_word(token: str, path: str, project: str) -> _Word | None:
 
 
 def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
-    """What stands behind the project's own path, or None if that is not in it."""
+    """Return the parts after the project's own path, None if they don't contain that path."""
     home = tuple(project.split("/"))
     lower = [part.lower() for part in parts]
     for at in range(len(parts) - len(home), -1, -1):
@@ -218,13 +222,13 @@ def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
 
 
 def _means(named: str, parts: tuple[str, ...]) -> bool:
-    """Whether a path as its tool wrote it may be the file of these parts."""
+    """Whether a path, as a tool wrote it, may be the file whose path has these parts."""
     found = tuple(part for part in named.replace("\\", "/").split("/") if part not in ("", "."))
     return _ends(parts, found) or _ends(found, parts)
 
 
 def _own_lines(text: str) -> list[tuple[str, int]]:
-    """The places that an error names outside of other people's code."""
+    """Return the places that an error names, without those in third-party code."""
     return [each for each in find_named_lines(text) if not _is_foreign(each[0].replace("\\", "/"))]
 
 
@@ -237,7 +241,7 @@ def _is_foreign(path: str) -> bool:
 def _added_line(
     touch: Touch, changed: Sequence[FileChange], lines: Sequence[tuple[str, int]]
 ) -> int:
-    """The first line of the file that the error names, if the change adds all that it names."""
+    """Return the first line that the error names in the file; 0 unless all named lines are new."""
     if touch.names_tests or not all(any(_adds(each, line) for each in changed) for line in lines):
         return 0
     return next((line[1] for line in lines if _means(line[0], tuple(touch.path.split("/")))), 0)
@@ -266,12 +270,12 @@ _IMPORTED = frozenset(
 _TESTABLE = (_MODULES | _IMPORTED | {".go", ".rb", ".php", ".c", ".cc", ".cpp"}) - {
     *(".css", ".scss", ".json")
 }
-"""The endings of source files, which may have tests."""
+"""The suffixes of source files, which may have tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A path in the repository; `suffix` has its dot, `folder` is the name of the one it is in."""
+    """A path in the repository; `suffix` includes the dot, `folder` is the parent folder's name."""
 
     parts: tuple[str, ...]
     name: str
@@ -291,7 +295,7 @@ def _place(path: str) -> _Place:
 def _touch(
     changed: FileChange, words: Mapping[str, Sequence[_Word]], named: frozenset[str]
 ) -> Touch | None:
-    """The best proof that the words name the file, under its present or its former path."""
+    """Return the best proof that the words name the file, by its present or its former path."""
     best: Touch | None = None
     for path in dict.fromkeys((changed.path, changed.old_path or changed.path)):
         place = _place(path)
@@ -309,7 +313,7 @@ def _touch(
 
 
 def _tested(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
-    """A changed file whose tests the error names: `sum.py` by `test_sum.py`."""
+    """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
     place = _place(changed.path)
     for part, named in words.items() if place.suffix in _TESTABLE else ():
         word = next((word for word in named if _is_test_of(place, part, word)), None)
@@ -319,8 +323,8 @@ def _tested(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch 
 
 
 def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
-    """Whether a part of a word is the name of the file's tests: a file of its language, a class, or
-    a module. A mere function of such a name may test anything."""
+    """Whether a part of a word names the file's tests: a file of the same language, a class or a
+    module. A function of such a name does not count: it may test anything."""
     stem, _, suffix = part.rpartition(".")
     is_file = "." + suffix in _TESTABLE
     if is_file:
@@ -334,7 +338,7 @@ def _is_test_of(place: _Place, part: str, word: _Word) -> bool:
 
 
 def _names(word: _Word, place: _Place) -> bool | None:
-    """True if the word names this path alone, False if perhaps, None if not."""
+    """Return True if the word can only mean this path, False if it may, None if it can't."""
     if word.dotted:
         return _as_file(word, place) if _is_file(word, place) else _as_module(word, place)
     return _as_path(word, place)
@@ -345,7 +349,7 @@ def _is_file(word: _Word, place: _Place) -> bool:
 
 
 def _as_file(word: _Word, place: _Place) -> bool:
-    """A bare file name is certain only for what is no source file and lies at the top."""
+    """Whether a bare file name is certain: only for a non-source file at the repository's root."""
     return len(place.parts) == 1 and place.suffix not in _MODULES | _IMPORTED | {".go"}
 
 
@@ -367,7 +371,7 @@ def _as_path(word: _Word, place: _Place) -> bool | None:
 
 
 def _as_package(word: _Word, folder: tuple[str, ...]) -> bool | None:
-    """A Go package is its folder, behind the project's path; the path is cut off already."""
+    """Compare a word with a Go package: its folder. The project's path is already cut off."""
     if word.absolute:
         return None
     if word.rooted and word.parts == folder:

@@ -1,4 +1,4 @@
-"""The facts of failing jobs as sentences: what the model is told, and the note shows. Pure."""
+"""The facts about failing jobs as sentences, for the model and for the note. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ from worker.core.text.remarks import (
 )
 
 SHOWN = 4
-"""Runs or files named in one sentence."""
+"""The most runs or files that one sentence names."""
 
 INSTALLED = 8
-"""Packages named in one sentence."""
+"""The most packages that one sentence names."""
 
 
 def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Remark]:
-    """What is known, one sentence each; at last what is not known, and why.
+    """Yield what is known, one sentence for each fact, then what is not known, and why.
 
-    `settled` is the verdict that the facts prove: no sentence reads as if it were another.
+    `settled` is the verdict that the facts prove; no sentence may suggest another one.
     """
     yield from _here(facts)
     yield from _before(facts)
@@ -72,8 +72,8 @@ def _here(facts: Facts) -> Iterator[Remark]:
 
 
 def _passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
-    """The order of all runs on this commit, if they passed at first and failed in the same way from
-    then on: the counts alone would not tell that."""
+    """Tell the order of all runs on this commit if they passed first and then always failed in the
+    same way: the counts alone would not show that."""
     passed = [run for run in attempts if run.status == "success"]
     failed = [facts.run, *(run for run in attempts if facts.has_same_error(run))]
     if not passed or len(passed) + len(failed) != len(attempts) + 1:
@@ -87,14 +87,14 @@ def _passed_first(facts: Facts, attempts: Sequence[Run]) -> Remark:
 
 
 def _list_jobs(runs: Sequence[Run]) -> Remark:
-    """Some of the runs, the oldest first, and how many more there are."""
+    """List some of the runs, the oldest first, and how many more there are."""
     told = sort_newest_first(runs)[::-1]
     more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
     return remark(*join_parts(map(job, told[:SHOWN])), more)
 
 
 def _siblings(facts: Facts) -> Iterator[Remark]:
-    """Which jobs of its matrix passed, and which failed."""
+    """Tell which jobs of the same matrix passed and which failed, if any passed."""
     told: list[str | Name | Link] = []
     for words, status in (("passed", "success"), ("failed", "failed")):
         runs = [run for run in facts.siblings if run.status == status]
@@ -142,9 +142,9 @@ def _there(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
 
 
 def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[Remark]:
-    """Since when it fails there in the same way, as far as was looked back.
+    """Tell since when the job fails in the same way on the target branch, as far as the runs show.
 
-    Nothing where newer runs may be hidden, or where the job is known to come and go.
+    Say nothing if newer runs may be hidden, or if the job is known to be flaky.
     """
     known = not target.may_hide_newer_runs and settled is not Verdict.FLAKY
     runs = [run for runs in target.runs_by_commit for run in runs] if known else []
@@ -159,7 +159,7 @@ def _steady(facts: Facts, target: Target, settled: Verdict | None) -> Iterator[R
 
 
 def _others_there(facts: Facts) -> Iterator[Remark]:
-    """What the branch shows of the other jobs with this error, where that is something else."""
+    """Tell how the other jobs with this error did on the target branch, if statuses differ."""
     if isinstance(facts.target, Target):
         own = [run.status for run in facts.target.runs]
         for each in facts.rest[:SHOWN]:
@@ -177,8 +177,9 @@ def _elsewhere(facts: Facts) -> Iterator[Remark]:
 
 
 def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
-    """What differs from the last run that passed. The digest of an image only where nothing else
-    differs or may explain the failure: it moves with every build of a tag that stays the same."""
+    """Tell which packages differ from the last run that passed. Image digests are named only if
+    nothing else differs or may explain the failure: they change with every build of the same tag.
+    """
     if not facts.last_pass:
         return
     packages = [each for each in facts.last_pass.package_changes if not _IMAGE.search(each)]
@@ -194,11 +195,11 @@ def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
 
 
 _IMAGE = re.compile(r" [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2} → [0-9a-f]{12}(?:, [0-9a-f]{12}){0,2}$")
-"""A difference between the digests of an image."""
+"""A difference between image digests."""
 
 
 def _is_explained(facts: Facts) -> bool:
-    """Whether the change touches what the error names, or how the job runs."""
+    """Whether the change touches what the error names, the CI configuration or the dependencies."""
     change = facts.change
     return isinstance(change, Change) and bool(
         change.ci
@@ -223,8 +224,8 @@ def _change(facts: Facts) -> Iterator[Remark]:
 
 
 def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
-    """The changed files that the error names, one sentence for each way of naming them; none for
-    those that it may name only."""
+    """Tell which changed files the error names, one sentence for each way of naming them. Files
+    that it only may name are left out."""
     line = next((each for each in touches if each.line and not each.is_new), None)
     if line:
         words = ", which the error names, is one that this change adds"
@@ -241,7 +242,7 @@ def _named_files(touches: Sequence[Touch]) -> Iterator[Remark]:
 
 
 def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
-    """Counts by outcome, with some of the runs."""
+    """Count the runs by outcome, and list some of each."""
     told: list[Remark] = []
     for words, found in (
         ("failed in the same way", [each for each in runs if facts.has_same_error(each)]),
@@ -261,7 +262,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
 
 
 def _partly(facts: Facts, runs: Sequence[Run]) -> Iterator[tuple[str, list[Run]]]:
-    """The runs that failed with some of the errors, by how many."""
+    """Yield the runs that failed with some of the errors, by how many they share, most first."""
     for count in sorted({each.shared_errors for each in runs if each.shared_errors}, reverse=True):
         words = f"failed with {count} of the {facts.errors} errors of this failure"
         yield words, [each for each in runs if each.shared_errors == count]

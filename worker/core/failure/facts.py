@@ -1,4 +1,4 @@
-"""What GitLab shows of a failing job, as values: what `verdict` decides by. Pure."""
+"""What GitLab shows about failing jobs, as values: `verdict` decides by them. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from worker.core.failure.changed_files import Touch
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact that could not be had, and why, in words."""
+    """A fact that could not be found out, and why, in words."""
 
     why: str
 
@@ -19,14 +19,14 @@ class Unknown:
 class Run:
     """One attempt of a job.
 
-    `status` and `reason` are GitLab's status and failure_reason. `error` is a key of what its log
-    says: that of the failing job where it says at least as much (`core.signature.errors`), "" if
-    it did not fail or the log could not be read. `started_at` is when it started, or else
-    its pipeline was created: ISO 8601 in any zone, or "". `has_started` is False for a job that
-    never ran. `source` is
-    what made its pipeline, in GitLab's words. `place` is where it ran, if not here; of another job
-    of this pipeline, that job's name. `shared_errors` says how many of the failing
-    job's errors it had too, if it had some of them; `missing_errors` are the first of the others.
+    `status` and `reason` are GitLab's status and failure_reason. `error` is a key of the errors in
+    its log: the failing job's key if the log has all of that job's errors, "" if the run did not
+    fail or its log could not be read. `started_at` is when it started, or else when its pipeline
+    was created: ISO 8601 in any time zone, or "". `has_started` is False for a job that never ran.
+    `source` is GitLab's `source` of its pipeline. `place` is the merge request or branch of its
+    pipeline; for another job of this pipeline, that job's name. `shared_errors` is how many of the
+    failing job's errors it has, if it has some but not all of them; `missing_errors` are the first
+    of those that it lacks.
     """
 
     job_id: int
@@ -52,7 +52,7 @@ class Run:
 
 
 def parse_time(at: str) -> float | None:
-    """Seconds since the epoch of an ISO 8601 time with its zone; None if it is not one."""
+    """Return an ISO 8601 time in epoch seconds; None if it is not one or has no time zone."""
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:
@@ -65,17 +65,17 @@ def _later_first(one: Run, other: Run) -> int:
 
 
 def sort_newest_first(runs: Iterable[Run]) -> list[Run]:
-    """The runs by the time at which they ran."""
+    """Sort the runs by when they ran, the latest first."""
     return sorted(runs, key=cmp_to_key(_later_first))
 
 
 def select_same_source(runs: Iterable[Run], run: Run) -> list[Run]:
-    """The runs at the commit of `run` in pipelines of the same source."""
+    """Return the runs on the commit of `run` in pipelines of the same source."""
     return [each for each in runs if run.sha and (each.sha, each.source) == (run.sha, run.source)]
 
 
 def find_pass_after(run: Run, runs: Iterable[Run]) -> Run | None:
-    """The first of `runs` that passed later than `run`."""
+    """Return the first of `runs` that passed later than `run`, None if there is none."""
     greens = sorted((each for each in runs if each.status == "success"), key=_job_id)
     return next((each for each in greens if each.is_after(run)), None)
 
@@ -86,14 +86,14 @@ def _job_id(run: Run) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The job on the target branch: `runs` of the newest `looked_at` pipelines, newest pipeline
-    first; of one pipeline the newest attempt first. `gap` says that the oldest of these do not
-    follow on the others.
+    """The job on the target branch: its `runs` in the newest `looked_at` pipelines.
 
-    None of them ran with the change. `base` is the commit that the failing pipeline is built on,
-    "" if it is not known. `has_newer_commits` says that the branch has newer commits.
-    `unread` pipelines among them could not be read. `may_hide_newer_runs` says that a newer run may
-    be in one of those, or in one that was not looked at.
+    The newest pipeline comes first, and within a pipeline the newest attempt. `gap` says that the
+    oldest pipelines do not directly follow the others. None of the runs has the change. `base` is
+    the commit that the failing pipeline is built on, "" if it is not known. `has_newer_commits`
+    says that the branch has newer commits than that. `unread` counts the pipelines that could not
+    be read. `may_hide_newer_runs` says that a newer run may be in one of those, or in a pipeline
+    that was not looked at.
     """
 
     branch: str
@@ -107,14 +107,14 @@ class Target:
 
     @property
     def finished_runs(self) -> list[Run]:
-        """The runs that passed or failed, as they are listed."""
+        """The runs that passed or failed, in the order of `runs`."""
         return [each for each in self.runs if each.status in ("success", "failed")]
 
     @property
     def runs_by_commit(self) -> list[list[Run]]:
-        """The finished runs of each commit, those of the newest commit and the newest runs first.
+        """The finished runs of each commit, the newest commit and its newest run first.
 
-        Which commit is newest is told by its first pipeline: a late retry makes no commit newer.
+        Commits are ordered by their first pipeline: a late retry does not make a commit newer.
         """
         found: dict[str, list[Run]] = {}
         for each in self.finished_runs:
@@ -132,7 +132,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the merge request touches: of all its `files`, those that mean something by their kind.
+    """What the merge request changes: how many `files`, and those whose kind matters.
 
     `touches` are the changed files that the error names for certain, and those whose tests it
     names. `whole` says that every changed file was seen.
@@ -148,7 +148,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LastPass:
-    """The last run of the job that passed, and what was installed otherwise there, in words."""
+    """The last run of the job that passed, and how the packages installed there differed."""
 
     run: Run
     package_changes: tuple[str, ...] = ()
@@ -159,16 +159,16 @@ NOT_ASKED = Unknown("not looked at")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of the failing jobs that have one error; `run` is the one that stands for all.
+    """What is known of the failing jobs that have one error; `run` is their representative.
 
     `attempts` are its other runs on the same commit in the same kind of pipeline;
-    `runs_of_other_sources` those in other kinds, where other rules and variables may hold.
+    `runs_of_other_sources` are its runs in other kinds, where other rules and variables may apply.
     `earlier` are its runs in the merge request's pipelines on earlier commits, newest first.
     `elsewhere` are runs with the same error in other merge requests and branches. `siblings` are
     the newest runs of the other jobs of its matrix. `recoveries` are pairs of runs of another job
-    of this pipeline: one with the same error, and one after it that passed. `errors` counts what
-    the failing job fails with. `cut` says what of its log is not there. `rest` are the same facts
-    of each of the `others`.
+    of this pipeline: one with the same error, and a later one that passed. `errors` is the number
+    of errors of the failing job. `cut` says which part of its log is missing. `rest` holds the same
+    facts for each of the `others`.
     """
 
     name: str
@@ -193,5 +193,5 @@ class Facts:
         return (self.run, *self.others)
 
     def has_same_error(self, run: Run) -> bool:
-        """Whether a run failed with this very error; an unknown error is never the same."""
+        """Whether a run failed with the same error; an unknown error never counts as the same."""
         return run.status == "failed" and run.error == self.run.error != ""

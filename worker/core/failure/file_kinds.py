@@ -1,5 +1,5 @@
-"""What kind of file a path is: what a change to it can break. And which of GitLab's failure reasons
-a commit can bring about. Pure."""
+"""What kind of file a path is, which tells what a change to it can break; and which of GitLab's
+failure reasons a commit can cause. Pure."""
 
 import re
 
@@ -22,7 +22,7 @@ _MANIFESTS_OF_MORE = frozenset(
     {"package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "composer.json"}
     | {"pom.xml", "build.gradle", "build.gradle.kts", "mix.exs", "build.sbt"}
 )
-"""Manifests that say other things too: scripts, settings, targets of the build."""
+"""Manifests that also hold other things: scripts, settings, build targets."""
 
 _REQUIREMENT = re.compile(
     r"[\"'][\w@./-]{1,100}[\"']\s*:\s*[\"'](?:[~^<>=*]|v?\d|workspace:|file:|git|npm:)"
@@ -33,7 +33,7 @@ _REQUIREMENT = re.compile(
     r"|\bid\s*\(?[\"'][\w.-]{1,80}[\"']\)?\s*version\b|%%?\s*\"|\{:\w{1,60},\s*\""
     r"|\b(?:requires|dependencies|install_requires|engines|toolchain|rust-version)\b"
 )
-"""What a changed line of such a manifest holds when it is about something to install."""
+"""What a changed line of such a manifest contains if it is about a dependency."""
 
 _REQUIREMENTS = re.compile(
     r"requirements[^/]{0,80}\.(?:txt|in)$|(?:Docker|Container)file\.[^/]{1,80}$|\.[Dd]ockerfile$"
@@ -41,26 +41,26 @@ _REQUIREMENTS = re.compile(
 
 
 def is_ci(path: str) -> bool:
-    """Whether a file is part of the CI configuration, by where it lies."""
+    """Whether a file is part of the CI configuration, judged by its path."""
     return _CI.search(path[:500]) is not None
 
 
 def is_dependency(path: str) -> bool:
-    """Whether a file says what is installed: a manifest, a lock file, an image."""
+    """Whether a file defines what is installed: a manifest, a lock file, a Dockerfile."""
     name = path.rpartition("/")[2].lower()
     return name in _MANIFESTS or _REQUIREMENTS.search(path[-200:]) is not None
 
 
 def is_image(path: str) -> bool:
-    """Whether an image is built by a file."""
+    """Whether a file builds an image."""
     return "dockerfile" in path.lower() or "containerfile" in path.lower()
 
 
 def changes_dependency(path: str, diff: str) -> bool:
-    """Whether a change to a file is one of what is installed.
+    """Whether a change to a file changes what is installed.
 
-    `diff` are the hunks, "" where they are not known. A manifest is also changed for other reasons:
-    a new target, a script, a setting.
+    `diff` are the hunks, "" if they are not known. A manifest may also change for other reasons: a
+    new target, a script, a setting.
     """
     if not is_dependency(path):
         return False
@@ -92,6 +92,6 @@ UNLESS_CONFIGURED = frozenset(
         "unmet_prerequisites",
     }
 )
-"""Those that a commit brings about only by what it changes in the CI configuration: a tag that no
-runner has, an image that is not there. A time limit or a log limit is not among them: code can
+"""Failure reasons that a commit can cause only by changing the CI configuration: a tag that no
+runner has, an image that does not exist. A time limit or a log limit is not among them: code can
 exceed both."""

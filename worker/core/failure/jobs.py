@@ -1,7 +1,7 @@
 """What is known of a failed pipeline before the model is asked: its failing jobs by cause. Pure.
 
-Jobs with the very same errors are one group: one of them stands for all, and only its log needs a
-look.
+Jobs with exactly the same errors form a group: one of them represents it, and only that job's log
+has to be examined.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +14,10 @@ from worker.core.stored_keys import KEY, from_stored, to_stored
 from worker.core.text import remarks
 
 EXCERPT = 1024
-"""Bytes of one job's log that a survey keeps."""
+"""The most bytes of one job's log that a survey keeps."""
 
 TOLD = 16 * 1024
-"""Bytes of one job's log that its signature is made of."""
+"""The most bytes of one job's log from which its signature is made."""
 
 MOST_GROUPS = 12
 _MOST_NAMED = 24
@@ -33,13 +33,13 @@ class FailingJob:
     """A job that failed the pipeline.
 
     `family` is the name that the jobs of one matrix share, `family_size` how many jobs of the
-    pipeline have it. `reason` is GitLab's failure_reason. `external`: it is no job, but what
-    another system has reported on the commit; `excerpt` is what that said, `url` its page. `read`
-    says that its log was read; `began` that, by its log, its script had begun. `green` is the job
-    whose log is saved beside this one's, as that of its last run that passed; 0 if there is none.
-    While a survey is made, `end` holds its last lines with their numbers, for the rules, and
-    `error_text` the lines of its whole log that tell of the failure, for the signature. `preview`
-    shows more of the log than `excerpt`, to the model alone; it is not stored.
+    pipeline have it. `reason` is GitLab's failure_reason. `external`: it is not a job but a status
+    that another system reported on the commit; `excerpt` is what that system said, `url` its page.
+    `read` says that the log was read, `began` that, by its log, the script had begun. `green` is
+    the id of the job's last run that passed, whose log is saved with this one's; 0 if there is
+    none. While a survey is made, `end` holds the log's last lines with their numbers, for the
+    rules, and `error_text` the lines of the whole log that tell of the failure, for the signature.
+    `preview` shows the model more of the log than `excerpt` does; it is not stored.
     """
 
     job_id: int
@@ -67,7 +67,7 @@ class FailingJob:
 class RuleMatch:
     """What a rule says. `verdict` is one of `finding.Verdict`; `line` of the log proves it.
 
-    Only one that is `certain` may stand without a model's look.
+    Only a `certain` match may be used without asking the model.
     """
 
     rule: str
@@ -81,13 +81,12 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The same error as it was found before: how often, where, and what came out.
+    """Earlier sightings of the same error: how many, where, and what was found.
 
-    `others` are merge requests besides this one that have seen it. `same` says that this merge
-    request has, on this very commit. `found_at` is when it was last investigated (epoch seconds),
+    `others` are the other merge requests that have seen it. `same` says that this merge request
+    has seen it, on this very commit. `found_at` is when it was last investigated (epoch seconds),
     on merge request `mr_iid` in the note `url`; `agreements` counts the investigations in a row
-    with that verdict. `resolution` says in words how it was resolved the last time, if that is
-    known.
+    with that verdict. `resolution` says in words how it was last resolved, if that is known.
     """
 
     count: int
@@ -108,11 +107,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Failing jobs with one cause; the first stands for all.
+    """Failing jobs with one cause; the first job represents the group.
 
-    `key` is the error's signature, "" if nothing tells; `text` the error, `others` are what failed
-    besides it. `ruling` is what GitLab's record says of
-    them. A broken configuration is a group without jobs.
+    `key` is the error's signature, "" if no line tells the error. `text` is the error, `others` are
+    what else failed. `ruling` is what GitLab's record says of the jobs. A broken configuration is a
+    group without jobs.
     """
 
     key: str
@@ -125,34 +124,34 @@ class Group:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What GitLab's record says, in lines for the model."""
+        """What GitLab's record says, as lines for the model."""
         return self.ruling.describe() if self.ruling else ()
 
     @property
     def hard_verdict(self) -> str:
-        """The verdict that the record settles, or ""."""
+        """The verdict that the record proves, or ""."""
         return str(self.ruling.hard or "") if self.ruling else ""
 
     @property
     def external(self) -> bool:
-        """Whether another system has reported it: GitLab has no job, log or history of it."""
+        """Whether another system reported the failure: GitLab has no job, log or history of it."""
         return bool(self.jobs) and self.jobs[0].external
 
     @property
     def job_names(self) -> str:
-        """The jobs in a few words: `unit-tests (12 of 12 variants)`."""
+        """The jobs in a few words, such as `unit-tests (12 of 12 variants)`."""
         return ", ".join(_families(self.jobs)) or "the pipeline's configuration"
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The groups, the most jobs first. `gaps` says what could not be found out, and why.
+    """The groups, those with the most jobs first. `gaps` says what could not be found out, and why.
 
-    `others` tells of the pipeline's other jobs: which failed and may, which failed and were
-    retried, which passed. `changed_paths` are those that the merge request touches, None if they
-    are not known. `whole` says that every failing job is in a group and its log was read where it
-    matters. `diff_preview` shows the merge request's diff to the model, `leads` are errors that
-    resemble those of which nothing is known; they are not stored.
+    `others` tells of the pipeline's other jobs: which failed but are allowed to, which failed and
+    were retried, which passed. `changed_paths` are the paths that the merge request changes, None
+    if they are not known. `whole` says that every failing job is in a group and its log was read
+    where it matters. `diff_preview` shows the merge request's diff to the model; `leads` are known
+    errors that resemble the unexplained ones. Neither is stored.
     """
 
     groups: tuple[Group, ...] = ()
@@ -176,8 +175,8 @@ _RUNNER = "Running with gitlab-runner"
 def has_script_begun(lines: Sequence[str], holds: Callable[[bytes], bool]) -> bool:
     """Whether a job's script had begun, by its cleaned log; until then only the runner writes.
 
-    `holds` says whether the log has these bytes. One that does not begin as a runner's may hold
-    anything.
+    `holds` says whether the log contains the given bytes. In a log that does not begin like a
+    runner's, the script counts as begun.
     """
     runners = any(_RUNNER in line for line in lines[:20])
     return not runners or any(map(holds, _STEP))
@@ -196,7 +195,10 @@ class _JobGroup:
 def group_jobs(
     jobs: Iterable[FailingJob], recognise: Callable[[FailingJob], RuleMatch | None]
 ) -> tuple[Group, ...]:
-    """The jobs by cause, those whose logs were not read with their family if that has one cause."""
+    """Group the jobs by cause.
+
+    A job whose log was not read joins its family's group if the family has only one cause.
+    """
     groups: dict[str, _JobGroup] = {}
     unread: list[FailingJob] = []
     for job in jobs:
@@ -260,7 +262,7 @@ def _families(jobs: Sequence[FailingJob]) -> list[str]:
 
 
 def dump_survey(survey: Survey) -> dict[str, Any]:
-    """The survey as JSON values, for `context.json`; what only the rules need is left out."""
+    """Return the survey as JSON values for `context.json`, without what only the rules need."""
     return {
         "groups": [_dump_group(group) for group in survey.groups],
         "missing": list(survey.gaps),
@@ -282,8 +284,7 @@ def _dump_group(group: Group) -> dict[str, Any]:
 
 
 def load_survey(fields: Mapping[str, Any]) -> Survey:
-    """Read the survey of `dump_survey`. Raises KeyError, TypeError or ValueError for anything
-    else."""
+    """Read what `dump_survey` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     changed = fields["changed"]
     return Survey(
         groups=tuple(_load_group(group) for group in fields["groups"][: 4 * MOST_GROUPS]),
@@ -308,11 +309,11 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
 
 
 _MOST_SENTENCES = 40
-"""Sentences, and jobs, of a ruling that was stored."""
+"""The most sentences, and the most jobs, that are read of a stored ruling."""
 
 
 def dump_ruling(ruling: Ruling) -> dict[str, Any]:
-    """The ruling as JSON values, for `context.json`."""
+    """Return the ruling as JSON values for `context.json`."""
     return {
         "name": ruling.name,
         "jobs": list(ruling.jobs),
@@ -325,8 +326,7 @@ def dump_ruling(ruling: Ruling) -> dict[str, Any]:
 
 
 def load_ruling(fields: Mapping[str, Any]) -> Ruling:
-    """Read the ruling of `dump_ruling`. Raises KeyError, TypeError or ValueError for anything
-    else."""
+    """Read what `dump_ruling` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     return Ruling(
         name=str(fields["name"])[: remarks.MAX_NAME],
         jobs=tuple(map(int, fields["jobs"][:_MOST_SENTENCES])),
@@ -350,7 +350,7 @@ _PLAIN: Mapping[str, type | tuple[type, ...]] = {
 
 
 def _typed(made: type[T], fields: Mapping[str, Any]) -> T:
-    """A flat dataclass of stored fields, each of its declared type."""
+    """Make a flat dataclass of stored fields. Raises TypeError for a field of the wrong type."""
     for about in made.__dataclass_fields__.values():  # type: ignore[attr-defined]
         key = about.metadata.get(KEY, about.name)
         wanted = _PLAIN.get(getattr(about.type, "__name__", str(about.type)))

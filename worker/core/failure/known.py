@@ -1,8 +1,8 @@
-"""Known failures: what was found on an error before, by its signature. Pure.
+"""Known failures: earlier findings about an error, by its signature. Pure.
 
-Entries are made of members' merge requests only, and say so: one that does not is none. They are
-read back as strangers' data: parsed, capped, and believed only so far as they go. An entry answers
-for a model only where nothing speaks against it (`find_answers`).
+Entries are made from members' merge requests only and are marked so; an entry without the mark is
+ignored. They are read back as untrusted data: parsed and capped. An entry is used instead of asking
+a model only if nothing contradicts it (`find_answers`).
 """
 
 import json
@@ -21,14 +21,15 @@ from worker.core.text.foreign_addresses import remove_foreign_hosts
 from worker.core.text.untrusted import one_line
 
 MAX_ENTRY = 16 * 1024
-"""Bytes of one entry."""
+"""The most bytes of one entry."""
 
 MOST_SIGHTINGS = 20
 ENOUGH = 2
-"""Other merge requests that must have seen an error before its entry answers for a model."""
+"""How many other merge requests must have seen an error, and how many investigations in a row must
+have agreed on it, before its entry is used instead of asking a model."""
 
 TARGET_DAYS = 1.0
-"""Days after which "already failing on the target branch" is looked into again: it gets mended."""
+"""Days after which "already failing on the target branch" is investigated again: it gets fixed."""
 
 DAY = 86_400.0
 
@@ -41,7 +42,8 @@ _HEX = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Whether entries may answer for a model, and for how many days after a look."""
+    """Whether entries may be used instead of asking a model, and for how many days after an
+    investigation."""
 
     answer: bool = True
     days: float = 14.0
@@ -61,7 +63,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class PastFinding:
-    """What a look into an error gave, in the note `url` on merge request `mr_iid`."""
+    """What an investigation of an error found, in the note `url` on merge request `mr_iid`."""
 
     verdict: str
     cause: str
@@ -76,9 +78,9 @@ class PastFinding:
 class KnownFailure:
     """One error of one project.
 
-    `finding` is the newest, None once it was forgotten; `agreements` counts the investigations in a
-    row that gave its verdict. `resolution` says how its newest sighting was resolved, "" if that is
-    not known.
+    `finding` is the newest one, None if there is none or it was forgotten; `agreements` counts the
+    investigations in a row that gave its verdict. `resolution` says how the newest sighting was
+    resolved, "" if that is not known.
     """
 
     key: str
@@ -94,9 +96,9 @@ class KnownFailure:
 def add_sighting(
     known: KnownFailure | None, key: str, sighting: Sighting, finding: PastFinding | None
 ) -> KnownFailure:
-    """`known` with one more sighting, and what was found if somebody has looked.
+    """Return `known` with one more sighting, and with the `finding` if there was an investigation.
 
-    The same pipeline seen again counts once.
+    A pipeline that is seen again counts once.
     """
     if known is None:
         return KnownFailure(key, sighting.seen_at, sighting.seen_at, 1, (sighting,), finding)
@@ -119,13 +121,14 @@ RESOLUTIONS = {
     "fixed": "a later commit fixed it (pipeline {})",
     "passed_again": "it passed when run again, without a change (pipeline {})",
 }
-"""What `resolution` may say, by what became of the pipeline."""
+"""The texts of `resolution`, by what became of the pipeline."""
 
 
 def record_resolution(known: KnownFailure, of: int, became: str, by: int) -> KnownFailure:
-    """Return `known` after pipeline `of` has become one of `RESOLUTIONS` by pipeline `by`.
+    """Return `known` after pipeline `by` has resolved pipeline `of`; `became` says how.
 
-    Only the newest sighting tells how the error ends; what has become otherwise changes nothing.
+    It changes nothing if `of` is not the pipeline of the newest sighting, or if `became` is not one
+    of `RESOLUTIONS`.
     """
     newest = known.sightings[-1].pipeline_id if known.sightings else 0
     if newest != of or became not in RESOLUTIONS:
@@ -134,7 +137,7 @@ def record_resolution(known: KnownFailure, of: int, became: str, by: int) -> Kno
 
 
 def forget_merge_request(known: KnownFailure, mr_iid: int) -> KnownFailure | None:
-    """`known` without a merge request's sightings and words; None if nothing is left."""
+    """Return `known` without a merge request's sightings and finding; None if none is left."""
     kept = tuple(each for each in known.sightings if each.mr_iid != mr_iid)
     finding = known.finding
     if finding and finding.mr_iid == mr_iid:
@@ -148,7 +151,7 @@ def forget_merge_request(known: KnownFailure, mr_iid: int) -> KnownFailure | Non
 def make_hit(known: KnownFailure, mr_iid: int, sha: str, hosts: Collection[str] = ()) -> Hit | None:
     """Return what a survey says of an entry, seen from a merge request at a commit.
 
-    Its words name no host but one of `hosts`.
+    Its texts lose the addresses of hosts other than `hosts`. None if the entry has no finding.
     """
     found = known.finding
     if found is None:
@@ -178,10 +181,11 @@ _OTHERS = frozenset({Verdict.FLAKY, Verdict.INFRASTRUCTURE, Verdict.TARGET})
 
 
 def find_answers(survey: Survey, project: str, now: float, settings: Settings) -> tuple[Hit, ...]:
-    """The hits that answer for a model, one for each group; none if there is any doubt.
+    """Return the hits that can be used instead of asking a model, one for each group.
 
-    Every failing job must be seen, every error known with the same verdict, none of them settled
-    otherwise by a hard fact, and none may name what the merge request touches.
+    Return none if there is any doubt: every failing job must have been seen, every error must be
+    known with the same verdict, no hard fact may prove another one, and no error may name what the
+    merge request changes.
     """
     hits = [group.hit for group in survey.groups if group.hit]
     if not settings.answer or not survey.whole or survey.changed_paths is None or not hits:
@@ -204,7 +208,10 @@ def _sure(group: Group, now: float, days: float) -> bool:
 
 
 def _named(survey: Survey, changed: Iterable[str], project: str) -> bool:
-    """Whether an error names what the merge request touches, or its jobs may be others now."""
+    """Whether an error names what the merge request changes, or its CI configuration is changed.
+
+    Never if this merge request has seen every error on this very commit.
+    """
     same = all(group.hit and group.hit.same for group in survey.groups)
     if same:
         return False
@@ -222,7 +229,7 @@ def _named(survey: Survey, changed: Iterable[str], project: str) -> bool:
 
 
 def dump_known_failure(known: KnownFailure) -> bytes:
-    """The bytes of an entry, at most `MAX_ENTRY`: the oldest sightings go first."""
+    """Return an entry's bytes; the oldest sightings are dropped to keep it within `MAX_ENTRY`."""
     while len(data := _json(known)) > MAX_ENTRY and known.sightings:
         known = replace(known, sightings=known.sightings[1:])
     return data
@@ -238,7 +245,7 @@ def _json(known: KnownFailure) -> bytes:
 
 
 def load_known_failure(data: bytes, key: str) -> KnownFailure | None:
-    """The entry of an error, or None if the bytes are no entry of it."""
+    """Read the entry of the error with this key; None if the bytes are not a valid entry of it."""
     try:
         return _load_fields(json.loads(data), key)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
@@ -287,7 +294,7 @@ def _finding(fields: dict[str, Any]) -> PastFinding:
 def make_past_finding(
     verdict: Verdict, cause: str, to_do: str, url: str, mr_iid: int, at: float
 ) -> PastFinding:
-    """A finding in the form in which it is kept."""
+    """Make a finding in the form in which it is stored."""
     return PastFinding(
         verdict.value,
         one_line(cause, _CAUSE),
@@ -299,17 +306,17 @@ def make_past_finding(
 
 
 def keep_web_url(url: str) -> str:
-    """`url` if it is a plain web address, else ""."""
+    """Return `url` if it is a plain web address, else ""."""
     return url if _WEB.fullmatch(url) else ""
 
 
 def make_sighting(job: FailingJob, mr_iid: int, pipeline_id: int, sha: str, at: float) -> Sighting:
-    """Where a group was seen, by the job that stands for it."""
+    """Make the sighting of a group from the job that represents it."""
     return Sighting(mr_iid, pipeline_id, job.job_id, one_line(job.name, _NAME), sha, at)
 
 
 def list_keys(groups: Sequence[Group]) -> tuple[str, ...]:
-    """The keys of the groups that have one."""
+    """Return the keys of the groups that have one, each once."""
     return tuple(dict.fromkeys(group.key for group in groups if _KEY.fullmatch(group.key)))
 
 

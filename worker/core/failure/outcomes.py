@@ -1,6 +1,6 @@
-"""Whether a verdict was right, by what came after it. Pure.
+"""Whether a verdict was right, judged by what came after it. Pure.
 
-The first of `_RULES` that speaks decides; where none does, it is open. Only verdicts that say
+The first of `_RULES` that applies decides; if none applies, it stays open. Only verdicts that claim
 something can be right or wrong.
 """
 
@@ -26,7 +26,7 @@ class Sequel:
     `became` is what became of the pipeline (see `aftermath.BECAME`), "" if that is not known.
     `touches_named` says whether the commits that fixed it change a file that the answer names, None
     if that is not known. `is_target_red` says that GitLab's record has the same failure on the
-    target branch. `later_verdict` is another one that a later turn has given, else "".
+    target branch. `later_verdict` is a different verdict that a later turn gave, else "".
     """
 
     verdict: str
@@ -40,7 +40,7 @@ class Sequel:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A label, and why."""
+    """A label, and the reason for it."""
 
     label: Label
     reason: str = ""

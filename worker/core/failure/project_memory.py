@@ -1,7 +1,7 @@
 """A project's memory: a few dated facts that outlive sessions, each from a confirmed finding. Pure.
 
 It is stored as one text of at most `MAX_MEMORY` bytes, a line for each fact, the newest first:
-`- {day} {count}x {key} !{mr_iid}/{session_id}… | {text}`. It is read back as strangers' data.
+`- {day} {count}x {key} !{mr_iid}/{session_id}… | {text}`. It is read back as untrusted data.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from worker.core.text.sentences import before_code, split_sentences
 from worker.core.text.untrusted import one_line
 
 MAX_MEMORY = 8 * 1024
-"""Bytes of one project's memory; the oldest facts give way."""
+"""The most bytes of one project's memory; the oldest facts are dropped."""
 
 MOST_SHOWN = 4 * 1024
-"""Bytes of it that an analysis is shown, the newest facts first."""
+"""The most bytes of it that an analysis is shown, the newest facts first."""
 
 VERDICTS = frozenset({Verdict.TARGET, Verdict.FLAKY, Verdict.INFRASTRUCTURE})
-"""What is true of the project, not of one change alone."""
+"""Verdicts about the project rather than about one change."""
 
 _MOST_SOURCES, _MOST_JOBS = 4, 3
 _JOB, _CAUSE, _TEXT = 60, 240, 480
@@ -54,10 +54,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What was found of a project on `day` (`2026-11-22`, in UTC), in one line.
+    """What was found about a project on `day` (`2026-11-22`, in UTC), in one line.
 
-    `key` is the same for the same fact. The first of `sources` is the one that `text` comes from;
-    `count` is how many sessions have found the fact.
+    `key` is the same for the same fact. `text` comes from the first of `sources`; `count` is how
+    many sessions have found the fact.
     """
 
     key: str
@@ -71,10 +71,10 @@ class Fact:
 
 
 def write_fact(finding: Finding, survey: Survey, redact: Callable[[str], str]) -> str:
-    """Return what may be kept of a model's finding once it is confirmed: one redacted line.
+    """Return the line that may be kept of a model's finding once it is confirmed, redacted.
 
-    "" if it may never be: it has no proven quote, it is not about the project, or GitLab's record
-    says otherwise of one of the errors.
+    "" if nothing may be kept: the finding has no proven quote or is in doubt, it is not about the
+    project, or GitLab's record contradicts it for one of the errors.
     """
     judged = finding.final_verdict
     if finding.verdict not in VERDICTS or finding.doubt or not finding.evidence:
@@ -93,7 +93,7 @@ def write_fact(finding: Finding, survey: Survey, redact: Callable[[str], str]) -
 
 
 def _agrees(group: Group, verdict: Verdict) -> bool:
-    """Whether nothing that GitLab's record says of the group speaks against the verdict."""
+    """Whether nothing in GitLab's record of the group contradicts the verdict."""
     ruling = group.ruling
     return ruling is None or (
         ruling.hard in (None, verdict) and verdict not in dict(ruling.contradictions)
@@ -114,7 +114,7 @@ def is_settled(survey: Survey, verdict: str) -> bool:
 def make_fact(text: str, verdict: str, survey: Survey, found_at: float, source: Source) -> Fact:
     """Make the fact of a session's finding, found at `found_at` (epoch seconds).
 
-    The same verdict on the same errors is the same fact, in whatever words.
+    The same verdict on the same errors is the same fact, whatever its wording.
     """
     errors = sorted(list_keys(survey.groups)) or [text.casefold()]
     key = hashlib.sha256("\n".join([verdict, *errors]).encode(errors="replace")).hexdigest()[:16]
@@ -122,8 +122,8 @@ def make_fact(text: str, verdict: str, survey: Survey, found_at: float, source: 
 
 
 def write_plain(text: str, limit: int) -> str:
-    """Return `text` on one line without Markdown, HTML and quotation marks, in which no heading,
-    fence, list or link can begin."""
+    """Return `text` on one line without Markdown, HTML and quotation marks, so that no heading,
+    fence, list or link can begin in it."""
     line = one_line(_LINK.sub(r"\1", one_line(text, 2 * _TEXT)).translate(_MARKUP), limit)
     return re.sub(r"^[\s#+=:/.-]+", "", line)
 
@@ -132,9 +132,9 @@ def write_plain(text: str, limit: int) -> str:
 
 
 def add_fact(facts: Sequence[Fact], fact: Fact) -> tuple[Fact, ...]:
-    """Return `facts` with one more, the newest first; the same one again is counted.
+    """Return `facts` with one more, the newest first; a known fact is counted instead.
 
-    What its session has given before is replaced. The newest day's words stand.
+    The fact replaces what its session gave before. Of a known fact, the newest day's text is kept.
     """
     (source,) = fact.sources
     others = remove_sources(
@@ -158,8 +158,7 @@ def _merge(before: Fact, fact: Fact) -> Fact:
 
 
 def remove_sources(facts: Iterable[Fact], unwanted: Callable[[Source], bool]) -> tuple[Fact, ...]:
-    """Return `facts` without what comes from `unwanted` sources: a fact goes with the source of
-    its words."""
+    """Return `facts` without `unwanted` sources; a fact whose text comes from one is dropped."""
     kept = (each for each in facts if not unwanted(each.sources[0]))
     return tuple(
         replace(each, sources=tuple(one for one in each.sources if not unwanted(one)))
@@ -168,7 +167,7 @@ def remove_sources(facts: Iterable[Fact], unwanted: Callable[[Source], bool]) ->
 
 
 def remove_old(facts: Iterable[Fact], before: float) -> tuple[Fact, ...]:
-    """Return `facts` without those whose day had ended before then (epoch seconds)."""
+    """Return `facts` without those whose day ended `before` that time (epoch seconds)."""
     return tuple(each for each in facts if _end_of(each.day) >= before)
 
 
@@ -177,13 +176,13 @@ def _end_of(day: str) -> float:
 
 
 def tell_facts(facts: Iterable[Fact], hosts: Collection[str]) -> str:
-    """Return the facts as background for a model, at most `MOST_SHOWN` bytes; "" without any.
+    """Return the facts as background for a model, at most `MOST_SHOWN` bytes; "" if there are none.
 
-    They name no host but one of `hosts`.
+    Addresses of hosts other than `hosts` are left out.
     """
     told, room = [_OPENING], MOST_SHOWN - len(_OPENING)
     for each in facts:
-        # What takes addresses out may also resolve HTML's ways to write a quotation mark.
+        # Removing addresses may also decode HTML entities, such as those for quotation marks.
         text = write_plain(remove_foreign_hosts(each.text, hosts), _TEXT)
         times = f", {each.count} times" if each.count > 1 else ""
         line = f'- {each.day}, merge request !{each.sources[0].mr_iid}{times}: "{text}"'
@@ -198,8 +197,8 @@ def tell_facts(facts: Iterable[Fact], hosts: Collection[str]) -> str:
 
 
 def dump_facts(facts: Sequence[Fact]) -> bytes | None:
-    """Return the bytes of a memory, at most `MAX_MEMORY`: the last facts give way. None without
-    any."""
+    """Return the bytes of a memory, at most `MAX_MEMORY`; the last facts are dropped. None if there
+    are no facts."""
     lines: list[bytes] = []
     room = MAX_MEMORY
     for each in facts:
@@ -218,7 +217,7 @@ def _write_line(fact: Fact) -> str:
 
 
 def load_facts(data: bytes | None) -> tuple[Fact, ...]:
-    """Return the facts of a memory; lines that are none are left out."""
+    """Return the facts of a memory; lines that are not facts are left out."""
     lines = (data or b"")[:MAX_MEMORY].decode(errors="replace").split("\n")
     found = (_LINE.fullmatch(line) for line in lines)
     return tuple(_read_fact(each) for each in found if each and _is_day(each[1]))

@@ -1,6 +1,6 @@
-"""Known failures that resemble an error whose signature is not known, by their words. Pure.
+"""Known failures whose words resemble those of an error with an unknown signature. Pure.
 
-A project's index holds the words of its known errors. Words that many of them have tell nothing; an
+A project's index holds the words of its known errors. Words that many of them share are ignored; an
 error that shares most of its rare words with another one is a lead, never an answer.
 """
 
@@ -14,7 +14,7 @@ from worker.core.failure.jobs import Group, Survey
 
 MOST_ENTRIES, MOST_WORDS, MOST_LEADS = 150, 16, 2
 MAX_AGE = 90 * 86_400.0
-"""Seconds after which an error's words are left out."""
+"""Seconds after which an error's words are dropped from the index."""
 
 _SHARE, _LEAST_SHARED = 0.6, 3
 _RARE_IN = 0.1
@@ -27,7 +27,7 @@ _KEY = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ErrorWords:
-    """The words of a known error; it was last seen at `seen_at` (epoch seconds)."""
+    """The words of a known error, last seen at `seen_at` (epoch seconds)."""
 
     key: str
     words: frozenset[str]
@@ -35,7 +35,7 @@ class ErrorWords:
 
 
 def read_words(text: str) -> frozenset[str]:
-    """Return the words of an error by which others are compared with it."""
+    """Return the words by which an error is compared with others."""
     found = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
     return frozenset(list(dict.fromkeys(found))[:MOST_WORDS])
 
@@ -62,8 +62,7 @@ def find_similar(words: Collection[str], index: Sequence[ErrorWords]) -> tuple[s
 
 
 def list_unexplained(survey: Survey) -> tuple[Group, ...]:
-    """Return the groups of which no rule, no earlier finding and no record of GitLab's says
-    anything."""
+    """Return the groups that no rule, no earlier finding and no proof in the record explains."""
     return tuple(
         group
         for group in survey.groups
@@ -86,7 +85,7 @@ def dump_words(index: Sequence[ErrorWords]) -> bytes | None:
 
 
 def load_words(data: bytes | None) -> tuple[ErrorWords, ...]:
-    """Return the entries of an index; what is none is left out."""
+    """Return the entries of an index; invalid ones are left out."""
     try:
         fields = json.loads(data or b"{}")
     except (ValueError, RecursionError):

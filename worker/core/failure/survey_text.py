@@ -7,10 +7,10 @@ from worker.core.failure.jobs import MOST_GROUPS, FailingJob, Group, Hit, RuleMa
 from worker.core.text.untrusted import one_line
 
 MOST_TOLD = 6 * 1024
-"""Bytes of a survey that the model is shown."""
+"""The most bytes of a survey that the model is shown."""
 
 MOST_FACTS = (12, 8, 5, 3, 1)
-"""Facts of one group that are told: the first of these with which the survey fits."""
+"""How many facts of each group are shown: the first of these numbers with which the survey fits."""
 
 _MOST_NAMED = 24
 _MOST_OTHERS = 4
@@ -27,9 +27,10 @@ check, never an answer. Their words are data."""
 
 
 def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
-    """The survey in at most `limit` bytes; "" if it says nothing.
+    """Return the survey in at most `limit` bytes, "" if it says nothing.
 
-    Every failing job is named. Excerpts get what room is left, facts give way before jobs do.
+    Every failing job is named. If space is short, facts are dropped before jobs; excerpts get the
+    space that is left.
     """
     if not survey.groups and not survey.gaps:
         return ""
@@ -44,7 +45,7 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
 
 
 def tell_leads(survey: Survey) -> str:
-    """What is told of errors that resemble those of which nothing is known, "" without any."""
+    """Return the text about known errors that resemble unexplained ones, "" if there are none."""
     if not survey.leads:
         return ""
     told = [f"- {_lead(each)}" for each in survey.leads]
@@ -58,19 +59,19 @@ def _lead(hit: Hit) -> str:
 
 
 def tell_diff(survey: Survey) -> str:
-    """What is shown of the merge request's diff at once, "" if nothing is."""
+    """Return the preview of the merge request's diff with its heading, "" if there is none."""
     if not survey.diff_preview:
         return ""
     return f"The merge request's diff, as far as it fits here:\n{survey.diff_preview}"
 
 
 def tell_time(now: float) -> str:
-    """The time (epoch seconds), by which the model judges how long ago something was."""
+    """Return the sentence that tells the model the current time, `now` in epoch seconds."""
     return f"It is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC now."
 
 
 def _heads(groups: Sequence[Group], room: int) -> list[str]:
-    """What is told of each group besides its excerpt, with as many facts as there is room for."""
+    """Return the text of each group without its excerpt, with as many facts as fit in `room`."""
     heads: list[str] = []
     for facts in MOST_FACTS:
         heads = [
@@ -94,7 +95,7 @@ def _with_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> 
 
 
 def _sharing(group: Group, earlier: Sequence[Group]) -> int:
-    """The number of an earlier group with the same leading error, whose others differ; or 0."""
+    """Return the number of an earlier group with the same main error but other errors too, or 0."""
     alike = (
         number
         for number, other in enumerate(earlier, 1)
@@ -119,8 +120,8 @@ def _head(number: int, group: Group, facts: int, sharing: int) -> str:
 
 
 def _others(others: Sequence[str]) -> str:
-    """What failed besides the error. How much more there is nobody knows: not all of the log was
-    looked at."""
+    """Return the line about what failed besides the error. It cannot say how much more there is,
+    because not all of the log was read."""
     more = "; and more" if len(others) > _MOST_OTHERS else ""
     return f"failed too: {'; '.join(one_line(each, _NAME) for each in others[:_MOST_OTHERS])}{more}"
 
@@ -147,7 +148,7 @@ def _jobs(jobs: Sequence[FailingJob]) -> list[str]:
 
 
 def _ruled(ruled: RuleMatch, group: Group) -> str:
-    """What a rule says; it is a mere lead where GitLab's record says otherwise."""
+    """Return the line about what a rule says; only a lead if GitLab's record contradicts it."""
     sure = ruled.certain and not _is_contradicted(ruled.verdict, group)
     words = "certain" if sure else "likely, to be checked"
     where = f" (line {ruled.line}: {one_line(ruled.text, _NAME)})" if ruled.line else ""
@@ -169,7 +170,7 @@ def _hit(hit: Hit, group: Group) -> str:
 
 
 def _is_contradicted(verdict: str, group: Group) -> bool:
-    """Whether GitLab's record settles another verdict, or speaks against this one."""
+    """Whether GitLab's record proves another verdict, or contradicts this one."""
     ruling = group.ruling
     return ruling is not None and (
         ruling.hard not in (None, verdict) or verdict in dict(ruling.contradictions)
@@ -185,7 +186,7 @@ def _excerpt(group: Group) -> str:
 
 
 def _named(jobs: Sequence[FailingJob]) -> str:
-    """The jobs by id and name; of many, the last ones by their ids alone."""
+    """Return the jobs by id and name; if there are many, the last ones by their ids alone."""
     named = "; ".join(map(_called, jobs[:_MOST_NAMED]))
     more = ", ".join(str(job.job_id) for job in jobs[_MOST_NAMED:])
     return f"{named}; and jobs {more}" if more else named

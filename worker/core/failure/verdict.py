@@ -1,10 +1,10 @@
-"""Whose failure it is: what GitLab's record proves, and what remains for the model to say. Pure.
+"""What caused the failure: what GitLab's record proves, and what the model has to decide. Pure.
 
-A rule looks at the facts of the failing jobs that have one error and gives the sentence that proves
-its verdict, or None. The first of `PROOFS` that speaks decides; the model cannot overrule it. A
-sentence of `CONTRADICTIONS` speaks against one verdict. It takes that away only if the verdict is
-one of `REFUTABLE`: who says it all the same is not believed, and the verdict is unknown. What the
-record merely does not prove is the model's to say.
+A rule reads the facts about the failing jobs that have one error and returns the sentence that
+proves its verdict, or None. The first of `PROOFS` that returns one decides; the model cannot
+overrule it. A rule of `CONTRADICTIONS` returns a sentence against one verdict. It rules that
+verdict out only if it is one of `REFUTABLE`: a model that gives it anyway is not believed, and the
+verdict becomes unknown. What the record neither proves nor rules out, the model decides.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ from worker.core.text.remarks import Remark, describe_distance, job, name, pipel
 
 
 class Verdict(StrEnum):
-    """Whose failure it is. ABSTAIN says that the evidence to tell is not there."""
+    """What caused the failure. ABSTAIN says that there is not enough evidence to tell."""
 
     CHANGE = "caused by this change"
     TARGET = "already failing on the target branch"
@@ -38,11 +38,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the record says of the failing `jobs` (ids) with one error, the one for all first.
+    """What the record says of the failing `jobs` (ids) with one error, the representative first.
 
     `hard` is the verdict that `because` proves, or None. `contradictions` are the verdicts that the
-    record speaks against, each with the sentence. `record` is everything else that is known, or why
-    it is not. `origin` is the newest run on the target branch that failed so, or partly so.
+    record contradicts, each with the sentence that says why. `record` is everything else that is
+    known, or why it is not. `origin` names the newest run on the target branch with the same error,
+    or with some of the same errors.
     """
 
     name: str
@@ -54,14 +55,14 @@ class Ruling:
     origin: Remark = ()
 
     def decide_verdict(self, model: Verdict) -> Verdict:
-        """The verdict on these jobs, when the model says `model`."""
+        """Return the verdict on these jobs if the model's verdict is `model`."""
         if self.hard:
             return self.hard
         refuted = model in REFUTABLE and model in dict(self.contradictions)
         return Verdict.UNKNOWN if refuted else model
 
     def describe(self) -> tuple[str, ...]:
-        """All of it in plain sentences, for the model, what decides first."""
+        """Return the ruling as plain sentences for the model; the proof comes first."""
         lines = [f'settled as "{self.hard}": {plain(self.because)}'] if self.hard else []
         lines += [
             f'speaks against "{verdict}": {plain(why)}' for verdict, why in self.contradictions
@@ -71,9 +72,9 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class FinalVerdict:
-    """The verdict of a note, and the model's; `because` says why it is not that one, if it is not.
+    """The verdict of a note and the model's own; `because` says why they differ, if they do.
 
-    A model that claims nothing, or is right about one of several errors, is not contradicted.
+    It is empty if the model claims nothing, or is right about one of several errors.
     """
 
     verdict: Verdict
@@ -89,13 +90,13 @@ ORDER = (
     Verdict.INFRASTRUCTURE,
     Verdict.FLAKY,
 )
-"""Of several verdicts the one that comes first is the headline: it asks most of the reader."""
+"""Of several verdicts, the one that comes first is the headline: it asks most of the reader."""
 
 
 def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
-    """The headline, from what the record proves and what the model says.
+    """Decide the headline from what the record proves and what the model says.
 
-    Without rulings the model's word stands.
+    Without rulings it is the model's verdict.
     """
     if not rulings:
         return FinalVerdict(model, model)
@@ -110,7 +111,11 @@ def decide_headline(rulings: Sequence[Ruling], model: Verdict) -> FinalVerdict:
 
 
 def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
-    """What the facts prove and contradict: of several jobs, what is proven of each of them."""
+    """Make the ruling of what the facts prove and contradict.
+
+    A verdict on several jobs is proven only if it is proven for each of them; a contradiction for
+    one of them is enough.
+    """
     hard, because = _proven(facts)
     if any(_proven(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
@@ -151,8 +156,8 @@ def _outside(facts: Facts) -> Remark | None:
 
 
 def _is_configured(facts: Facts) -> bool:
-    """Whether the change may have made the job one that no runner can run: it may touch the
-    configuration or an image, and the job has not passed on this commit either."""
+    """Whether the change may have made the job impossible to run: it changes, or may change, the CI
+    configuration or an image, and the job has not passed on this commit."""
     change = facts.change
     if any(map(_is_green, _attempts(facts))):
         return False
@@ -162,22 +167,24 @@ def _is_configured(facts: Facts) -> bool:
 
 
 def _always_dies(facts: Facts) -> bool:
-    """A job that dies each time here and passes meanwhile elsewhere may be killed for what it does:
-    a runner reports one that was out of memory as a system failure."""
+    """Whether the job has repeatedly failed here for this reason but passes on the target branch.
+
+    Then its script may be the cause: a runner reports running out of memory as a system failure.
+    """
     deaths = [each for each in _attempts(facts) if each.reason == facts.run.reason]
     newest = next(iter(_at_newest_commit(facts)), None)
     return len(deaths) >= 2 and newest is not None and _is_green(newest)
 
 
 def _waited_in_vain(facts: Facts) -> bool | None:
-    """Whether no runner took a job of `stuck_or_timeout_failure`; None for any other reason."""
+    """Whether no runner took the jobs with `stuck_or_timeout_failure`; None if no job has it."""
     stuck = [each for each in facts.jobs if each.reason == "stuck_or_timeout_failure"]
     return not any(each.has_started for each in stuck) if stuck else None
 
 
 def _unexplained(facts: Facts) -> Run | None:
-    """A run on this commit in which the job failed by itself, and has not passed since: what the
-    runner did later does not explain that."""
+    """Return a run on this commit that failed for a reason of its own and was never followed by a
+    pass, None if there is none: what the runner did later does not explain such a run."""
     attempts = _attempts(facts)
     outside = NEVER_THE_CHANGE | UNLESS_CONFIGURED
     failed = [each for each in attempts if each.status == "failed" and each.reason not in outside]
@@ -187,11 +194,11 @@ def _unexplained(facts: Facts) -> Run | None:
 # ------------------------------------------------------------------------------------------ flaky
 
 RECENT = 14 * 24 * 3600.0
-"""Seconds for which a flake on the target branch speaks for the code of today."""
+"""Seconds for which a flake on the target branch counts as evidence about the present code."""
 
 
 def _passed_afterwards(facts: Facts) -> Remark | None:
-    """A pass after the same error, on one commit in one kind of pipeline."""
+    """Proof of "flaky": a pass after the same error, on one commit in one kind of pipeline."""
     attempts = _attempts(facts)
     failed = [facts.run, *(each for each in attempts if facts.has_same_error(each))]
     pairs = ((each, find_pass_after(each, attempts)) for each in failed)
@@ -206,11 +213,11 @@ def _passed(facts: Facts, failed: Run, green: Run) -> Remark:
 
 
 def _comes_and_goes(facts: Facts) -> Remark | None:
-    """The same error on the target branch, followed by a pass at the same commit in a pipeline of
-    the same source, not long ago.
+    """Proof of "flaky": a recent run on the target branch with the same error, then a pass on the
+    same commit in a pipeline of the same source.
 
-    Not if it has failed here again and again: there it may come and go, here it stays. Nor if a
-    newer commit of the branch fails with it: then `_fails_there` says what is known.
+    It proves nothing if the job has failed here repeatedly: it may be flaky there and permanent
+    here. Nor if a newer commit of the branch fails with it: `_fails_there` covers that.
     """
     target = _target(facts)
     if target is None or _failed_again(facts) or _fails_at_a_newer_commit(facts, target):
@@ -227,7 +234,7 @@ def _comes_and_goes(facts: Facts) -> Remark | None:
 
 
 def _fails_at_a_newer_commit(facts: Facts, target: Target) -> bool:
-    """Whether the newest commit's runs all fail with this error, and an older commit has runs."""
+    """Whether all runs of the newest commit fail with this error, and an older commit has runs."""
     return len(target.runs_by_commit) > 1 and all(
         map(facts.has_same_error, target.runs_by_commit[0])
     )
@@ -256,8 +263,11 @@ def _fails_there(facts: Facts) -> Remark | None:
 
 
 def _fails_at_the_newest_commit(facts: Facts, target: Target) -> Run | None:
-    """The newest run, if it failed so. A commit that was first run after this failure may carry
-    this very change: then the one before it counts too."""
+    """Return the newest commit's newest run if it failed with this error, else None.
+
+    A commit whose runs are all later than this failure may contain this very change: then the
+    newest run of the commit before it must have failed with the error too, and is returned.
+    """
     for runs in () if target.may_hide_newer_runs else target.runs_by_commit:
         if not facts.has_same_error(runs[0]):
             return None
@@ -292,7 +302,7 @@ def _when(run: Run, ours: Run) -> tuple[str, ...]:
 
 
 def _failed_again(facts: Facts) -> Remark | None:
-    """Twice the same way on one commit, and no pass since the first time."""
+    """The job failed at least twice in the same way on one commit, and has not passed since."""
     again = [each for each in _attempts(facts) if facts.has_same_error(each)]
     failed = [facts.run, *again]
     if not again or any(find_pass_after(each, _attempts(facts)) for each in failed):
@@ -304,13 +314,14 @@ def _failed_again(facts: Facts) -> Remark | None:
 
 
 def _never_passed(facts: Facts) -> Remark | None:
-    """Against "flaky": as `_failed_again`, and no pass before the first time either. One that
-    passed before on the same commit may well be a flake."""
+    """Against "flaky": as `_failed_again`, and no pass before the first failure either. A job that
+    passed before on the same commit may well be flaky."""
     return None if any(map(_is_green, _attempts(facts))) else _failed_again(facts)
 
 
 def _failed_before(facts: Facts) -> Remark | None:
-    """Against "infrastructure", of a job that the runner or GitLab failed in the end."""
+    """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
+    failed by itself on this commit and has not passed since."""
     if facts.run.reason in ("", "script_failure") or not (before := _unexplained(facts)):
         return None
     return remark(
@@ -320,7 +331,8 @@ def _failed_before(facts: Facts) -> Remark | None:
 
 
 def find_pass_on_target(facts: Facts) -> Remark | None:
-    """Against "already failing": it passes there, and no failure of it there may be this one."""
+    """Against "already failing": the job's newest run on the target branch's newest commit passed,
+    and none of its failures there may be this one."""
     target, newest = _target(facts), _at_newest_commit(facts)
     if target is None or not newest or not _is_green(newest[0]):
         return None
@@ -350,12 +362,12 @@ CONTRADICTIONS: tuple[tuple[Verdict, Rule], ...] = (
     (Verdict.TARGET, find_pass_on_target),
     (Verdict.INFRASTRUCTURE, _failed_before),
 )
-"""A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake look
-the same."""
+"""A pass *before* the failure is in neither table: drift, an outage, a time bomb and a flake all
+look the same there."""
 
 REFUTABLE = frozenset({Verdict.TARGET})
-"""Verdicts that claim what the record shows, so that it can refute them. A flake may fail twice in
-a row, and an outage may fail a script before it fails the runner."""
+"""Verdicts that the record can refute, because they claim something that it shows. A flake may fail
+twice in a row, and an outage may fail a script before it fails the runner."""
 
 
 # ------------------------------------------------------------------------------------------- runs

@@ -1,1 +1,1 @@
-"""Job logs as text: cleaning, what explains a failure, its signature."""
+"""Job logs as text: cleaning them, finding what explains a failure, and its signature."""

@@ -1,15 +1,15 @@
 """Which lines of a failed job's log tell what failed, and where. Pure.
 
-A log names many files that have nothing to do with its failure: those of tests that passed, that
-were compiled, covered or warned of. Only a line that speaks of a failure counts, and one that
-stands for a place in the code. What is in doubt does not: a fact that is left out misleads nobody.
+A log names many files that have nothing to do with its failure: files of tests that passed, and
+files that were compiled, covered or warned about. Only lines that speak of a failure or name a
+place in the code count. Doubtful lines are left out: a missing fact misleads nobody.
 """
 
 import re
 from collections.abc import Iterator
 
 LONGEST = 1000
-"""Characters of a line that are looked at."""
+"""The most characters of a line that are read."""
 
 _NUMBER = re.compile(r"\d{1,9}: ?")
 
@@ -18,14 +18,14 @@ _ASIDE = re.compile(
     r"|\S{1,200}\.\w{1,8} +\d{1,7} +\d{1,7} .{0,60}\d%| *\S{1,200}\.\w{1,8} +\| +[\d.]{1,6} +\|"
     r"| {0,8}\S{0,200} ?\w{0,40}Warning: |\S{1,300} PASSED\b"
 )
-"""How long tests took, what they covered, what they warned of, which passed."""
+"""Lines on how long tests took, what they covered, what they warned about, which passed."""
 
 _WELL = re.compile(
     r"\W{0,8}(?:PASS(?:ED)?\b|ok\b|warning\b|(?:DEBUG|INFO|TRACE|NOTICE)\b|[✓√✔])|\$ |[✓√✔]"
     r"|.{0,400}(?:\bPASSED\b|\.\.\. ok$|: warning:|\d\d:\d\d\S{0,12} (?:DEBUG|INFO|TRACE)\b)",
     re.IGNORECASE,
 )
-"""A test that passed, a warning, a program's log, or a command before it ran."""
+"""A test that passed, a warning, a log line of a program, or an echoed command."""
 
 _NONE = re.compile(
     r"\b(?:0|no|zero) (?:\w{1,20} )?(?:errors?|fail\w{0,10})\b|\b(?:errors?|fail\w{0,10})\b: ?0\b",
@@ -39,18 +39,18 @@ _FAILS = re.compile(
     r"|ERR!|[\w.]{1,100}(?:Error|Exception|Failure|Failed))(?![\w/-]|\.\w)"
     r"|^E {2,}|^# \S+$|^e: |[✕✗✖●×]|\[ERROR\]|^\s*--> "
 )
-"""A word of failure; not as a part of a path or of a test's name."""
+"""A word of failure that is not part of a path or of a test's name."""
 
 _PLACE = re.compile(r"[\w@.+~$/\\-]{1,300}\.\w{1,12}[\"']?(?:,? line |:|\(|:line )\d{1,7}(?!\.?\d)")
 
 
 def remove_asides(text: str) -> str:
-    """`text` without the lines beside an error that name files all the same."""
+    """Return `text` without lines that name files but are not about an error (`_ASIDE`)."""
     return "\n".join(line for line in text.split("\n") if not _ASIDE.match(_bare(line)))
 
 
 def select_error_lines(text: str) -> str:
-    """The lines of `text` (a log's, with or without their numbers) that tell of the failure."""
+    """Return the lines of a log, with or without their numbers, that tell of the failure."""
     return "\n".join(_telling(text))
 
 

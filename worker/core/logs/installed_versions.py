@@ -1,7 +1,7 @@
-"""What a job's log says was installed, and what of it differs from another run. Pure.
+"""What was installed according to a job's log, and how that differs from another run. Pure.
 
-A dependency that moved between the last run that passed and the one that failed is often the whole
-cause, and no line of the failing log says so.
+A dependency whose version changed between the last run that passed and the failed one is often the
+whole cause, and no line of the failed log says so.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 MOST = 5_000
-"""Packages of one log that are kept."""
+"""The most packages of one log that are kept."""
 
 _VERSION = rb"v?\d[\w.+!~:-]{0,60}"
 _NAME = rb"[A-Za-z0-9@][\w.@/+-]{0,100}"
@@ -40,7 +40,7 @@ class Difference:
 
 
 def find_versions(cleaned: Iterable[bytes]) -> Versions:
-    """What a cleaned log, in pieces of whole lines, names as installed, downloaded or used."""
+    """Return what a cleaned log, in whole-line pieces, names as installed, downloaded or used."""
     found: dict[Package, set[str]] = {}
     for piece in cleaned:
         for package, version in _named(piece):
@@ -50,7 +50,7 @@ def find_versions(cleaned: Iterable[bytes]) -> Versions:
 
 
 def find_differences(found: Versions, before: Versions) -> tuple[Difference, ...]:
-    """The packages that both runs name with other versions, in the order of their names."""
+    """Return the packages whose versions differ between the runs, ordered by kind and name."""
     both = sorted(found.keys() & before.keys(), key=lambda each: (each.kind, each.name))
     return tuple(
         Difference(
@@ -70,7 +70,7 @@ def _joined(versions: frozenset[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Lines of one tool. `holds` is what any such line holds: found first, and fast."""
+    """The lines of one tool. Every such line contains `holds`, which is fast to search for."""
 
     kind: str
     holds: bytes

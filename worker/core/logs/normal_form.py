@@ -1,20 +1,20 @@
-"""The normal form of a log's line: without what differs from run to run. Pure."""
+"""The normal form of a log line: without what differs from run to run. Pure."""
 
 import re
 from collections.abc import Sequence
 
 LONGEST = 400
-"""Characters of a line that are looked at."""
+"""The most characters of a line that are read."""
 
 
 def normalise_line(line: str) -> str:
-    """`line` with what differs from run to run replaced by placeholders, blanks collapsed."""
+    """Replace what differs from run to run by placeholders, and collapse blanks."""
     return _replace_all(line, _NUMBERS)
 
 
 def normalise_places(line: str) -> str:
-    """`line` with what differs between two runs of one and the same failure replaced: places, times
-    and counts, but no values."""
+    """Replace what differs between two runs of the same failure (places, times and counts, but no
+    values) by placeholders, and collapse blanks."""
     return _replace_all(line, _PLACES)
 
 
@@ -48,7 +48,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.])", "<address>"),
         (r"(?<![\w:])\[?(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\]?(?![\w:])", "<address>"),
         (r"(?<=[a-z0-9\]>]):\d{4,5}(?=[/\s'\",;)]|$)", ":<n>"),
-        # Of a temporary folder's content the file's own name says something, its folders don't.
+        # In a temporary folder, a file's own name is informative, but its parent folders are not.
         (
             r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*"
             r"(?:(?<=/)(?:tmp[^\s/:'\"(),;]{0,100}|[^\s/:'\"(),;.]{1,100}))?(?=[\s/:'\"(),;]|$)",
@@ -56,7 +56,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r"(?<![\w.~-])/(?:private/)?(?:tmp|var/tmp|var/folders)/(?:[^\s/:'\"(),;]{1,100}/)*",
          "<tmp>/"),
-        # Where a project is checked out, and under whose home, is the runner's affair.
+        # Where a project is checked out, and in whose home folder, depends on the runner.
         (r"(?<![\w.~-])/(?:[^\s/:'\"(),;<>]{1,100}/){2,24}"
          r"(?=[^\s/:'\"(),;<>]{1,100}/[^\s/:'\"(),;<>])", "<dir>/"),
         (r"\b[A-Z]:\\(?:[^\s\\:'\"]{1,100}\\){1,24}(?=[^\s\\:'\"]{1,100}\\[^\s\\:'\"])", "<dir>/"),
@@ -64,7 +64,7 @@ _VARIABLE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b(?=[A-Za-z0-9]{8,64}\b)(?:[A-Za-z]{1,4}\d{1,4}){3,}[A-Za-z]{0,4}\b", "<id>"),
     )
 )  # fmt: skip
-"""Bounded and without nested repeats, for lines are hostile."""
+"""Bounded and without nested repeats, because log lines are untrusted."""
 
 _NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
@@ -75,7 +75,7 @@ _NUMBERS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=\[gw)\d+(?=\])|(?<=\bport )\d+", "<n>"),
     )
 )  # fmt: skip
-"""Any number: two failures with the same text but for these have one signature."""
+"""Numbers: two failures whose texts differ only in these have the same signature."""
 
 _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), placeholder)
@@ -90,4 +90,4 @@ _PLACES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"|(?<=\[gw)\d+(?=\])", "<n>"),
     )
 )  # fmt: skip
-"""Places, times and counts of tests: what one failure has otherwise in another run."""
+"""Places, times and test counts: what differs between two runs of one failure."""

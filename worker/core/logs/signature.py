@@ -1,7 +1,7 @@
 """What failed, as a short key: the same for the same error in other runs, jobs and pipelines.
 
-Made of the most telling lines of a failed job's excerpt, with everything that differs from run to
-run (times, ids, numbers, the runner's folders) taken out. Pure.
+It is made from the most telling lines of a failed job's excerpt, without what differs from run to
+run (times, ids, numbers, the runner's folders). Pure.
 """
 
 import hashlib
@@ -16,26 +16,26 @@ from worker.core.logs.normal_form import LONGEST, normalise_line, normalise_plac
 from worker.core.text.untrusted import one_line
 
 TEXT = 240
-"""Characters of `Signature.text`."""
+"""The most characters of `Signature.text`."""
 
 NAME = 160
-"""Characters of each of `Signature.others`."""
+"""The most characters of each of `Signature.others`."""
 
 KEY = 16
 """Hexadecimal digits of a key."""
 
 _SPREAD = 3.0
-"""How much less than the most telling line another one of the key may weigh."""
+"""How much less than the heaviest line a line may weigh and still be part of the key."""
 
 _LEAST = -0.5
-"""What a line must weigh to tell anything."""
+"""The least weight of a telling line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`key` is "" if no line tells anything; `text` is the most telling line, as it stands.
+    """`key` is "" if no line tells anything; `text` is the most telling line, unchanged.
 
-    `others` are what a download or a tool has failed with, and the other failed tests by name.
+    `others` are the errors of tools that fetch something, and the names of the other failed tests.
     """
 
     key: str = ""
@@ -44,10 +44,10 @@ class Signature:
 
 
 def make_signature(lines: Sequence[str]) -> Signature:
-    """The signature of an excerpt's lines, with or without their numbers (`1843: text`).
+    """Make the signature of an excerpt's lines, with or without their numbers (`1843: text`).
 
-    Its key is made of every failed test and every error in them, so that one that has failed with
-    more than another is another.
+    The key covers every failed test and every error in the lines: a failure with one error more
+    than another has a different key.
     """
     telling = _telling(lines)
     kept = _kept(telling)
@@ -64,16 +64,16 @@ def make_signature(lines: Sequence[str]) -> Signature:
 
 
 def find_errors(lines: Sequence[str]) -> frozenset[str]:
-    """The normal forms of every failed test and every error in the lines; where no line tells
-    anything, of the last one that says what could not be done."""
+    """Return the normal forms of every failed test and every error in the lines; if no line is
+    telling, the normal form of the last line that says what could not be done."""
     return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
 
 
 def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
-    """The errors without what differs between two runs of one and the same failure, each with the
-    line as it stands.
+    """Return the errors without what differs between two runs of the same failure, each with its
+    line, unchanged.
 
-    Stricter than `errors`: the values of an assertion and the parameters of a test are part of it.
+    Stricter than `find_errors`: the values of an assertion and the parameters of a test are kept.
     """
     texts = [_stripped(line) for line in lines]
     kept = find_errors(lines)
@@ -83,9 +83,9 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
-    """The last lines of a script that was ended by its time limit: where it hung, or was slow.
+    """Return the last lines of a script that reached its time limit: they show where it hung.
 
-    Nothing where it had said nothing but its own commands.
+    Nothing if they are only the script's own commands.
     """
     end = next((at for at, line in enumerate(lines) if _RUNNERS.match(line)), len(lines))
     said = [line.strip() for line in lines[:end] if line.strip()][-_LAST:]
@@ -95,7 +95,7 @@ def find_last_words(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 _LAST = 3
-"""Lines that say where a script has hung."""
+"""How many last lines show where a script hung."""
 
 _RUNNERS = re.compile(
     r"WARNING: (?:step_script|after_script|script) could not run|Running after_script"
@@ -108,8 +108,12 @@ _RUNNERS = re.compile(
 def _text(
     telling: Sequence["_WeightedLine"], kept: Sequence["_WeightedLine"], lines: Sequence[str]
 ) -> str:
-    """The first failed test that says how it failed, by name and with that, else the most telling
-    line, as it stands: of errors with their places the first, which the others follow from."""
+    """Return the signature's text.
+
+    If tests failed, it is the first one that says how it failed, with that, else the first one.
+    Otherwise it is the heaviest line; but if that is an error with its place, the first such error,
+    from which the others follow.
+    """
     if not kept:
         return next(iter(_last_trouble(lines)), "")
     tests = [each.text for each in kept if each.is_test]
@@ -123,18 +127,19 @@ def _text(
 
 
 _TRIED = 10
-"""Failed tests of which one is looked for that says how it failed."""
+"""How many failed tests are searched for one that says how it failed."""
 
 
 def _explain(test: str, lines: Sequence[str]) -> str:
-    """The failed test with how it failed; "" if nothing says that."""
+    """Return the failed test with how it failed, "" if nothing says how."""
     said = "" if _says(test) else _diagnosis(test, lines)
     return f"{test}: {said}" if said else test if _says(test) else ""
 
 
 def _name_others(kept: Sequence["_WeightedLine"], error: str) -> tuple[str, ...]:
-    """The failed tests but that of the `error`, each once, whatever else the tool calls it; and
-    with any tests the errors of tools that fetch something."""
+    """Return the names of the failed tests other than that of the `error`, each once even if the
+    tool names it in several ways. If any test failed, the errors of tools that fetch something come
+    first."""
     tests = [each.text for each in kept if each.is_test]
     named: dict[str, str] = {}
     for text in sorted(tests, key=lambda text: not error.startswith(text)):
@@ -150,8 +155,8 @@ _FETCHED = re.compile(r"curl: \(|wget: |fatal: |E: ")
 
 
 def _diagnosis(test: str, lines: Sequence[str]) -> str:
-    """What is said of how a failed test failed: under TAP what Perl warns of in the code, else what
-    was got and expected; of any other what follows its line."""
+    """Return what the log says about how a test failed. For a TAP result this is Perl's warning
+    about the code, else the values got and expected; for any other test, the line after it."""
     if not test.startswith("not ok "):
         return _line_after(test, lines)
     texts = [_stripped(line) for line in lines]
@@ -167,8 +172,9 @@ _Texts = tuple[Sequence[str], Sequence[str]]
 
 
 def _split_told(test: str, texts: Sequence[str], told: Sequence[int]) -> _Texts:
-    """What Perl wrote before and after it named the failed test, up to the tests that it named
-    before and after; nothing if it did not. Its messages stand in no order with the results."""
+    """Return what Perl wrote before and after it named the failed test, up to the tests that it
+    named before and after; nothing if it did not name it. Perl's messages are not in sequence with
+    the results."""
     name = test.partition(" - ")[2]
     at = next((at for at in told if name and f"'{name}'" in texts[at]), None)
     if at is None:
@@ -177,13 +183,13 @@ def _split_told(test: str, texts: Sequence[str], told: Sequence[int]) -> _Texts:
 
 
 def _split_results(test: str, texts: Sequence[str]) -> _Texts:
-    """What stands around the result of the failed test, up to the results next to it, twice."""
+    """Return the lines around the failed test's result, up to the adjacent results, twice."""
     before, after = _cut_around(texts, texts.index(test), _RESULT)
     return (*before, *after), (*before, *after)
 
 
 def _cut_around(texts: Sequence[str], at: int, ends: re.Pattern[str]) -> _Texts:
-    """The texts before and after one, each up to a gap or a text that `ends` matches."""
+    """Return the texts before and after one, each part up to a gap or a match of `ends`."""
 
     def goes_on(text: str) -> bool:
         return text != _GAP and not ends.match(text)
@@ -197,8 +203,8 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 
 
 def _line_after(test: str, lines: Sequence[str]) -> str:
-    """What follows the line of a failed test: its assertion, as a rule. Nothing of another test,
-    unless it is a part of this one."""
+    """Return what follows the line of a failed test: usually its assertion. "" if that is about
+    another test, unless it is a part of this one."""
     texts = [_stripped(line) for line in lines]
     following = texts[texts.index(test) + 1 :][:2]
     said = next((text for text in following if text and not _MERE.match(text)), "")
@@ -232,7 +238,7 @@ _PREFIX = re.compile(
     r"|\[ERROR\] Failed to execute goal .{1,300}? on project [\w.:-]{1,100}: )"
 )
 _SUFFIX = re.compile(r"(?: -> \[Help \d\]| \(attempt \d{1,4} of \d{1,4}\))+\.?$")
-"""What a tool writes around an error: the goal that met it, the step of a build, the attempt."""
+"""What a tool writes around an error: the goal that failed, the step of a build, the attempt."""
 
 _NPM = re.compile(r"npm (?:ERR!|error) ")
 _GAP = "…"
@@ -270,7 +276,7 @@ _MERE = re.compile(
     # Cargo
     r"|error: (?:test failed, to rerun|could not compile|aborting due to|\S{1,40} target failed)"
     r"|for more information about this error|test result: failed|note: run with"
-    # Go: the package of a test or a build that has told its errors
+    # Go: the package of a failed test or build, after its errors
     r"|fail\s(?:\S{1,300}\s)?(?:\[(?:build|setup) failed\]|<n>)|fail$"
     # Docker: the step, once more
     r"|error: (?:failed to solve|failed to build)|error: process \""
@@ -278,7 +284,7 @@ _MERE = re.compile(
     r"|make(?:\[<n>\])?: target .{1,200} not remade because of errors",
     re.IGNORECASE,
 )
-"""What a build tool says after the errors, whatever they were."""
+"""What a build tool writes after the errors, whatever they were."""
 
 _TEST = re.compile(
     r"FAILED |FAIL: |--- FAIL: |(?:\s|^)[✕✗✖●] |not ok |\[ERROR\] \S{1,200} .{0,60}<<< (?:FAIL|ERR)"
@@ -291,7 +297,7 @@ _PLAIN = re.compile(
     r"|(?:npm (?:ERR!|error)|ERROR:|FATAL:|fatal:|Error:|curl: \(|wget: )"
     r"|assertion .{1,200} failed"
 )
-"""A line that opens with an exception, or with a tool's word for an error."""
+"""A line that begins with an exception, or with a tool's word for an error."""
 
 _LOCATED = re.compile(
     r"[^\s:]{1,200}:\d{1,7}(?::\d{1,7})?:? (?:fatal )?error\b|error\[\w{1,12}\]: "
@@ -301,7 +307,7 @@ _LOCATED = re.compile(
 
 _WARNED = re.compile(r"[^#\s].{1,300} at \S{1,200} line \d{1,7}\.$")
 _COMPARED = re.compile(r"# {1,12}(?:got|expected): .{1,100}|(?:error|message): .{1,200}")
-"""How Perl and TAP say why a test has failed."""
+"""How Perl and TAP say why a test failed."""
 
 _TROUBLE = re.compile(
     r"\b(?:could not|cannot|can't|unable to|refused|denied|not found|no such|timed out)\b",
@@ -311,10 +317,10 @@ _TROUBLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _WeightedLine:
-    """A line that tells something: its weight by itself, its normal form, and the line.
+    """A telling line: its own weight, its normal form and its text.
 
-    `is_plain` says that it names a failed test or an exception, or opens with a tool's word for an
-    error: it counts whatever it weighs.
+    `is_plain` says that it names a failed test or an exception, or begins with a tool's word for an
+    error: such a line counts whatever its weight.
     """
 
     weight: float
@@ -326,7 +332,7 @@ class _WeightedLine:
 
 
 def _telling(lines: Sequence[str]) -> list[_WeightedLine]:
-    """The lines that tell something, each normal form once."""
+    """Return the telling lines, each normal form once."""
     found: dict[str, _WeightedLine] = {}
     for line in lines:
         text = _stripped(line)
@@ -344,13 +350,13 @@ def _telling(lines: Sequence[str]) -> list[_WeightedLine]:
 
 
 def _stripped(line: str) -> str:
-    """A line without its number and without what a tool writes around its error."""
+    """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()
 
 
 def _says_nothing(normal: str) -> bool:
-    """Whether a line holds no words but those that any failure has."""
+    """Whether a line has only words that occur in any failure."""
     words = set(_WORD.findall(normal.lower()))
     return not words - _ANYBODYS or _LICENCE.search(normal) is not None
 

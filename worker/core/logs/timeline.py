@@ -1,4 +1,4 @@
-"""When what of a job log was written: GitLab's section marks and the runner's timestamps."""
+"""When each part of a job log was written, by GitLab's section markers and runner timestamps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,10 @@ _MAX_NAME = 80
 
 @dataclass(slots=True)
 class Section:
-    """Lines `first` to `last` of the cleaned log, epoch seconds; 0 for an end not seen."""
+    """A section: lines `first` to `last` of the cleaned log, from `start` to `end` (epoch seconds).
+
+    `last` and `end` are 0 if the section's end was not seen.
+    """
 
     name: str
     first: int
@@ -24,12 +27,15 @@ class Section:
 
 @dataclass(slots=True)
 class Timeline:
-    """Filled while a log is cleaned. Bounded: of very many sections and times only some."""
+    """A log's sections and times, filled while it is cleaned.
+
+    Bounded: if there are very many sections or times, only some are kept.
+    """
 
     sections: list[Section] = field(default_factory=list)
     times: list[tuple[int, int]] = field(default_factory=list)
     step: int = 1
-    """Seconds that lie at least between two of `times`."""
+    """The least number of seconds between two of `times`."""
 
     _open: dict[str, Section] = field(default_factory=dict)
 
@@ -63,11 +69,11 @@ class Timeline:
 
     @property
     def seconds(self) -> int:
-        """Between the first and the last time that was written, 0 if there are none."""
+        """The seconds between the first and the last recorded time, 0 if there are none."""
         return self.times[-1][1] - self.times[0][1] if self.times else 0
 
     def to_json(self) -> dict[str, Any]:
-        """What the sandbox's `log outline` reads, as JSON; nothing if nothing is known."""
+        """Return the JSON that the sandbox's `log outline` reads; empty if nothing is known."""
         if not self.sections and not self.times:
             return {}
         return {"sections": [_told(section) for section in self.sections], "times": self.times}
@@ -84,7 +90,7 @@ def _told(section: Section) -> Mapping[str, Any]:
 
 
 def parse_stamp(stamp: bytes) -> int:
-    """Epoch seconds of `2024-05-24T12:01:02`, 0 if there is no such time."""
+    """Return a time such as `2024-05-24T12:01:02` in epoch seconds, 0 if it is not valid."""
     try:
         return int(datetime.fromisoformat(stamp.decode()).replace(tzinfo=UTC).timestamp())
     except ValueError:

@@ -1,8 +1,8 @@
-"""A GitLab job trace made readable: line N here is the line that the job's page numbers N.
+"""A GitLab job trace made readable: line N here is line N of the job's page.
 
 GitLab's page leaves out empty lines, breaks lines at section markers, joins continued lines and
 lets a carriage return clear its line. Only a log that is cleaned in the same way has the line
-numbers to which `#L1843` leads.
+numbers that anchors such as `#L1843` use.
 """
 
 import re
@@ -13,7 +13,7 @@ from worker.core.logs.timeline import Timeline, parse_stamp
 from worker.core.text.untrusted import BREAKS, UNSEEN
 
 MAX_LINE = 8192
-"""Characters of one line that are kept."""
+"""The most characters of one line that are kept."""
 
 PIECE = 1 << 20
 """Bytes of a streamed trace that are cleaned together."""
@@ -21,13 +21,13 @@ PIECE = 1 << 20
 _MAX_HELD = 16 * PIECE  # of one line
 
 LARGE = 16 << 20
-"""Bytes of a cleaned log from which on it is looked at once only, as it comes."""
+"""Bytes of a cleaned log from which on it is read only once, while it is streamed."""
 
 LONGEST_PREVIEW = 1 << 16
-"""Bytes of a preview that an excerpt of a log can give."""
+"""The most bytes of a preview that an excerpt of a log can give."""
 
 PAGE_BYTES = 500 * 1024
-"""The job's page shows this much of the end of a trace, and counts its lines from there."""
+"""The job's page shows this many bytes of the end of a trace, and counts its lines from there."""
 
 _STAMP = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]"
 _STAMPED = re.compile(_STAMP + rb"[+ ]")
@@ -44,10 +44,10 @@ _CONTROL = bytes(code for code in (*range(32), 0x7F) if code not in b"\t\n")
 
 
 def clean_trace(raw: bytes) -> bytes:
-    """The lines of a trace as its job's page shows them, in UTF-8, each ended by "\\n".
+    """Return the lines of a trace as its job's page shows them, in UTF-8, each ended by "\\n".
 
-    Gone: the runner's timestamps, section markers (their header text stays), escape sequences,
-    what a carriage return overwrote, control and unseen characters. Longer lines than `MAX_LINE`
+    Removed: the runner's timestamps, section markers (their header text stays), escape sequences,
+    what a carriage return overwrote, control and invisible characters. Lines longer than `MAX_LINE`
     are cut, and say so.
     """
     cleaner = _Cleaner()
@@ -57,7 +57,7 @@ def clean_trace(raw: bytes) -> bytes:
 def clean_pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iterator[bytes]:
     """Clean a trace of any size: yields whole cleaned lines, piece by piece.
 
-    `timeline` is filled with what section marks and timestamps say.
+    `timeline` is filled from the section markers and timestamps.
     """
     cleaner = _Cleaner(timeline)
     held = b""
@@ -70,16 +70,17 @@ def clean_pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iter
 
 
 def split_lines(cleaned: bytes) -> list[str]:
-    """The lines of a cleaned log: line N of the job's page is item N - 1."""
+    """Split a cleaned log into lines: line N of the job's page is item N - 1."""
     lines = cleaned.decode("utf-8", "replace").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def preview_log(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -> str:
-    """The lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
+    """Return the lines of a cleaned log that explain the failure, as `1843: text`, gaps marked.
 
     At most `limit` bytes of UTF-8; long lines are clipped. A log that fits is shown whole.
-    `green` is the cleaned log of the last run of the same job that passed: what is new counts more.
+    `green` is the cleaned log of the same job's last run that passed: lines that it lacks count
+    more.
     """
     return excerpt(cleaned, limit, green)
 
@@ -87,9 +88,9 @@ def preview_log(cleaned: bytes, limit: int = 4096, green: bytes | None = None) -
 def preview_trace(
     raw: Iterable[bytes], limit: int = 4096, green: Iterable[bytes] | None = None
 ) -> str:
-    """The preview of a trace that comes in pieces; memory does not grow with the trace.
+    """Return the preview of a trace that comes in pieces; memory does not grow with the trace.
 
-    `green` is the trace of a run that passed, in pieces too.
+    `green` is the trace of a run that passed, also in pieces.
     """
     made = Excerpt(limit, _known(clean_pieces(green) if green is not None else None))
     for lines in clean_pieces(raw):
@@ -98,7 +99,7 @@ def preview_trace(
 
 
 def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
-    """What is found in a cleaned log that comes in pieces of whole lines; it may be fed on."""
+    """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
     made = Excerpt(LONGEST_PREVIEW, _known(green))
     for lines in cleaned:
         made.feed(lines)
@@ -115,15 +116,15 @@ def _known(green: Iterable[bytes] | None) -> PassedLines | None:
 
 
 def count_shown_lines(end: bytes) -> int:
-    """How many lines the job's page shows of a longer trace that ends so.
+    """Return how many lines the job's page shows of a long trace that ends with `end`.
 
-    Its `#L` anchors count from its own first line. `end` has at least `PAGE_BYTES` bytes.
+    The page's `#L` anchors count from its own first line. `end` has at least `PAGE_BYTES` bytes.
     """
     return clean_trace(end[end.find(b"\n", len(end) - PAGE_BYTES) + 1 :]).count(b"\n")
 
 
 class _Cleaner:
-    """Cleans the pieces of one trace: sections begin in one and end in another."""
+    """Cleans the pieces of one trace; a section may begin in one piece and end in another."""
 
     def __init__(self, timeline: Timeline | None = None) -> None:
         self._stamped: bool | None = None
@@ -132,13 +133,13 @@ class _Cleaner:
         self._lines = 0
 
     def clean(self, raw: bytes) -> bytes:
-        """The cleaned lines of the next whole lines of the trace."""
+        """Return the next whole lines of the trace, cleaned."""
         if self._timeline is None:
             return self._cleaned(_SECTION.sub(self._broken, self._without_stamps(raw)))
         return b"".join(self._timed(raw, self._timeline))
 
     def _timed(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
-        """The same, part by part from mark to mark: where one stands, its line is known."""
+        """Clean part by part, from marker to marker, so that each marker's line number is known."""
         for part in self._dated(raw, timeline):
             data, start, kept = self._without_stamps(part), 0, list[bytes]()
             for mark in _SECTION.finditer(data):
@@ -176,7 +177,7 @@ class _Cleaner:
         if not lines:
             return b""
         longest = max(map(len, lines))
-        # After the empty lines went: the page counts a line that holds nothing but controls.
+        # After dropping empty lines: the page counts a line that holds only control characters.
         data = _without_controls(b"\n".join(lines))
         if not data.isascii() or longest > MAX_LINE:
             data = b"\n".join(
@@ -195,7 +196,7 @@ class _Cleaner:
         return _LINE_STAMP.sub(b"", _CONTINUED.sub(b"", data))
 
     def _broken(self, marker: re.Match[bytes]) -> bytes:
-        """Markers become line ends; the end of a section that never was open becomes nothing."""
+        """Replace a marker by a line end; remove the end marker of a section that was not open."""
         if marker[1] == b"start":
             self._opened.add(marker[3].lower())
             return b"\n"
@@ -205,7 +206,8 @@ class _Cleaner:
 
 
 def _cut(data: bytes) -> int:
-    """Where whole lines end, 0 if nowhere yet. A line that later ones continue is kept together."""
+    """Return where whole lines end, 0 if none has yet. A continued line is kept together, unless
+    more than `_MAX_HELD` bytes are held."""
     end = data.rfind(b"\n", 0, -_LONGEST_STAMP)
     while end >= 0 and _CONTINUED.match(data, end):
         end = data.rfind(b"\n", 0, end)
@@ -215,9 +217,9 @@ def _cut(data: bytes) -> int:
 
 
 def _overwritten(data: bytes) -> bytes:
-    """Cursor moves gone; of a line with carriage returns, only what stands after the last one."""
-    if b"\r" in data:  # before the escapes go: a "\r" they part from "\n" does clear its line
-        while b"\r\n" in data:  # to split and join takes a third of the time of `replace`
+    """Remove cursor moves and, in each line, everything up to its last carriage return."""
+    if b"\r" in data:  # before removing escapes: a "\r" separated from "\n" by one clears its line
+        while b"\r\n" in data:  # splitting and joining takes a third of the time of `replace`
             data = b"\n".join(data.split(b"\r\n"))
         data = data.rstrip(b"\r")
     if b"\x1b" in data:

@@ -1,1 +1,1 @@
-"""Text from outside: redaction, previews, marks of what is not to be trusted."""
+"""Text from outside: redaction, previews, handling of untrusted text."""

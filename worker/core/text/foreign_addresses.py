@@ -1,7 +1,8 @@
-"""Advice that sends nobody elsewhere: text without the addresses of other hosts. Pure.
+"""Removes the addresses of foreign hosts from a text, so that it sends nobody there. Pure.
 
-A host is an address with a scheme or a user, an IP address, or a dotted name that is neither a
-file's nor an error's. A file's name may be a host's too (`build.sh`): with two labels it is a file.
+A host is an address with a scheme or a user, an IP address, or a dotted name that is not the name
+of a file or an error. A name that could be either (`build.sh`) counts as a file if it has two
+labels.
 """
 
 import html
@@ -34,9 +35,9 @@ _ERRORS = ("error", "exception", "failure", "warning")
 
 
 def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
-    """`text` without the addresses of hosts that are not `own` (names as in a URL, with any port).
+    """Return `text` without the addresses of hosts other than `own` (names, with any port).
 
-    Where one is left out, the markup goes too, so that none can hide in it.
+    If an address is left out, all markup is too, so that no address can hide in it.
     """
     names = {each.partition("/")[0].partition(":")[0].lower() for each in own}
 
@@ -50,7 +51,7 @@ def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """`text` as a reader of its rendered form sees it, or with still less between its letters."""
+    """Return `text` about as its rendered form reads: without markup, defanged dots restored."""
     shown = visible(unicodedata.normalize("NFKC", html.unescape(text)))
     return _DEFANGED.sub(".", shown).translate(_MARKUP)
 
@@ -81,7 +82,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_local(authority: str) -> bool:
-    """Whether it is the machine that the job ran on."""
+    """Whether it is the machine that the job ran on: `localhost`, or a loopback address."""
     name = authority if authority.count(":") > 1 else authority.partition(":")[0]
     if name.lower() == "localhost":
         return True
@@ -93,7 +94,7 @@ def _is_local(authority: str) -> bool:
 
 
 def _is_host(name: str, *, before_path: bool) -> bool:
-    """Whether a name without scheme, user and port is one that people and machines look up."""
+    """Whether a name without scheme, user and port is a host rather than a file or an error."""
     if _is_address(name):
         return not _is_local(name)
     labels = [label.strip("_-") for label in name.split(".")]

@@ -1,4 +1,4 @@
-"""In which of a few languages a short text is written. Pure."""
+"""Detects which of a few languages a short text is written in. Pure."""
 
 import re
 
@@ -23,11 +23,11 @@ _WORDS = {
 _STOP_WORDS = {language: frozenset(words.split()) for language, words in _WORDS.items()}
 _MOST = 2000
 _LEAST = 2
-"""Known words of another language, beyond those of English, by which it is told."""
+"""The least number of known words (or letters of a script) by which a language is recognised."""
 
 
 def find_language(text: str) -> str:
-    """Return the two letters of a text's language, "en" if none of those known is sure."""
+    """Return the two-letter code of a text's language, "en" if no known language is certain."""
     text = text[:_MOST].casefold()
     for language, letters in _SCRIPTS:
         if len(letters.findall(text)) >= _LEAST:

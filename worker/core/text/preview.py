@@ -1,25 +1,25 @@
-"""What is shown of an output that is too long to show whole."""
+"""The preview of an output that is too long to be shown whole."""
 
 LIMIT = 4096
-"""Bytes of UTF-8 of one preview (design, section 5)."""
+"""The most bytes of UTF-8 of one preview (design, section 5)."""
 
 _ROOM = 96  # for the line in between
 
 
 def most_shown(limit: int) -> int:
-    """Bytes that are shown at most: a remainder of up to a quarter of `limit` is shown too.
+    """Return the most bytes that are shown: up to a quarter more than `limit`.
 
-    To cut that little off would cost more, a call to read it, than it saves.
+    Cutting off so little would save less than the call to read it would cost.
     """
     return limit + limit // 4
 
 
 def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
-    """`output` whole if it has at most `most_shown(limit)` bytes, else its beginning and its end.
+    """Return `output` whole if it has at most `most_shown(limit)` bytes, else its head and tail.
 
-    These have at most `limit` bytes, and are cut at line ends, or inside a line that is longer than
-    half of the limit (JSON often is one line); a line in between says how much is not shown. Bytes
-    that are not UTF-8 become U+FFFD.
+    Head and tail together have at most `limit` bytes. Each is cut at a line end, or inside a line
+    that would take half of it or more (JSON is often one line); a line in between says how much is
+    not shown. Bytes that are not UTF-8 become U+FFFD.
     """
     data = output.encode("utf-8", "replace") if isinstance(output, str) else output
     text = data.decode("utf-8", "replace")

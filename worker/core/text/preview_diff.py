@@ -1,5 +1,5 @@
-"""What is shown of a unified diff: whole with its new line numbers, or the hunks that an error
-names first. Pure."""
+"""The preview of a unified diff, with its new line numbers: the whole diff if it fits, else the
+hunks that an error names, and others as they fit. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,27 +17,27 @@ from worker.core.failure.changed_files import (
 from worker.core.failure.file_kinds import is_dependency, is_docs
 
 MAX_LINE = 500
-"""Characters of one line of a diff that does not fit."""
+"""The most characters of one line of a hunk that is shown in part."""
 
 _FILE = "diff --git "
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
-_LEAST = 300  # bytes that a part of a hunk is worth
-_MARK = 64  # bytes of a line that says what is left out
+_LEAST = 300  # the least bytes in which a part of a hunk is shown
+_MARK = 64  # bytes reserved for a line that says what is left out
 
 
 def number_diff(diff: str) -> str:
-    """A unified diff whose added and unchanged lines have their number in the new file before them.
+    """Put the number in the new file before each added and unchanged line of a unified diff.
 
-    `   12 +text`; removed lines have none.
+    For instance `   12 +text`; removed lines get no number.
     """
     return "\n".join(_numbered(diff.split("\n")))
 
 
 def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
-    """A diff of at most `limit` bytes whole; of a longer one its summary and hunks, as they fit.
+    """Return a diff of at most `limit` bytes whole; of a longer one its summary and hunks that fit.
 
-    First the hunks with lines that the text of an `error` names, then those of files that it names,
-    then the others, small ones first. `project` is the project's path.
+    Hunks with lines that the text of an `error` names are chosen first, then those of files that it
+    names, then the others, small ones first. `project` is the project's path.
     """
     if len(diff.encode()) <= limit:
         return number_diff(diff)
@@ -68,9 +68,9 @@ def _numbered(lines: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Hunk:
-    """A hunk: its place in the diff, its file, its lines with numbers, and those that are named.
+    """A hunk: its place in the diff, its file, and its lines.
 
-    `named` are the indexes, among `lines`, of lines that the error names.
+    `named` are the indexes in `lines` of the lines that the error names.
     """
 
     place: int
@@ -87,7 +87,7 @@ class _Hunk:
 
 
 def _hunks(lines: Sequence[str]) -> list[_Hunk]:
-    """The hunks of the files' parts of a diff, in order."""
+    """Return the hunks of all files of a diff, in order."""
     found: list[_Hunk] = []
     start, heading, path = 0, "", ""
     for at in range(len(lines) + 1):
@@ -104,7 +104,7 @@ def _hunks(lines: Sequence[str]) -> list[_Hunk]:
 
 
 def _ranked(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
-    """The hunks with their rank, the one that says most of the error first."""
+    """Return the hunks with their rank, the most relevant to the error first."""
     texts: dict[str, list[str]] = {}
     for hunk in hunks:
         texts.setdefault(hunk.path, []).append(hunk.text)
@@ -134,7 +134,7 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
 
 
 def _fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
-    """The first of the hunks that fit, a long one in part, in the diff's order."""
+    """Return the first hunks that fit, a long one in part, in the diff's order."""
     chosen: list[_Hunk] = []
     headed: set[str] = set()
     for hunk in hunks:
@@ -148,7 +148,7 @@ def _fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
 
 
 def _part(hunk: _Hunk, room: int) -> _Hunk | None:
-    """The lines of a long hunk around the first that is named, else that is changed."""
+    """Return the lines of a long hunk around its first named line, else its first changed line."""
     if room < _LEAST:
         return None
     first, *lines = (line[:MAX_LINE] for line in hunk.lines)
@@ -181,7 +181,7 @@ def _told(hunks: Sequence[_Hunk]) -> Iterator[str]:
 
 
 def _cut_lines(lines: Sequence[str], limit: int) -> str:
-    """The first lines that fit, and how many there are more."""
+    """Return the first lines that fit, and how many more there are."""
     kept: list[str] = []
     room = limit - _MARK
     for line in lines:

@@ -1,23 +1,23 @@
-"""What is shown of a source file that is too long: the lines near what an error names. Pure."""
+"""The preview of a source file that is too long: the lines near what an error names. Pure."""
 
 from collections.abc import Iterable, Sequence
 
 from worker.core.failure.changed_files import find_defining_lines, find_named_lines, select_lines
 
 NEAR = 20
-"""Lines on each side of a named one that may be shown."""
+"""The most lines shown on each side of a named line."""
 
 MAX_LINE = 300
-"""Characters of one line."""
+"""The most characters shown of one line."""
 
 _COMMENT = ("#", "//", "/*", "*", "--", ";", "<!--", "%", '"""')
-_MARK = 40  # bytes of a line that says what is left out
+_MARK = 40  # bytes reserved for a line that says what is left out
 
 
 def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
-    """The numbers of the lines of a file that the text of an error names.
+    """Return the numbers of the lines of a file that the text of an error names.
 
-    By place ("src/app.py:12"), or else by the name of what is defined there.
+    It names them by place ("src/app.py:12"), or else by the name of what is defined there.
     """
     named = [
         number for number in select_lines(path, find_named_lines(error)) if number <= len(lines)
@@ -26,24 +26,24 @@ def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
 
 
 def number_lines(lines: Iterable[str], first: int = 1) -> list[str]:
-    """The lines as `12: text`, the long ones cut."""
+    """Return the lines as `12: text`, the long ones cut."""
     return [f"{number}: {_clipped(line)}" for number, line in enumerate(lines, first)]
 
 
 def preview_file(
     lines: Sequence[str], named: Sequence[int], limit: int, most: int | None = None
 ) -> str:
-    """The lines nearest to the `named` ones as `12: text`, gaps marked.
+    """Return the lines nearest to the `named` ones as `12: text`, gaps marked.
 
-    At most `limit` bytes of UTF-8, and `most` lines. Where nothing is named, the file's beginning,
-    without a comment that it begins with.
+    At most `limit` bytes of UTF-8, and `most` lines. If no line is named, return the file's
+    beginning without its opening comment.
     """
     ranked = _by_distance(len(lines), named) or _from_its_start(lines)
     return "\n".join(_shown(lines, sorted(_fitting(lines, ranked[:most], limit))))
 
 
 def _fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int]:
-    """The first of the `ranked` lines that fit in `limit` bytes with the marks of the gaps."""
+    """Return the first of the `ranked` lines that fit in `limit` bytes, gap marks included."""
     chosen: set[int] = set()
     room = limit - _MARK
     for number in ranked:
@@ -56,7 +56,7 @@ def _fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int
 
 
 def _by_distance(count: int, named: Sequence[int]) -> list[int]:
-    """The numbers of the lines near a named one, the nearest first."""
+    """Return the numbers of the lines near a named one, the nearest first."""
     distances: dict[int, int] = {}
     for each in dict.fromkeys(named):
         for number in range(max(1, each - NEAR), min(count, each + NEAR) + 1):
@@ -65,7 +65,7 @@ def _by_distance(count: int, named: Sequence[int]) -> list[int]:
 
 
 def _from_its_start(lines: Sequence[str]) -> list[int]:
-    """The numbers of the lines, from the first one that is no comment."""
+    """Return the numbers of the lines, from the first one that is not a comment."""
     said = (at for at, line in enumerate(lines) if _says(line))
     first = next(said, 0)
     return list(range(first + 1, len(lines) + 1))

@@ -1,25 +1,25 @@
-"""Redaction of a text that comes in pieces: a secret that lies in two of them is found too."""
+"""Redaction of a text that comes in pieces: a secret that spans two pieces is found too."""
 
 from collections.abc import Callable, Iterable, Iterator
 
 OVERLAP = 300
-"""Lines at the end of what came that are looked at again, with what comes next."""
+"""How many lines at the end of the text so far are searched again, with what comes next."""
 
 _LEAST = 1 << 16
-_MOST = 16 << 20  # held at most, however little of it is sure
+_MOST = 16 << 20  # the most bytes held back, however few of them are certain
 
 
 def redact_chunks(
     pieces: Iterable[bytes], redact: Callable[[bytes], bytes], overlap: int = OVERLAP
 ) -> Iterator[bytes]:
-    """The pieces, each of whole lines, without secrets.
+    """Yield the text of the pieces (of whole lines each) without secrets.
 
-    `redact` keeps the number of lines. What it does not find in `overlap` lines more (the rest of
-    a secret that began before them) stays.
+    `redact` must keep the number of lines. Of a secret longer than `overlap` lines, the rest may
+    stay.
     """
     held = b""
     for piece in pieces:
-        if len(held) >= _LEAST:  # not before it is known that more comes
+        if len(held) >= _LEAST:  # checked only here, when it is known that more comes
             clean = redact(held)
             if len(held) > _MOST:
                 yield clean
@@ -33,7 +33,8 @@ def redact_chunks(
 
 
 def _sure(raw: bytes, clean: bytes, overlap: int) -> tuple[int, int] | None:
-    """Where a line begins, in both, that no secret reaches into, `overlap` lines before the end."""
+    """Return where a line begins in both texts that no secret reaches into: the last such line that
+    is at least `overlap` lines before the end. None if there is none."""
     raw_at, clean_at = len(raw), len(clean)
     for _ in range(overlap):
         raw_at, clean_at = raw.rfind(b"\n", 0, raw_at), clean.rfind(b"\n", 0, clean_at)
@@ -41,8 +42,8 @@ def _sure(raw: bytes, clean: bytes, overlap: int) -> tuple[int, int] | None:
             return None
     while raw_at >= 0 and clean_at >= 0:
         raw_end, clean_end = raw.find(b"\n", raw_at + 1), clean.find(b"\n", clean_at + 1)
-        # What replaces a secret leaves nothing of the lines that it reached into; an empty one
-        # may be a part of it.
+        # Replacing a secret changes every line that it reaches into. Only an empty line may look
+        # the same although it is part of a secret.
         line = raw[raw_at:raw_end]
         if line == clean[clean_at:clean_end] and not line.isspace():
             return raw_at + 1, clean_at + 1

@@ -1,7 +1,7 @@
-"""What has no secrets, as a type: a document is made of nothing else.
+"""A type for bytes without secrets: documents are made of nothing else.
 
-Strings are redacted as they are, before anything encodes them: in JSON a token at the beginning of
-a line follows the letter of an escape, and stands there again once that is decoded.
+Strings are redacted before they are encoded: in JSON, a token at the beginning of a line follows
+the letter of an escape (`\\n`) and would be missed, but is a token again once it is decoded.
 """
 
 import json
@@ -17,11 +17,11 @@ from worker.core.text.untrusted import visible
 
 T = TypeVar("T")
 Redact = Callable[[bytes], bytes]
-"""Takes secrets out, and keeps the number of lines."""
+"""A function that removes secrets and keeps the number of lines."""
 
 
 class _Key:
-    """Shows that a value was redacted; no other module has one."""
+    """Proves that a value was redacted; no other module has an instance."""
 
 
 _KEY = _Key()
@@ -30,7 +30,7 @@ _KEY = _Key()
 class Redacted(bytes):
     """Bytes without secrets. Only the functions of this module make them.
 
-    What bytes do gives plain bytes again, but for `cut` and `join_all`.
+    The methods of `bytes` return plain bytes again; `cut` and `join_all` return Redacted.
     """
 
     __slots__ = ()
@@ -41,12 +41,12 @@ class Redacted(bytes):
         return super().__new__(cls, data)
 
     def cut(self, size: int) -> "Redacted":
-        """The first `size` bytes."""
+        """Return the first `size` bytes."""
         return Redacted(self[:size], _KEY)
 
     @staticmethod
     def join_all(parts: "Iterable[Redacted]") -> "Redacted":
-        """The parts, one after the other."""
+        """Join the parts. Raises TypeError if one of them is not Redacted."""
         given: list[object] = list(parts)
         if not all(isinstance(part, Redacted) for part in given):
             raise TypeError("a part of what is joined was not redacted")
@@ -54,28 +54,28 @@ class Redacted(bytes):
 
 
 def assume_redacted(data: bytes) -> Redacted:
-    """For what was made of redacted bytes alone: read back from a file, packed, escaped.
+    """Mark data as redacted that was made of redacted bytes alone: read back, packed, escaped.
 
-    tests/law names the few modules that may call it.
+    tests/law names the few modules that may call this.
     """
     return Redacted(data, _KEY)
 
 
 def redact_bytes(data: bytes, redact: Redact) -> Redacted:
-    """`data`, a text or a file, without its secrets."""
+    """Return `data`, a text or a file, without its secrets."""
     return Redacted(redact(data), _KEY)
 
 
 def redact_stream(pieces: Iterable[bytes], redact: Redact) -> Iterator[Redacted]:
-    """Pieces of whole lines of one text; a secret that lies in two of them is found too."""
+    """Redact one text in pieces of whole lines; a secret that spans two pieces is found too."""
     return (Redacted(each, _KEY) for each in redact_chunks(pieces, redact))
 
 
 def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redacted:
-    """Compact JSON in the given order, one line per item of its lists: made for grep and sed.
+    """Return compact JSON in the given order, one line per item of its lists, for grep and sed.
 
-    Strings lose their secrets and what is never seen in them. Raises TypeError, ValueError or
-    RecursionError for what is no JSON.
+    Strings lose their secrets and invisible characters. Raises TypeError, ValueError or
+    RecursionError for what is not JSON.
     """
     clean = redact_values(value, lambda text: redact(_visible(text)))
     return Redacted(_to_json(clean).encode(errors="replace"), _KEY)
@@ -85,10 +85,10 @@ def redact_json(value: Mapping[str, Any], redact: Callable[[str], str]) -> Redac
 
 
 def redact_values(value: T, redact: Callable[[str], str]) -> T:
-    """`value` with every string in it redacted, also those that are keys.
+    """Return `value` with every string in it redacted, including the keys of mappings.
 
-    Looks into mappings, lists, tuples and dataclasses. The name of a string in a mapping may say
-    that it is a secret; strings of one list are also looked at as the lines of one text.
+    Looks into mappings, lists, tuples and dataclasses. A string's key in a mapping may show that it
+    is a secret; the strings of a list are also searched as the lines of one text.
     """
     return cast(T, _values(value, "", cache(redact)))
 
@@ -122,7 +122,7 @@ def _mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any
     made: dict[Any, Any] = {}
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
-        while name in made:  # two names that were secrets, each with a value of its own
+        while name in made:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
         made[name] = _values(item, str(key), redact)
     return made

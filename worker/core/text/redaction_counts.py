@@ -1,11 +1,11 @@
-"""What was taken out of a session's documents, in words: kinds and counts, never the secrets."""
+"""What was redacted in a session's documents, in words: kinds and counts, never the secrets."""
 
 from collections import Counter
 from collections.abc import Mapping
 
 Counts = tuple[tuple[str, int, str], ...]
-"""Kinds of secrets as `redact.mark` names them, each with how many there were in which document,
-"" where that is not known; in the order of kinds and documents."""
+"""Tuples of a kind of secret (as in `redact.mark`), a count and a document ("" if it is not known),
+ordered by kind and document."""
 
 _PROPER = (
     *("AWS", "Airtable", "Alibaba", "Anthropic", "Artifactory", "Atlassian", "Azure", "Brevo"),
@@ -30,14 +30,14 @@ _NAMES = {
 
 
 def sort_counts(found: Mapping[tuple[str, str], int]) -> Counts:
-    """What is known by kind and document, in its order."""
+    """Return the counts by kind and document as sorted `Counts`, without those that are zero."""
     return tuple(
         (kind, number, document) for (kind, document), number in sorted(found.items()) if number > 0
     )
 
 
 def describe_counts(found: Counts) -> str:
-    """As "2 GitLab tokens, 1 private key", wherever they were; "" for nothing."""
+    """Describe the counts as "2 GitLab tokens, 1 private key", over all documents; "" if empty."""
     total = Counter[str]()
     for kind, number, _ in found:
         total[kind] += number
@@ -47,13 +47,13 @@ def describe_counts(found: Counts) -> str:
 
 
 def group_by_document(found: Counts) -> tuple[tuple[str, Counts], ...]:
-    """The documents, each with what was in it."""
+    """Return the documents, each with its own counts."""
     documents = sorted({document for _, _, document in found})
     return tuple((name, tuple(each for each in found if each[2] == name)) for name in documents)
 
 
 def count_all(found: Counts) -> int:
-    """How many secrets there were."""
+    """Return how many secrets there were."""
     return sum(number for _, number, _ in found)
 
 

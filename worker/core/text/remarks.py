@@ -1,4 +1,4 @@
-"""Sentences of ours about what strangers have named, for the model and for the note. Pure."""
+"""Our own sentences, which contain names given by strangers, for the model and the note. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,54 +8,54 @@ from worker.core.failure.facts import Run, parse_time
 from worker.core.text.untrusted import one_line
 
 MAX_NAME = 120
-"""Characters of a name."""
+"""The most characters of a name."""
 
 MAX_PARTS = 60
 MAX_URL = 1000
-"""Of a sentence that was stored."""
+"""The most parts, and the most characters of a URL, that are read of a stored sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a stranger has named: a job, a branch, a file."""
+    """A name given by a stranger: of a job, a branch, a file."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words of ours that lead to `url`, or nowhere if that is ""."""
+    """Our own words that link to `url`; plain text if that is ""."""
 
     text: str
     url: str
 
 
 Remark = tuple[str | Name | Link, ...]
-"""A sentence without its full stop; () for none."""
+"""A sentence without its full stop; () if there is none."""
 
 
 def remark(*parts: str | Name | Link) -> Remark:
-    """A sentence of these parts."""
+    """Make a sentence of these parts."""
     return tuple(part for part in parts if part)
 
 
 def name(text: str) -> Name:
-    """A stranger's word, on one line."""
+    """Make a stranger's name, on one line."""
     return Name(one_line(text, MAX_NAME) or "(no name)")
 
 
 def link(text: str, url: str) -> Link:
-    """Words that lead to a page."""
+    """Make words that link to a page."""
     return Link(text, url)
 
 
 def job(run: Run) -> Link:
-    """A run of a job, by its id."""
+    """Link to a run of a job, by its id."""
     return Link(f"job {run.job_id}", run.url)
 
 
 def pipeline(run: Run) -> Link:
-    """Link to the pipeline of a run: its page stands beside the job's page."""
+    """Link to the pipeline of a run; the URL is derived from the job's."""
     base, found, _ = run.url.rpartition("/-/jobs/")
     return Link(
         f"pipeline {run.pipeline_id}", f"{base}/-/pipelines/{run.pipeline_id}" if found else ""
@@ -63,7 +63,7 @@ def pipeline(run: Run) -> Link:
 
 
 def plain(sentence: Remark) -> str:
-    """The sentence as plain text."""
+    """Return the sentence as plain text."""
     return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
@@ -76,7 +76,10 @@ def join_parts(parts: Iterable[str | Name | Link]) -> Remark:
 
 
 def describe_distance(one: str, other: str) -> str:
-    """How long before or after `other` the time `one` is (both ISO 8601), or ""."""
+    """Say how long before or after `other` the time `one` is (both ISO 8601), such as "2 h before".
+
+    "" if one of them cannot be read.
+    """
     then, now = parse_time(one), parse_time(other)
     if then is None or now is None:
         return ""
@@ -89,7 +92,7 @@ def describe_distance(one: str, other: str) -> str:
 
 
 def dump_remark(sentence: Remark) -> list[Any]:
-    """The sentence as JSON values."""
+    """Return the sentence as JSON values."""
     return [_part_out(part) for part in sentence]
 
 
@@ -104,7 +107,7 @@ def _part_out(part: str | Name | Link) -> Any:
 
 
 def load_remark(parts: Sequence[Any]) -> Remark:
-    """Read the sentence of `dump_remark`. Raises KeyError or TypeError for anything else."""
+    """Read what `dump_remark` wrote. Raises KeyError or TypeError for anything else."""
     return tuple(_part_in(part) for part in parts[:MAX_PARTS])
 
 

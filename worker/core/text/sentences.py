@@ -1,21 +1,22 @@
-"""Where the sentences of a text end. Pure."""
+"""Splits a text into sentences and clauses. Pure."""
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
 MAX_TEXT = 8_000
-"""Characters of a text that are looked at."""
+"""The most characters of a text that are read."""
 
 ASKED, SHOWN = 200, 360
-"""Characters of a section's first sentence: as a model is asked for, and as are shown whole."""
+"""Characters of a section's first sentence: the most that a model is asked for, and the most that
+are shown whole."""
 
 _ATOM = re.compile(
     r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code
     r"|\[[^\]\n]{0,500}\]\([^)\s]{0,1000}\)|<?https?://[^\s>]{1,1000}>?"
     r"|\([^()\n]{0,400}\)|“[^”\n]{0,400}”"
 )
-"""What is never taken apart."""
+"""What is never split: code, links, brackets, quotations."""
 
 _END = re.compile(r"[.!?…][\"'”’)\]]{0,2}(?=\s)")
 _SHORT = re.compile(
@@ -24,7 +25,7 @@ _SHORT = re.compile(
 )
 _NEXT = re.compile(
     r"\s+(?=[\"'“(`\[*_]{0,3}[A-Z0-9`/\[<\"'“*_À-ÖØ-Þ\u0400-\u04ff\u3040-\uffff]"
-    # A file's or a function's name: its small letter may begin a sentence.
+    # The name of a file or a function may begin a sentence with a small letter.
     r"|(?!e\.g|i\.e)[a-z][a-z0-9-]{0,40}(?:[./_]\w|\(\)))"
 )
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
@@ -32,15 +33,15 @@ _FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
 
 
 def before_code(text: str) -> str:
-    """The text up to its first block of code."""
+    """Return the text up to its first fenced block of code."""
     fence = _FENCE.search(text)
     return text[: fence.start()] if fence else text
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, each whole, on one line, without blanks around it.
+    """Split a text into sentences, each on one line, without blanks around it.
 
-    An item of a list is a sentence, or several. Code, links and brackets are never taken apart.
+    An item of a list is one or more sentences. Code, links and brackets are never split.
     """
     found: list[str] = []
     for part in _parts(text[:MAX_TEXT]):
@@ -49,7 +50,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def after_sentences(text: str, sentences: list[str]) -> str:
-    """What of a text follows the first of its `split_sentences`."""
+    """Return the part of a text after `sentences`, the first of its `split_sentences`."""
     at = 0
     for character in "".join(sentences):
         if not character.isspace():
@@ -58,7 +59,7 @@ def after_sentences(text: str, sentences: list[str]) -> str:
 
 
 def split_clauses(text: str, marks: str) -> list[str]:
-    """The text taken apart after each of `marks` that a blank follows; blanks stay at the ends."""
+    """Split the text after each of `marks` that a blank follows; blanks stay at the parts' ends."""
     atoms = _atoms(text)
     found, start = [], 0
     for end in re.finditer(rf"[{re.escape(marks)}]\s+", text):
@@ -69,7 +70,7 @@ def split_clauses(text: str, marks: str) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The items and the paragraphs, each as one line."""
+    """Yield the list items and the paragraphs, each as one line."""
     held: list[str] = []
     for line in text.split("\n"):
         if (item := _ITEM.match(line)) or not line.strip():
@@ -102,6 +103,6 @@ def _atoms(line: str) -> list[tuple[int, int]]:
 
 
 def _inside(at: int, atoms: list[tuple[int, int]]) -> bool:
-    """Whether a place is within one of the spans, not at its last character."""
+    """Whether a position is inside one of the spans, but not at its last character."""
     number = bisect_right(atoms, (at, len(atoms) + MAX_TEXT)) - 1
     return number >= 0 and at < atoms[number][1] - 1

@@ -1,9 +1,9 @@
-"""Removes from strangers' text what a reader cannot see."""
+"""Removes invisible characters from untrusted text."""
 
 import re
 
 BREAKS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""Every line end that some reader sees besides "\\n"."""
+"""Every line end other than "\\n" that some program recognises."""
 
 UNSEEN = re.compile(
     "["
@@ -16,16 +16,16 @@ UNSEEN = re.compile(
     "\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
     "]"
 )
-"""Control characters but tab and newline, zero-width and bidirectional marks, tag characters,
+"""Control characters except tab and newline, zero-width and bidirectional marks, tag characters,
 variation selectors, private-use characters, lone surrogates."""
 
 
 def visible(text: str) -> str:
-    """`text` with every line end as "\\n" and without what is never seen."""
+    """Return `text` with every line end as "\\n" and without invisible characters."""
     return UNSEEN.sub("", BREAKS.sub("\n", text))
 
 
 def one_line(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters; an ellipsis marks a cut."""
+    """Return `text` on one line of at most `limit` characters; an ellipsis marks a cut."""
     line = " ".join(visible(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

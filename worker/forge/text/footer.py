@@ -114,7 +114,7 @@ def _shorten_name(model: str) -> str:
 
 
 def _write_price(dollars: float | None) -> list[str]:
-    """Writes a price with two significant digits: 0.0042, 0.31. "$12" would link to a snippet."""
+    """Writes a price with two decimals, four below a cent. "$12" would link to a snippet."""
     if dollars is None:
         return ["cost unknown"]
     price = f"{dollars:.4f} USD" if 0 < dollars < 0.01 else f"{dollars:.2f} USD"

@@ -163,7 +163,7 @@ class HttpModel:
             found, cost = continuation.join_answers(found, rest), _add_cost(cost, paid)
         if found.continuation_fields:
             raise self._errors.make_failure(
-                f"more than {MAX_HOPS} parts in one answer", transient=False
+                f"more than {MAX_HOPS + 1} parts in one answer", transient=False
             )
         return found, cost
 

@@ -22,9 +22,9 @@ _ALLOWED = (
 class Binding:
     """Tells a merge request's own pipelines and jobs from the project's other ones.
 
-    Own are the pipelines that GitLab lists for the merge request and what they have started in the
-    same project. Of the target branch's pipelines those jobs may be read whose names an own
-    pipeline has. What GitLab is asked for that, it is asked once. Safe to share by threads.
+    A pipeline is an own one if GitLab lists it for the merge request, or if such a pipeline has
+    started it in the same project. In pipelines of the target branch, those jobs may be read whose
+    names an own pipeline has. GitLab's answers are kept. Safe to share between threads.
     """
 
     def __init__(self, client: ReadClient, subject: Subject) -> None:
@@ -39,18 +39,18 @@ class Binding:
         self._mr: wire.MergeRequest | None = None
 
     def target_branch(self) -> str:
-        """The branch that the merge request goes to. Raises SourceError."""
+        """The merge request's target branch. Raises SourceError."""
         return self._get_merge_request().target_branch
 
     def learn_jobs(self, pipeline_id: int, jobs: Iterable[wire.Job]) -> None:
-        """Note the names of the jobs that GitLab lists for a pipeline, if it is an own one."""
+        """Remember the names of the jobs that GitLab lists for a pipeline, if it is an own one."""
         with self._lock:
             if pipeline_id in self._own:
                 self._names.update(job.name for job in jobs)
                 self._names_listed |= pipeline_id == self._subject.pipeline_id
 
     def learn_name(self, name: str) -> None:
-        """Note the name of a job that an own pipeline has started."""
+        """Remember the name of a job in a pipeline that an own pipeline has started."""
         with self._lock:
             self._names.add(name)
 
@@ -67,7 +67,7 @@ class Binding:
         raise SourceError(f"job {job.id} is not of this merge request: {_ALLOWED}")
 
     def is_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
-        """Whether it is an own pipeline; False for one of the target branch's.
+        """Whether it is an own pipeline; False for a pipeline of the target branch.
 
         Raises SourceError for any other.
         """
@@ -80,14 +80,14 @@ class Binding:
         raise SourceError(f"pipeline {pipeline.id} is not of this merge request: {_ALLOWED}")
 
     def has_name(self, name: str) -> bool:
-        """Whether an own pipeline has a job of this name, as far as it was shown.
+        """Whether an own pipeline has a job of this name, as far as its jobs were listed.
 
         Raises SourceError.
         """
         return name in self._get_known_names()
 
     def has_suite(self, name: str) -> bool:
-        """Whether a test report's suite of this name is of such a job.
+        """Whether a test suite of this name comes from a job that `has_name` knows.
 
         GitLab makes one suite of all parts of a parallel job. Raises SourceError.
         """
@@ -97,9 +97,10 @@ class Binding:
     # ------------------------------------------------------------------------------------- private
 
     def _is_plainly_own(self, project_id: int, pipeline: wire.Pipeline) -> bool:
-        """What can be told without asking: GitLab alone makes refs of merge requests.
+        """Whether it is an own pipeline, as far as that is known without asking GitLab.
 
-        Those of a fork are numbered by its own merge requests too, and so tell nothing there.
+        Only GitLab makes merge request refs. In a fork, they are also numbered by the fork's own
+        merge requests, so they prove nothing there.
         """
         of_mr = OF_MR.fullmatch(pipeline.ref)
         here = project_id == self._subject.project_id
@@ -112,9 +113,9 @@ class Binding:
         return project_id == self._subject.project_id and pipeline.ref == self.target_branch()
 
     def _is_listed(self, project_id: int, pipeline: wire.Pipeline) -> bool:
-        """Whether GitLab lists the pipeline for the merge request, or one that it is a child of.
+        """Whether GitLab lists the pipeline, or its parent, for the merge request.
 
-        A child runs on the same ref and commit as its parent, and is listed nowhere.
+        A child pipeline is not listed, but runs on the same ref and commit as its parent.
         """
         run = (project_id, pipeline.ref, pipeline.sha)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Reading from GitLab: typed, capped, timed out, and every error a SourceError."""
+"""Reads from GitLab: typed, with size caps and time-outs; every error becomes a SourceError."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ Query = Mapping[str, str | int]
 
 
 class NotFound(SourceError):
-    """GitLab says 404: it is not there, or the token may not see it."""
+    """The answer was 404: the object does not exist, or the token may not see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes of a file or log of `size` bytes: all in `head`, or its two ends."""
+    """A file or log of `size` bytes, whole in `head`, or its start there and its end in `tail`."""
 
     head: bytes
     tail: bytes
@@ -60,10 +60,10 @@ class Blob:
 
 
 class ReadClient:
-    """GitLab's REST API through the read token. Only GET requests; safe to share by threads.
+    """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
 
-    `what` names the thing asked for in error messages. Downloads may be kept on `download_hosts`,
-    besides GitLab's own and public ones.
+    In error messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
+    besides GitLab's own host and public ones.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ReadClient:
         self._deadline = deadline
 
     def with_deadline(self, deadline: float) -> "ReadClient":
-        """The same client, that begins nothing and streams nothing past `deadline` (monotonic)."""
+        """A copy of the client that requests and streams nothing after `deadline` (monotonic)."""
         other = copy(self)
         other._deadline = deadline
         return other
@@ -96,7 +96,7 @@ class ReadClient:
     def many(
         self, path: str, model: type[T], what: str, query: Query | None = None, pages: int = 10
     ) -> Listing[T]:
-        """The list at `path`, at most `pages` pages of 100, and what the deadline leaves of them.
+        """The list at `path`: at most `pages` pages of 100, or fewer if the deadline passes.
 
         Raises SourceError.
         """
@@ -134,9 +134,9 @@ class ReadClient:
             return keep_ends(read_chunks(response), cap)
 
     def stream(self, path: str, what: str, cap: int, query: Query | None = None) -> Iterator[bytes]:
-        """The bytes at `path` as they come, from where GitLab keeps them. Raises SourceError.
+        """Stream the bytes at `path`, also if GitLab redirects to where it keeps them.
 
-        So it does for more than `cap` bytes.
+        Raises SourceError, also for more than `cap` bytes or after the deadline.
         """
         size = 0
         with _translate_errors(what), self._download(path, query or {}) as response:
@@ -161,9 +161,9 @@ class ReadClient:
         )
 
     def _download(self, path: str, query: Query) -> requests.Response:
-        """GitLab may keep large files in an object store and redirect there, once.
+        """Get a file, following one redirect, as GitLab may keep large files in an object store.
 
-        The token stays behind: a request of its own, without the session that holds it.
+        The token is not sent there: the redirect is followed without the session that holds it.
         """
         try:
             return self._get(path, query)
@@ -201,7 +201,7 @@ def _parse_answer(model: type[T], value: Any, what: str) -> T:
 
 
 def keep_ends(chunks: Iterable[bytes], cap: int) -> Blob:
-    """The first quarter of `cap` bytes and the last three, where errors stand; all if it fits."""
+    """The first quarter of `cap` bytes and the last three quarters, where errors are; or all."""
     room = cap // 4
     head, rest, size = bytearray(), bytearray(), 0
     for chunk in chunks:

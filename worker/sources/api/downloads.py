@@ -1,7 +1,7 @@
-"""Where GitLab may redirect a download to: its own host, named hosts, and public addresses.
+"""Follows GitLab's redirects of downloads: to its own host, named hosts, and public addresses.
 
-What a redirect says is not trusted: the connection is made to the address that was looked at, and
-no credential goes along.
+The target of a redirect is not trusted: the connection is made to the address that was checked, and
+no credential is sent.
 """
 
 import socket
@@ -25,7 +25,7 @@ _ADVICE = "if that is right, name the host in gitlab.download_hosts"
 
 
 def is_public(address: str) -> bool:
-    """Whether it leads out: not to this machine, its network or a cloud's metadata."""
+    """Whether the address is public: not this machine, its network or a cloud's metadata."""
     found = ip_address(address.partition("%")[0])
     if found.version == 6:
         inner = found.ipv4_mapped or found.sixtofour
@@ -38,7 +38,7 @@ def is_public(address: str) -> bool:
 
 
 def find_public_address(host: str, port: int) -> str:
-    """The best address of a host that has public ones only. Raises Refused."""
+    """The first address of a host, if all its addresses are public; otherwise raises Refused."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -50,7 +50,7 @@ def find_public_address(host: str, port: int) -> str:
 
 
 class Downloads:
-    """Follows a redirect of GitLab's. `hosts` are taken whatever their address is."""
+    """Follows a redirect of GitLab's. `hosts` are allowed whatever their address is."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Downloads:
         self._address_of = address_of
 
     def has_supported_scheme(self, target: str) -> bool:
-        """Whether it is a URL of a scheme that is spoken at all."""
+        """Whether the URL `target` has one of the allowed schemes."""
         return target.partition(":")[0].lower() in self._schemes
 
     def get(self, target: str) -> requests.Response:
-        """A streamed answer, 200. Raises Refused, and requests' own errors."""
+        """A streamed response with status 200. Raises Refused, and requests' own errors."""
         adapter = _PinnedAdapter(self._hosts, self._address_of)
         with requests.Session() as session:
             session.mount("https://", adapter)
@@ -85,14 +85,14 @@ class Downloads:
 
 
 def _send_no_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Stands where requests would look into ~/.netrc."""
+    """The session's `auth`: without one, requests would look for credentials in ~/.netrc."""
     return request
 
 
 class _PinnedAdapter(HTTPAdapter):
-    """Connects to an address that has been looked at, in the name of the URL's host.
+    """Connects to an address that was checked, with the URL's host as `Host` header and TLS name.
 
-    A name that is looked up twice may lead elsewhere the second time.
+    A second DNS lookup could give another address.
     """
 
     def __init__(self, hosts: Collection[str], address_of: AddressOf) -> None:

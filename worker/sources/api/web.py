@@ -1,7 +1,7 @@
-"""Reading from systems beside GitLab over HTTP: timed out, capped, no redirects, one error type.
+"""Reads from systems other than GitLab over HTTP: time-outs, caps, no redirects, one error type.
 
-Answers are asked for as they are and refused if they come packed: httpx would inflate a chunk of
-64 KB to 64 MB before anybody can count.
+Compressed answers are not asked for, and are refused: httpx would inflate a chunk of 64 KB to 64 MB
+before its bytes can be counted.
 """
 
 import json
@@ -34,9 +34,9 @@ Query = Mapping[str, str | int]
 
 
 class WebReader:
-    """GET requests to one base URL. Safe to share by threads.
+    """GET requests to one base URL. Safe to share between threads.
 
-    `name` is what errors call the system; `variable` is where its token comes from.
+    `name` is the system's name in errors, `variable` the environment variable of its token.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class WebReader:
 
 @contextmanager
 def translate_errors(what: str, name: str) -> Iterator[None]:
-    """Whatever httpx raises, as a SourceError about `what` of the system `name`."""
+    """Turn what httpx raises into a SourceError about `what` of the system `name`."""
     try:
         yield
     except httpx.TimeoutException as error:
@@ -128,9 +128,9 @@ def _make_ssl_context(ca_file: str, name: str) -> ssl.SSLContext | bool:
 
 
 def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
-    """A log as its lines, and what is missing of it; where it was cut stands a line that says so.
+    """A log's cleaned lines, with one that marks a cut, and a text on what is missing.
 
-    `what` names it in words.
+    `what` names the log in words.
     """
     if not log.omitted_bytes:
         return trace.clean_trace(log.head), ""
@@ -140,7 +140,7 @@ def clean_ends(log: Blob, what: str) -> tuple[bytes, str]:
 
 
 def get_origin(url: str) -> str:
-    """scheme://host[:port] of a URL, "" for what is none."""
+    """scheme://host[:port] of a URL, "" if it has no host or is not valid."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""

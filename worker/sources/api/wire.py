@@ -40,7 +40,7 @@ class Project(_Wire):
 
     @property
     def access(self) -> Access:
-        """Who may open what."""
+        """The project's visibility and the access levels of its features."""
         return Access(
             self.visibility,
             self.public_jobs,

@@ -1,1 +1,1 @@
-"""Archives: artifacts, and what of them is handed on."""
+"""Reads the archives of job artifacts, and packs files for the sandbox."""

@@ -62,7 +62,7 @@ def list_files(args: Artifacts, reader: Reader) -> RawDocument:
 
 
 def read_file(args: Artifact, reader: Reader) -> RawDocument:
-    """One file; of a large text its two ends, a binary one as it is."""
+    """One file; of a large one, only its start and end."""
     name = check_path(args.path)
     path, job = _read_job(args.job_id, reader)
     url = f"{path}/artifacts/{quote(name)}"
@@ -83,7 +83,7 @@ def read_file(args: Artifact, reader: Reader) -> RawDocument:
 
 
 def read_all_files(args: ArtifactsUnder, reader: Reader) -> RawDocument:
-    """The files as one tar.gz, read from GitLab while it is written to the sandbox."""
+    """The files as one tar.gz that is streamed from GitLab into the sandbox."""
     path, job = _read_job(args.job_id, reader)
     if not _has_archive(job):
         raise SourceError(f"job {job.id} ({job.name}) has no artifacts{_explain_gone(job)}")
@@ -115,7 +115,7 @@ def _read_members(path: str, job: wire.Job, reader: Reader) -> Iterator[Packed]:
 
 
 def _explain_gone(job: wire.Job) -> str:
-    """GitLab says 404 for all of it."""
+    """Why a job has no artifacts, "" if it has some: GitLab answers 404 in each case."""
     if _has_archive(job):
         return ""
     if job.artifacts_expire_at:

@@ -1,4 +1,4 @@
-"""Packs hostile files for the sandbox: names made safe, sizes capped, redacted, in one tar.gz.
+"""Packs untrusted files for the sandbox in one tar.gz: names made safe, sizes capped, redacted.
 
 Nothing is unpacked on the host's disk; one file at a time is held in memory.
 """
@@ -19,7 +19,7 @@ MAX_TOTAL = 512 * 1024 * 1024
 MAX_FILES = 50_000
 MAX_RATIO = 100
 RATIO_FROM = 10 * 1024 * 1024
-"""Unpacked bytes from which on more than `MAX_RATIO` times the packed ones is a bomb."""
+"""Unpacked bytes above which more than `MAX_RATIO` times the packed size counts as a zip bomb."""
 
 NOTICE = "SANDPIPER-LEFT-OUT.txt"
 _MAX_NOTICES = 1000
@@ -28,7 +28,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A file of an archive. `chunks` is read before the next one is asked for, or not at all."""
+    """A file of an archive. Read `chunks` before asking for the next file, or not at all."""
 
     name: str
     chunks: Iterator[bytes]
@@ -45,19 +45,19 @@ class Budget:
         self._total = 0
 
     def count_packed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The archive's own bytes, counted."""
+        """Count the archive's own bytes, and pass them on."""
         for chunk in chunks:
             self._packed += len(chunk)
             yield chunk
 
     def count_file(self) -> None:
-        """One more file."""
+        """Count one more file."""
         self._files += 1
         if self._files > MAX_FILES:
             raise SourceError(f"{self._what}: more than {MAX_FILES} files")
 
     def count_unpacked(self, size: int) -> None:
-        """So many bytes more."""
+        """Count `size` more unpacked bytes."""
         self._total += size
         if self._total > MAX_TOTAL:
             raise SourceError(f"{self._what}: more than {MAX_TOTAL} bytes unpacked")
@@ -66,7 +66,7 @@ class Budget:
 
 
 def make_safe_path(name: str) -> str | None:
-    """`name` as a plain relative path, or None for one that leads elsewhere."""
+    """`name` as a plain relative path, or None if it is not safe as one."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     bad = (
         not parts
@@ -82,7 +82,7 @@ def make_safe_path(name: str) -> str | None:
 
 
 def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[bytes]:
-    """What a gzip stream unpacks to, in small pieces. Raises SourceError."""
+    """The unpacked content of a gzip stream, in small pieces. Raises SourceError."""
     engine = zlib.decompressobj(wbits=31)
     for chunk in budget.count_packed(chunks):
         rest = chunk
@@ -99,9 +99,9 @@ def inflate(chunks: Iterable[bytes], budget: Budget, what: str) -> Iterator[byte
 
 
 def repack(files: Iterable[Packed], redact: Redactions) -> Iterator[Redacted]:
-    """A tar.gz of the files, each redacted, and their names; the same files give the same bytes.
+    """A tar.gz of the files, names and contents redacted; the same files give the same bytes.
 
-    A last member, `NOTICE`, names what was left out. Raises what `files` raises.
+    A last member, `NOTICE`, names the files that were left out. Raises what `files` raises.
     """
     return map(assume_redacted, _pack_files(files, redact))
 
@@ -166,7 +166,7 @@ class ChunkReader:
         return found
 
     def some(self) -> bytes:
-        """What is there, or the next chunk; b"" at the end."""
+        """The bytes that are buffered, or else the next chunk; b"" at the end."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -175,5 +175,5 @@ class ChunkReader:
         return self.read(len(self._rest))
 
     def back(self, data: bytes) -> None:
-        """Give back what was read too much."""
+        """Put back `data`, so that it is read again."""
         self._rest[:0] = data

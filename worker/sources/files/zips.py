@@ -1,7 +1,7 @@
 """Reads a zip file as a stream, member by member, never from the disk.
 
-The directory of a zip stands at its end, so what is read here are the headers before each member.
-Sizes in them are not believed: bytes are counted.
+The directory of a zip is at its end, so the header before each member is read instead. Sizes in
+these headers are not trusted: bytes are counted.
 """
 
 import struct
@@ -30,9 +30,9 @@ class _Header:
 
 
 def read_members(chunks: Iterable[bytes], what: str) -> Iterator[Packed]:
-    """The files of a zip, in its order, folders left out.
+    """The files of a zip, in its order, without folders.
 
-    Raises SourceError for what is no zip, breaks off, is encrypted, or is over a cap.
+    Raises SourceError for what is not a zip, is truncated or encrypted, or exceeds a cap.
     """
     budget = Budget(what)
     pipe = ChunkReader(budget.count_packed(chunks))
@@ -65,7 +65,7 @@ def _read_header(pipe: ChunkReader, what: str) -> _Header:
 
 
 def _read_zip64_size(extra: bytes, both: bool) -> int:
-    """The packed size in the extra field 1, after the unpacked one where that is there too."""
+    """The packed size in extra field 1; `both` says that the unpacked size comes before it."""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<HH", extra)
         field, extra = extra[4 : 4 + size], extra[4 + size :]
@@ -117,7 +117,7 @@ def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Ite
 
 
 def _skip_descriptor(pipe: ChunkReader, what: str) -> None:
-    """Sizes after a member: with or without a mark of their own, in 32 or 64 bits."""
+    """Skip the sizes after a member: with or without a signature, in 32 or 64 bits."""
     ahead = pipe.read(28)
     for size in (16, 24) if ahead.startswith(_DESCRIPTOR) else (12, 20):
         if ahead[size : size + 4] in _NEXT:

@@ -1,1 +1,1 @@
-"""What the host itself asks GitLab, not the model."""
+"""What the host itself reads from GitLab, not on the model's request."""

@@ -1,4 +1,4 @@
-"""Who reads a session's note, held against who may open the logs that it is made from."""
+"""Compares who may read a session's note with who may open the logs that it is made from."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,17 @@ from worker.sources.api.client import NotFound, ReadClient
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who reads a session's note. `internal` says that it has to be an internal note for that."""
+    """Who may read a session's note. `internal` says that it must be an internal note."""
 
     readers: Readers
     internal: bool
 
 
 def find_audience(client: ReadClient, subject: Subject) -> Audience:
-    """The widest circle that reads the note and may open the logs it is made from.
+    """The widest audience for the note that may also open the logs it is made from.
 
-    Those are of the merge request's project and of the one the pipeline ran in. Raises SourceError.
+    The logs are of the merge request's project and of the one the pipeline ran in. Raises
+    SourceError.
     """
     target = _read_project(client, subject.project_id, "the merge request's project").access
     logs = target.log_readers

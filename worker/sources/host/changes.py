@@ -1,4 +1,4 @@
-"""A merge request's diff for those who write on it: its hunks, and the commits it lies between."""
+"""Reads a merge request's diff for posting notes on it: its hunks, and the commits it compares."""
 
 from worker.core.conversation.context import Subject
 from worker.core.ports.gitlab import ChangedFile, Changes
@@ -12,7 +12,7 @@ _PER_PAGE = 20
 def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
     """The newest diff, or why it is not the one that `subject` was about. Raises SourceError.
 
-    Of a very large merge request only the first files.
+    For a very large merge request, it has only the first files.
     """
     path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
     mr = client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
@@ -21,7 +21,7 @@ def read_changes(client: ReadClient, subject: Subject) -> Changes | str:
         return f"merge request !{mr.iid} is {mr.state}"
     if refs is None or refs.head_sha != mr.sha:
         return f"GitLab has no diff of !{mr.iid} at its head"
-    # A merged-results pipeline runs on a commit of its own: there the head pipeline counts.
+    # A merged-results pipeline runs on a commit of its own, so the head pipeline is compared then.
     synthetic = head and head.id == subject.pipeline_id and head.ref.endswith(("/merge", "/train"))
     if subject.sha != mr.sha and not synthetic:
         return f"merge request !{mr.iid} has moved on from {subject.sha} to {mr.sha}"

@@ -1,4 +1,4 @@
-"""Failed pipelines of open merge requests, for what a lost webhook has left undone."""
+"""Finds failed pipelines of open merge requests, in case their webhooks were lost."""
 
 import fnmatch
 import re
@@ -12,7 +12,7 @@ from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 
 PAUSE = 0.1
-"""Seconds between two merge requests: a sweep has time, and GitLab a rate limit."""
+"""Seconds between two merge requests: a sweep is not urgent, and GitLab has a rate limit."""
 
 _PROJECT_PAGES = 10
 _MR_PAGES = 3
@@ -24,7 +24,7 @@ def find_failed_pipelines(
 ) -> Iterator[PipelineFailed | str]:
     """See core.ports.gitlab.PipelineReader.
 
-    `globs` are in lower case; none stands for all memberships.
+    `globs` are in lower case; without any, all projects of which the bot is a member are searched.
     """
     for project in _list_projects(client, globs):
         if isinstance(project, str):
@@ -56,7 +56,7 @@ def _read_named_project(client: ReadClient, path: str) -> wire.Project | str:
 
 
 def _list_member_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:
-    """The projects that the token's user is a member of, where a wildcard names them."""
+    """The projects that the token's user is a member of and a wildcard names; all without globs."""
     query = {"membership": "true", "archived": "false", "order_by": "id", "sort": "asc"}
     listed = client.many("/projects", wire.Project, "the projects", query, _PROJECT_PAGES)
     wild = [glob for glob in globs if _WILD.search(glob)]

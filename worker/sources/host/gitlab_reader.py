@@ -1,4 +1,4 @@
-"""What the job itself reads of GitLab: whose pipeline, which thread, who may ask."""
+"""What the job itself reads from GitLab: a pipeline's merge request, threads, permissions."""
 
 import fnmatch
 import logging
@@ -33,9 +33,10 @@ _PIPELINE_PAGES = 2
 class GitLabReader:
     """The PipelineReader, MergeRequestReader and Permissions of a GitLab instance.
 
-    `projects` are globs of allowed project paths (`*` also crosses slashes; none allows those in
-    which the token's user is a member); `min_access` is the access level (30 is Developer) from
-    which a member may command. `policy` holds for what nobody asked for, not for `find`.
+    `projects` are globs of allowed project paths (`*` also matches slashes); without any, the
+    projects of which the token's user is a member are allowed. `min_access` is the lowest access
+    level (30 is Developer) at which a member may give commands. The exclusions of `policy` apply to
+    what nobody asked for, not to `find`.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class GitLabReader:
         self._memberships = Memberships(client)
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
-        """The merge request of a failed pipeline that still matters, or the reason why not."""
+        """The merge request of a failed pipeline, or the reason why it does not matter."""
         targets = self._find_targets(trigger)
         if isinstance(targets, str):
             return targets
@@ -87,7 +88,7 @@ class GitLabReader:
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
         """The merge request `mr_iid` of the project at path `project`, for a human who asks.
 
-        Its newest failed pipeline unless one is named; how old it is does not matter.
+        It is analysed at its newest failed pipeline unless one is named, however old that is.
         """
         found = self._read_project(quote(project, safe=""), f"the project {project}")
         if reason := self._explain_unlisted(found):
@@ -137,13 +138,13 @@ class GitLabReader:
         return found if isinstance(found, str) else ""
 
     def is_members(self, subject: Subject) -> bool:
-        """Whether its merge request is a member's, from the project itself."""
+        """Whether the merge request is by a member, and not from a fork."""
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}"
         mr = self._client.one(path, wire.MergeRequest, f"merge request !{subject.mr_iid}")
         return not policy.is_fork(mr) and policy.is_members(self._client, mr, self._policy)
 
     def is_bot(self, user_id: int) -> bool:
-        """Whether GitLab says that the account is not a person's."""
+        """Whether GitLab says that the account is a bot."""
         return policy.is_bot(self._client, user_id)
 
     def explain_superseded(self, subject: Subject) -> str:
@@ -172,7 +173,7 @@ class GitLabReader:
         return sorted(found, reverse=True)
 
     def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
-        """The head pipelines that failed, of open merge requests touched since."""
+        """The failed head pipelines of open merge requests that were updated after `since`."""
         return failed_pipelines.find_failed_pipelines(self._client, self._globs, since, self._sleep)
 
     def find_passed_subject(self, trigger: PipelinePassed) -> Subject | str:
@@ -220,7 +221,7 @@ class GitLabReader:
         return self._client.one(path, wire.Project, what or f"project {id_or_path}")
 
     def _has_failed_job(self, trigger: PipelineFailed, pipeline: wire.Pipeline) -> bool:
-        """Whether one of its own jobs asks, while it runs, because another one has failed it."""
+        """Whether a job of the pipeline asks while it still runs, and another job has failed."""
         if not trigger.by_job or pipeline.status != "running":
             return False
         path = f"/projects/{trigger.project_id}/pipelines/{pipeline.id}/jobs"
@@ -239,7 +240,7 @@ class GitLabReader:
     def _read_served(
         self, project_id: int, *, or_parent: bool = False
     ) -> Mapping[int, wire.Project] | str:
-        """The project by its id if it is served, `or_parent` with what it is a fork of."""
+        """The served project by its id, `or_parent` with the one it is a fork of; or the reason."""
         try:
             found = [self._read_project(str(project_id))]
         except NotFound:
@@ -267,7 +268,7 @@ class GitLabReader:
         pipeline: wire.Pipeline,
         targets: Mapping[int, wire.Project],
     ) -> wire.MergeRequest | None:
-        """The merge request of a pipeline into one of the projects `targets`."""
+        """The merge request of a pipeline, which goes into one of the projects `targets`."""
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
             found = self._find_by_ref(pipeline, targets) or self._find_by_branch(trigger, targets)
@@ -365,7 +366,7 @@ def _explain_superseded(mr: wire.MergeRequest, subject: Subject) -> str:
 
 
 def _parse_time(text: str | None) -> float:
-    """A time as GitLab writes it; 0.0 for one that is none."""
+    """A time as GitLab writes it, in epoch seconds; 0.0 if it is not valid."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

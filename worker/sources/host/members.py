@@ -1,4 +1,4 @@
-"""Who is a member of which project, by GitLab's word: inherited and invited members included."""
+"""Project members according to GitLab, inherited and invited ones included."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient
 
 FRESH, ANEW = 300.0, 30.0
-"""Seconds that a membership of the bot is believed, and that its absence is."""
+"""Seconds for which a membership of the bot is cached, and for which its absence is."""
 
 MOST = 2_000
 """Projects whose answers are kept."""
@@ -27,7 +27,7 @@ def read_access_level(client: ReadClient, project_id: int, user_id: int) -> int:
 
 
 class Memberships:
-    """The projects in which the read token's user is a member. Safe to share by threads."""
+    """The projects in which the read token's user is a member. Safe to share between threads."""
 
     def __init__(self, client: ReadClient, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -37,9 +37,9 @@ class Memberships:
         self._me = 0
 
     def explain_refusal(self, project_id: int) -> str:
-        """Why a project is none of the bot's, or "". Raises SourceError where asking again helps.
+        """Why the bot does not count as a member of a project, or "". Raises SourceError.
 
-        What GitLab refuses to tell is no membership: it must not cost the operator anything.
+        If GitLab refuses to say, that is no membership: it must not cost the operator anything.
         """
         now = self._monotonic()
         with self._lock:

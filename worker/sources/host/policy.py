@@ -1,4 +1,4 @@
-"""Which merge requests an operator wants left alone: noise that nobody asked for."""
+"""Decides which merge requests are left alone, by the operator's settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _DIFF_PAGES = 10
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is not looked at unless a human asks.
+    """Which merge requests are not looked at unless a human asks.
 
-    Labels are compared whatever their case; `skip_paths` are globs of file paths (`*` also crosses
-    slashes), and leave a merge request alone that changes nothing else. `fork_min_access` is the
-    access level in the target project from which an author is a member, `tier_min_access` that from
-    which somebody may choose what costs more.
+    Labels are compared without regard to case. `skip_paths` are globs of file paths (`*` also
+    matches slashes): a merge request that changes only such files is left alone. `fork_min_access`
+    is the lowest access level in the target project at which an author counts as a member,
+    `tier_min_access` the lowest at which somebody may choose a tier that costs more.
     """
 
     skip_labels: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class _Account(BaseModel):
 
 
 def is_bot(client: ReadClient, user_id: int) -> bool:
-    """Whether the account is a bot by GitLab's word, never by its name. Raises SourceError."""
+    """Whether GitLab says that the account is a bot, whatever its name. Raises SourceError."""
     try:
         return client.one(f"/users/{user_id}", _Account, f"user {user_id}").bot
     except NotFound:
@@ -49,7 +49,7 @@ def is_bot(client: ReadClient, user_id: int) -> bool:
 
 
 def is_fork(mr: wire.MergeRequest) -> bool:
-    """Whether its branch is in another project, or in one that is gone."""
+    """Whether its source branch is in another project, or in a deleted one."""
     return mr.source_project_id != mr.target_project_id
 
 
@@ -63,7 +63,8 @@ def is_members(client: ReadClient, mr: wire.MergeRequest, policy: Policy) -> boo
 def explain_unwanted(client: ReadClient, mr: wire.MergeRequest, policy: Policy, ran_in: int) -> str:
     """The reason to leave a merge request alone, or "". Raises SourceError.
 
-    `ran_in` is the project its pipeline ran in: only a member starts a fork's in the target.
+    `ran_in` is the project its pipeline ran in: for a fork, only a member can start a pipeline in
+    the target project.
     """
     name = f"merge request !{mr.iid}"
     in_fork = is_fork(mr) and ran_in != mr.target_project_id

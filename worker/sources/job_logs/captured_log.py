@@ -18,7 +18,7 @@ from worker.sources.job_logs.spool import Lines, Spool
 _LIMIT = re.compile(r"^Job's log exceeded limit of (\d{1,12}) bytes", re.IGNORECASE)
 
 HELD = 1 << 20
-"""Bytes of a log up to which its document holds it; a longer one is a stream."""
+"""Most bytes of a log that its document holds in memory; a longer log is a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class PassedLog:
 class Log:
     """A job's log, cleaned and redacted. `missing` says what is not in it.
 
-    `hidden` lines at the top are not on the job's page, which counts from the line after. `final`:
-    it will stay as it is. `failed`: its job did. `seconds` lie between the first and the last time
-    that it shows, 0 if it shows none. Safe to share by threads.
+    The job's page leaves out the first `hidden` lines and counts from the next one. `final` says
+    that the log will not change, `failed` that its job failed. `seconds` is the time between its
+    first and last timestamps, 0 if it has none. Safe to share between threads.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Log:
 
     @property
     def lines(self) -> Sequence[str]:
-        """Its lines; line N is item N - 1. One that had to be left out is ""."""
+        """Its lines; line N is item N - 1. A line that was left out is ""."""
         return Lines(self.spool)
 
     def preview(self, limit: int) -> str:
         """The lines that explain the failure, at most `limit` bytes.
 
-        For a log that is not large, the last run of the job that passed is looked for once, and
-        what is new counts for more. A large one was looked at as it came, without.
+        For a log that is not large, the job's last passed run is looked for once, and lines that
+        are new since then count for more. A large log was digested while it was read, without that.
         """
         if self.spool.size <= limit:
             return trace.preview_log(b"".join(self.spool.chunks()), limit)
@@ -86,7 +86,7 @@ class Log:
             return self._digest.text(limit)
 
     def _find_passed(self) -> PassedLog | None:
-        """The run that passed, looked for once. Held by the lock."""
+        """The run that passed, looked for once. The caller holds the lock."""
         if self._find_green is not None:
             find, self._find_green = self._find_green, None
             with suppress(SourceError):
@@ -94,13 +94,13 @@ class Log:
         return self._green
 
     def green_job(self) -> int:
-        """The job whose log is saved beside this one's, 0 if there is none."""
+        """The id of the passed job whose log is saved beside this one, 0 if there is none."""
         with self._lock:
             green = self._find_passed()
         return green.job_id if green else 0
 
     def last_pass(self) -> LastPass | None:
-        """The last run of the job that passed, and what was installed otherwise there."""
+        """The job's last passed run and what was installed differently then, None if not known."""
         with self._lock:
             green = self._find_passed()
             if green is None or max(self.spool.size, green.spool.size) > trace.LARGE:
@@ -112,9 +112,9 @@ class Log:
         return LastPass(run, self._installed)
 
     def describe_cut(self, duration: float | None) -> str:
-        """That the runner stopped keeping the log, and when, in words; or "".
+        """A text on where the runner cut the log, "" if it did not.
 
-        `duration` is how long the job ran.
+        `duration` is how long the job ran, in seconds.
         """
         lines = self.lines
         ends = (lines[at] for at in range(max(0, len(lines) - 10), len(lines)))

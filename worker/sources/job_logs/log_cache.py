@@ -1,4 +1,4 @@
-"""Job logs: fetched, cleaned and redacted once, then kept, so that a quote is proven against
+"""Job logs: fetched, cleaned and redacted once, then kept, so that a quote is checked against
 exactly what the model was given."""
 
 import threading
@@ -27,26 +27,27 @@ MAX_LOG = 240 * 1024 * 1024
 """Bytes of one log that are kept: less than a file in the sandbox may have."""
 
 MAX_KEPT = 512 * 1024 * 1024
-"""Bytes of all logs that are kept, on disk but for the short ones."""
+"""Bytes of all logs that are kept; all but the short ones are on disk."""
 
 MAX_TRACE = 8 << 30
-"""Bytes of a trace that are read at all."""
+"""Bytes of a trace that are read at most."""
 
 MAX_GREEN = 16 * 1024 * 1024
-"""Bytes of the trace of a run that passed, fetched to compare with."""
+"""Most bytes of the trace of a passed run that is fetched for comparison."""
 
 SECONDS = 240.0
-"""What reading one log may take."""
+"""Most seconds for reading one log."""
 
 GREEN_SECONDS = 5.0
-"""What looking for a run that passed, and reading its log, may take each."""
+"""Most seconds for finding a passed run, and again for reading its log."""
 
 MAX_GREENS = 12
-"""Logs of passed runs that a session fetches unasked."""
+"""Most passed runs that a session looks for on its own, to fetch their logs."""
 
 MAX_ERRORS = 8
 ERROR = 2048
-"""Logs of failed jobs, and bytes of each, that tell what a file or a diff is looked at for."""
+"""How many logs of failed jobs, and how many bytes of each, choose what the previews of files and
+diffs show."""
 
 ENDED = frozenset({"success", "failed", "canceled", "skipped"})
 
@@ -54,8 +55,8 @@ ENDED = frozenset({"success", "failed", "canceled", "skipped"})
 class JobLogs:
     """The logs of the jobs that one session may read.
 
-    Those are of the project the pipeline ran in and of the merge request's, as `binding` allows; a
-    job of another one is read once it was adopted. Safe to share by threads.
+    These are jobs of the pipeline's and the merge request's project, as far as `binding` allows. A
+    job of another project can be read once it was adopted. Safe to share between threads.
     """
 
     def __init__(
@@ -82,9 +83,10 @@ class JobLogs:
         self.known_errors = ""
 
     def adopt(self, job_id: int, project_id: int) -> None:
-        """Let a job be read that an own pipeline has started, or that has the name of such a job.
+        """Allow reading a job of a downstream pipeline.
 
-        The operator allows the project that it is in.
+        The caller has checked that the session may read its project, and that an own pipeline
+        started the job or has a job of the same name.
         """
         with self._lock:
             self._adopted[job_id] = project_id
@@ -94,9 +96,9 @@ class JobLogs:
         return self.log(job_id).make_document()
 
     def get_error_text(self) -> str:
-        """What the logs that were read so far say of the failures of their jobs.
+        """The parts of the failed jobs' logs, of those read so far, that explain the failures.
 
-        Before any was read, as in a reply, what is known from before.
+        If none was read yet, as in a reply, `known_errors`.
         """
         with self._lock:
             failed = [log for log in self._kept.values() if log.job_failed][-MAX_ERRORS:]
@@ -112,9 +114,9 @@ class JobLogs:
         return f"{log.web_url}#L{shown}" if shown > 0 else log.web_url
 
     def log(self, job_id: int) -> Log:
-        """The log of a job; one that is read by another thread is waited for. Raises SourceError.
+        """The log of a job, which only one thread at a time reads. Raises SourceError.
 
-        What is not final (a job still running, a log that is late) is read again each time.
+        A log that is not final (its job still runs, or it is late) is read again each time.
         """
         with self._lock:
             reading = self._reading.setdefault(job_id, threading.Lock())
@@ -147,7 +149,7 @@ class JobLogs:
         )
 
     def _write_outline(self, timeline: Timeline) -> Redacted | None:
-        """What lies beside the log; the names of its sections are other people's."""
+        """The log's times and sections as JSON, redacted because strangers name the sections."""
         values = timeline.to_json()
         return self._redact.redact_to_json(values) if values else None
 
@@ -181,7 +183,7 @@ class JobLogs:
     def job(self, job_id: int) -> tuple[int, wire.Job]:
         """The id of the project a job is in, and the job.
 
-        Raises SourceError, also for a job that is not this session's to read.
+        Raises SourceError, also for a job that this session may not read.
         """
         project, job = self._find_job(job_id)
         if job_id not in self._adopted:
@@ -221,7 +223,7 @@ class JobLogs:
 
 @dataclass(slots=True)
 class _Reading:
-    """One pass over a trace: cleaned, redacted, kept, and if it is large, digested."""
+    """One pass over a trace: cleans, redacts and keeps it, and makes a digest if it is large."""
 
     spool: Spool
     timeline: Timeline = field(default_factory=Timeline)
@@ -233,13 +235,13 @@ class _Reading:
 
     @property
     def hidden(self) -> int:
-        """How many lines stand before the part that the job's page shows."""
+        """How many lines come before the part that the job's page shows."""
         if self.size <= trace.PAGE_BYTES:
             return 0
         return self.spool.lines - trace.count_shown_lines(b"".join(self._end))
 
     def run(self, raw: Iterator[bytes], redact: Redactions) -> None:
-        """Raises SourceError if nothing could be read; what breaks off later is `broken`."""
+        """Read it. Raises SourceError if nothing could be read; a later error goes to `broken`."""
         found: Excerpt | None = None
         for lines in redact.redact_stream(
             trace.clean_pieces(self._count_bytes(raw), self.timeline)

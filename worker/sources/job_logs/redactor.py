@@ -1,4 +1,4 @@
-"""What a session's documents are cleaned with: it counts what it takes out."""
+"""Redacts a session's documents, and counts the secrets that it removes."""
 
 import re
 import threading
@@ -22,10 +22,10 @@ _MARK = re.compile(rb"\[redacted: ([a-z0-9-]{1,40})\]")
 
 
 class Redactions:
-    """Takes secrets out of what a session reads, and counts them by kind. Safe to share by threads.
+    """Removes secrets from what a session reads, and counts them. Safe to share between threads.
 
-    A secret that comes again, in a piece that overlaps or in another document, counts once, as the
-    first one's.
+    They are counted by kind and document. A secret that occurs again, in an overlapping piece or in
+    another document, is counted once, for the first document.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -36,7 +36,7 @@ class Redactions:
         self._lock = threading.Lock()
 
     def for_document(self, document: str) -> "Redactions":
-        """The same for one document: what it takes out is counted as that one's."""
+        """The same redactor for one document: what it removes is counted under `document`."""
         made = copy(self)
         made._document = document
         return made
@@ -63,7 +63,7 @@ class Redactions:
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many secrets of each kind were taken out so far, by kind and document."""
+        """How many secrets were removed so far, by kind and document."""
         with self._lock:
             return dict(+self._found)
 
@@ -82,8 +82,8 @@ class Redactions:
 
 
 def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """The kind and the text of each secret, of one over many lines the first two."""
-    # Redaction keeps the number of lines, and empties those that a secret began before.
+    """The kind and the text of each secret; of a multi-line secret, the first two lines."""
+    # Redaction keeps the number of lines: it empties the further lines of a multi-line secret.
     following = zip([*data[1:], b""], [*clean[1:], b""], strict=False)
     for before, after, (more, left) in zip(data, clean, following, strict=False):
         if before != after:
@@ -92,7 +92,7 @@ def _find_secrets(data: Sequence[bytes], clean: Sequence[bytes]) -> Iterator[tup
 
 
 def _find_removed(before: bytes, after: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """What each mark of a line stands for: what lies between the texts that it has left."""
+    """The kind and text that each mark in a line replaced, found between the unchanged texts."""
     first, *rest = _MARK.split(after)
     at = len(first)
     for kind, text in zip(rest[::2], rest[1::2], strict=True):

@@ -1,6 +1,6 @@
-"""A redacted job log kept while its session runs: in memory if short, else in files without a name.
+"""Stores a redacted job log while its session runs: in memory if short, else in unnamed files.
 
-Its line numbers are those of the whole log, also where its middle had to be left out.
+Its line numbers are those of the whole log, even if its middle was left out.
 """
 
 import tempfile
@@ -15,19 +15,19 @@ from worker.core.text.redacted_values import Redacted, assume_redacted
 from worker.errors import SourceError
 
 IN_MEMORY = 1 << 20
-"""Bytes of a log that are not written to a file."""
+"""Bytes up to which a segment of a log stays in memory."""
 
 BLOCK = 1 << 17
 """Bytes that are read to look at one line."""
 
 _SEGMENTS = 8
-_HEAD = 2  # of the segments, kept from the log's beginning
+_HEAD = 2  # segments that are kept from the log's beginning
 _READ = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some whole lines, the first of which has this number, in a segment."""
+    """Some whole lines in a segment; `first` is the number of the first line."""
 
     first: int
     count: int
@@ -37,17 +37,18 @@ class _Block:
 
 
 class _Segment:
-    """A part of the log. Its file goes when nothing refers to it any more."""
+    """A part of the log. Its file is removed when nothing refers to the segment any more."""
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.size = self.lines = 0
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="sandpiper-log-")  # noqa: SIM115
-        weakref.finalize(self, self._file.close)  # it may be read long after it left the log
+        # A reader may still use the file after the log has dropped this segment.
+        weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> int:
-        """Where it was written. Raises OSError."""
+        """Append `data`, and return its offset. Raises OSError."""
         with self._lock:
             self._file.seek(self.size)
             self._file.write(data)
@@ -63,7 +64,7 @@ class _Segment:
 class Spool:
     """The lines of one log. Written by one thread, then read by any number.
 
-    Of more than `cap` bytes, the first quarter and the end are kept.
+    Of a log over `cap` bytes, the first `cap` / 4 bytes and the end are kept.
     """
 
     def __init__(self, cap: int) -> None:
@@ -79,7 +80,7 @@ class Spool:
         self.dropped_bytes = 0
 
     def write(self, lines: Redacted) -> None:
-        """The next whole lines, each ended by a newline. Raises SourceError without room."""
+        """Append whole lines, each ended by a newline. Raises SourceError if there is no room."""
         for block in _split_blocks(lines):
             self._write(block)
 
@@ -106,9 +107,9 @@ class Spool:
         self.dropped_lines = range(first, segment.first + segment.lines)
 
     def chunks(self, most: int | None = None) -> Iterator[Redacted]:
-        """The log; what was left out as empty lines, so that line N stays line N.
+        """The log, with empty lines for what was left out, so that line N stays line N.
 
-        Of more than `most` bytes a part from the middle is left out too.
+        If the log has more than `most` bytes, more of its middle is left out.
         """
         return map(assume_redacted, self._read_chunks(most))
 
@@ -125,7 +126,7 @@ class Spool:
             yield from _make_gap(hidden)
 
     def _choose_hidden(self, most: int) -> range:
-        """The numbers of the lines that go, besides the dropped ones, to leave `most` bytes."""
+        """The numbers of the lines to leave out, dropped ones included, to keep `most` bytes."""
         blocks, size = list(self._blocks), self.size
         at = next(
             (n for n, one in enumerate(blocks) if one.first >= self.dropped_lines.stop > 0), None
@@ -151,7 +152,7 @@ class Spool:
         )
 
     def block(self, number: int) -> tuple[int, list[str]]:
-        """Some lines around line `number` (from 1), and the number of the first of them."""
+        """Some lines around line `number` (from 1), after the number of the first of them."""
         if number in self.dropped_lines:
             return number, [""]
         at = bisect_right(self._blocks, number, key=lambda block: block.first) - 1

@@ -7,9 +7,9 @@ from worker.core.text.untrusted import UNSEEN
 
 
 def reveal_invisible(data: Redacted) -> Redacted:
-    """`data` with each invisible character as `<U+200B>`; what is not UTF-8 stays as it is.
+    """`data` with each invisible character in the form `<U+200B>`; bytes that are not UTF-8 stay.
 
-    Text is hidden from humans so; in a file it can also break a build, so it is not taken out.
+    Such characters hide text from humans. They can also break a build, so they are not removed.
     """
     if data.isascii():
         return data

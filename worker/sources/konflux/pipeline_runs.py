@@ -1,7 +1,8 @@
 """Konflux: the Tekton runs of the merge request, through the Kubernetes API. Off by default.
 
-What may be read is bound on the host: the namespace by the operator for each project, the runs by
-the labels that Pipelines as Code puts on them. The model names runs, and each is checked.
+The host decides what may be read: the operator sets the namespace of each project, and the labels
+that Pipelines as Code puts on runs bind them to a merge request. Each run that the model names is
+checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +24,13 @@ from worker.sources.konflux.tekton_objects import Run, Runs, Step
 from worker.sources.session_reader import Reader
 
 PREFIXES = ("pipelinesascode.tekton.dev", "pac.test.appstudio.openshift.io")
-"""Of the labels on a build's runs, and on an integration test's."""
+"""Prefixes of the labels on the runs of builds, and on those of integration tests."""
 
 LIMIT = 200
-"""Runs of one list."""
+"""Most runs in one list."""
 
 MAX_LOG = 8 * 1024 * 1024
-"""Bytes of one step's log that are kept: its two ends."""
+"""Bytes of one step's log that are kept, from its start and its end."""
 
 MAX_READ = 128 * 1024 * 1024
 """Bytes of one step's log that are read at most."""
@@ -69,10 +70,10 @@ class OfTaskRun(Arguments):
 
 
 class Konflux:
-    """Clusters' answers for the sessions of configured projects.
+    """Reads runs from clusters for the sessions of configured projects.
 
-    `places` are asked in turn: the cluster, then the archive that keeps what it has deleted
-    (KubeArchive, which answers the same paths). `ui_url` is where people look at runs, or "".
+    `places` are asked in turn: the cluster, then the archive that keeps deleted objects
+    (KubeArchive, which has the same paths). `ui_url` is the web UI that shows runs, or "".
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Konflux:
         )
 
     def pod_log(self, args: OfTaskRun, reader: Reader) -> RawDocument:
-        """The log of one step of a TaskRun. Its lines are numbered as quotes of it are."""
+        """The log of one step of a TaskRun. Quotes use its line numbers."""
         tenant = self._get_tenant(reader.subject)
         run = self._find_own_run(tenant, "taskruns", args.task_run, reader.subject)
         if not run.status.podName:
@@ -134,7 +135,7 @@ class Konflux:
         )
 
     def _make_page_url(self, tenant: Tenant, run: Run) -> str:
-        """Where people read the log of a TaskRun, "" if nobody has said."""
+        """The web page with the log of a TaskRun, "" if it is not known."""
         pipeline_run = run.metadata.labels.get("tekton.dev/pipelineRun", "")
         if not self._ui_url or not pipeline_run:
             return ""
@@ -150,7 +151,7 @@ class Konflux:
     def _list_runs(
         self, tenant: Tenant, kind: str, selector: str, missing: list[str]
     ) -> dict[str, Run]:
-        """Runs by name from all places; one that fails is said, if another one answers."""
+        """Runs by name from all places; failures are added to `missing`, or raised if all fail."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}"
         query: Query = {"labelSelector": selector, "limit": LIMIT}
         found: dict[str, Run] = {}
@@ -170,7 +171,7 @@ class Konflux:
         return found
 
     def _find_own_run(self, tenant: Tenant, kind: str, name: str, subject: Subject) -> Run:
-        """The run of that name, if its labels say that it is the merge request's."""
+        """The run of that name. Raises SourceError if its labels are not the merge request's."""
         path = f"{_TEKTON}/namespaces/{tenant.namespace}/{kind}/{name}"
         run = self._ask_each_place(
             lambda place: place.one(path, Run, f"{kind.removesuffix('s')} {name}")
@@ -203,9 +204,9 @@ class Konflux:
 
 
 def _choose_step(steps: Sequence[Step], name: str) -> Step:
-    """The step of this name; without a name the one that failed, or the only one.
+    """The step of this name; without a name, the only one that failed, or the only one at all.
 
-    Raises ArgumentError where that says not which.
+    Raises ArgumentError if there is not exactly one.
     """
     failed = [each for each in steps if each.terminated and each.terminated.exitCode]
     found = [each for each in steps if each.name == name] if name else (failed or steps)
@@ -229,7 +230,7 @@ def open_konflux(
     tenants: Mapping[str, Tenant],
     ui_url: str = "",
 ) -> tuple[SourceDef[Any], ...]:
-    """The rows, none without `url` and `tenants`. Raises ConfigError for a bad `ca_file`."""
+    """The rows, none without both `url` and `tenants`. Raises ConfigError for a bad `ca_file`."""
     if not url or not tenants:
         return ()
     named = {"Konflux": url, "the Konflux archive": archive_url}

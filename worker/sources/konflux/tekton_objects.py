@@ -57,7 +57,7 @@ class Run(_Object):
 
     @property
     def condition(self) -> Condition:
-        """The condition Succeeded, an empty one before there is any."""
+        """The condition `Succeeded`; an empty one if there is none yet."""
         found = (each for each in self.status.conditions if each.type == "Succeeded")
         return next(found, Condition())
 

@@ -14,11 +14,11 @@ PER_PAGE = 20
 """At most 2,000 files, in small pages: GitLab gives up to half a megabyte for one file."""
 
 MAX_SIZE = 8 * 1024 * 1024
-"""Characters of all diffs together; a file past that is named only."""
+"""Characters of all diffs together; of files beyond that, only the names are given."""
 
 
 SHOWN_WHOLE = 8192
-"""Bytes of a diff that the model is shown as a whole."""
+"""Most bytes of a diff that the model is shown whole."""
 
 
 def fetch(args: NoArguments, reader: Reader) -> Document:
@@ -27,7 +27,7 @@ def fetch(args: NoArguments, reader: Reader) -> Document:
 
 
 def show_diff(found: Listing[wire.DiffFile], reader: Reader, limit: int) -> str:
-    """What at most `limit` bytes show of a diff that was read."""
+    """A preview, of at most `limit` bytes, of a diff that was read."""
     preview = _make_document(found, reader).preview
     return preview(limit) if preview and found.items else ""
 
@@ -41,7 +41,7 @@ def _make_document(found: Listing[wire.DiffFile], reader: Reader) -> Document:
 
 
 def make_diff_document(diff: str, missing: str, reader: Reader) -> Document:
-    """A diff as a document, of which the hunks are shown first that the failing jobs' logs name."""
+    """A diff as a document; its preview begins with the hunks that the failing jobs' logs name."""
     made = redacted_document(RawDocument(diff, missing), reader.redact)
     text, project = made.data.decode(errors="replace"), reader.subject.project
 

@@ -19,7 +19,7 @@ MAX_NOTES = 500
 
 
 def fetch(args: NoArguments, reader: Reader) -> RawDocument:
-    """The threads as JSON, oldest first: no system notes, none of our own, none internal."""
+    """The threads as JSON, oldest first, without system notes, internal notes and our own."""
     path = f"{reader.merge_request}/discussions"
     found = reader.client.many(path, wire.Discussion, "the discussions", pages=PAGES)
     own = _find_own_ids(reader)

@@ -1,4 +1,4 @@
-"""`gitlab_list_branch_pipelines`: how the target branch (or another one) has fared lately."""
+"""`gitlab_list_branch_pipelines`: the newest pipelines of the target branch or another one."""
 
 from pydantic import Field
 
@@ -34,7 +34,7 @@ def fetch(args: BranchPipelines, reader: Reader) -> RawDocument:
 
 
 def read_target_branch(reader: Reader) -> str:
-    """The branch that the merge request goes to. Raises SourceError."""
+    """The merge request's target branch. Raises SourceError."""
     return reader.binding.target_branch()
 
 

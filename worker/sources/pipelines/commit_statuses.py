@@ -38,10 +38,10 @@ def fetch(args: Statuses, reader: Reader) -> RawDocument:
 def find_failed_outside(
     reader: Reader, ids: Collection[int], names: Collection[str]
 ) -> tuple[list[wire.Status], str]:
-    """What other systems report as failed of the pipeline's commit, and what is missing of that.
+    """The failed statuses of other systems on the pipeline's commit, and what is missing there.
 
-    GitLab lists the jobs of all of the commit's pipelines among it: `ids` and `names` are those
-    of the pipeline's own. Raises SourceError.
+    GitLab lists jobs of all the commit's pipelines among the statuses: `ids` and `names` are those
+    of the pipeline's own jobs, to leave them out. Raises SourceError.
     """
     subject = reader.subject
     path = f"{reader.pipeline_project}/repository/commits/{subject.sha}/statuses"

@@ -16,10 +16,10 @@ _QUERY = {"scope[]": "failed"}
 
 
 class DownstreamPipelines:
-    """Walks down from one pipeline, each pipeline once. `missing` says what was not looked at.
+    """Follows the downstream pipelines of one pipeline. `missing_parts` says what was not read.
 
-    `own` says that it is the merge request's: then all that is found may be read, else the jobs
-    whose names an own pipeline has.
+    Each pipeline is read once. `own` says that the first one is the merge request's: then all jobs
+    that are found may be read, otherwise only those whose names an own pipeline has.
     """
 
     def __init__(self, reader: Reader, *, own: bool = True) -> None:
@@ -29,7 +29,7 @@ class DownstreamPipelines:
         self.missing_parts: list[str] = []
 
     def list_below(self, path: str, number: int, depth: int = 1) -> list[dict[str, Any]]:
-        """The pipelines below the one at `path`, in one list, each with its failed jobs."""
+        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs."""
         self._seen.add(number)
         try:
             found = self._reader.client.many(

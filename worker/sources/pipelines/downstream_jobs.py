@@ -1,7 +1,7 @@
-"""The jobs of the pipelines that a pipeline's trigger jobs have started, to compare runs of them.
+"""The jobs of the pipelines that a pipeline's trigger jobs have started, to compare their runs.
 
-A job is called there by its trigger job and its own name: children of one pipeline may have jobs
-of the same name. Only what the pipeline itself has started is followed, not what that has started.
+A job's name here is that of its trigger job plus its own, as children of one pipeline may have jobs
+of the same name. Only the pipelines that the pipeline itself has started are read, none below them.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,19 +16,19 @@ MOST = 4
 """Trigger jobs of one pipeline that are followed: two requests for each."""
 
 BEYOND = "\0"
-"""Between the two names. No name has one in it, so that no job can pass for another."""
+"""Separates the two names. No name contains it, so no job can be mistaken for another."""
 
 
 def get_project_id(pipeline: wire.Pipeline, reader: Reader) -> int:
-    """The project that a pipeline ran in: not every answer of GitLab's says it."""
+    """The project that a pipeline ran in; the session's pipeline project if GitLab does not say."""
     return pipeline.project_id or reader.subject.pipeline_project_id
 
 
 def read_started_jobs(
     pipeline: wire.Pipeline, reader: Reader, triggers: Collection[str] = ()
 ) -> list[wire.Job] | Unknown:
-    """The jobs behind the trigger jobs of these names; without names, behind those whose pipeline
-    did not pass. Unknown if any of it cannot be read."""
+    """The jobs that the trigger jobs of these names have started; without names, those of all
+    downstream pipelines that did not pass. Unknown if any of them cannot be read."""
     path = f"/projects/{get_project_id(pipeline, reader)}/pipelines/{pipeline.id}/bridges"
     what = f"the trigger jobs of pipeline {pipeline.id}"
     try:
@@ -43,12 +43,12 @@ def read_started_jobs(
 
 
 def get_trigger_name(job: wire.Job) -> str:
-    """The name of the trigger job that a job of `read_started_jobs` is behind."""
+    """The name of the trigger job that has started a job of `read_started_jobs`."""
     return job.name.partition(BEYOND)[0]
 
 
 def write_job_name(name: str) -> str:
-    """A job's name as people read it."""
+    """A job's name as it is shown to people."""
     return name.replace(BEYOND, " > ")
 
 
@@ -59,7 +59,7 @@ def _is_wanted(bridge: wire.Bridge, triggers: Collection[str]) -> bool:
 
 
 def _read_jobs_behind(bridge: wire.Bridge, reader: Reader, *, skip: bool) -> Iterator[wire.Job]:
-    """The jobs of what was started; `skip` says that what may not be read is nothing to miss."""
+    """The started pipeline's jobs; if it may not be read, none with `skip`, else SourceError."""
     child = bridge.downstream_pipeline
     if child is None:
         return

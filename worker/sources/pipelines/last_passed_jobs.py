@@ -1,5 +1,5 @@
-"""The last run of a job that passed, found with few requests: on the target branch, or in earlier
-pipelines of the merge request."""
+"""A job's last passed run, found with few requests: on the target branch, or in earlier pipelines
+of the merge request."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _JOB_PAGES = 5
 
 @dataclass(frozen=True, slots=True)
 class PassedJob:
-    """A job that passed, the project and the pipeline it is in."""
+    """A job that passed, with its project and pipeline."""
 
     project: int
     pipeline: wire.Pipeline
@@ -32,7 +32,7 @@ class PassedJob:
 
 
 class LastPassedJobs:
-    """Finds passed jobs by name; lists are read once. Safe to share by threads."""
+    """Finds passed jobs by name; each list is read once. Safe to share between threads."""
 
     def __init__(self, client: ReadClient, subject: Subject) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class LastPassedJobs:
         return None
 
     def _list_passed(self, client: ReadClient) -> Iterator[dict[str, PassedJob]]:
-        """The passed jobs, by name, of one pipeline after the other. What fails is left out."""
+        """The passed jobs by name, one pipeline at a time. Requests that fail are left out."""
         for pipelines, most in (
             (partial(self._read_branch_pipelines, client), BRANCH_PIPELINES),
             (partial(self._read_merge_request_pipelines, client), MR_PIPELINES),
@@ -75,7 +75,7 @@ class LastPassedJobs:
         return client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
 
     def _read_merge_request_pipelines(self, client: ReadClient) -> Sequence[wire.Pipeline]:
-        """Those before the session's own, passed ones first."""
+        """The merge request's pipelines before the session's own, passed ones first."""
         subject = self._subject
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
         what = "the merge request's pipelines"

@@ -70,7 +70,7 @@ def _group_attempts(jobs: Sequence[wire.Job]) -> dict[str, list[int]]:
 
 
 def find_retried_ids(jobs: Sequence[wire.Job]) -> frozenset[int]:
-    """The jobs that were run again: GitLab does not say so, but a newer one has their name."""
+    """The ids of retried jobs: GitLab does not mark them, but a newer job has the same name."""
     newest = {name: ids[-1] for name, ids in _group_attempts(jobs).items()}
     return frozenset(job.id for job in jobs if job.id != newest[job.name])
 

@@ -1,4 +1,4 @@
-"""`gitlab_get_test_report`: what the pipeline's jobs reported of their tests, failed ones first."""
+"""`gitlab_get_test_report`: the test results that a pipeline's jobs reported, failed ones first."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ MAX_TEXT = 6000
 """Characters of one test's output."""
 
 MAX_DEPTH = 20
-"""Levels of an output that was XML."""
+"""Nesting levels that are read of an output that was XML."""
 
 
 class TestReportOf(Arguments):
@@ -55,7 +55,7 @@ def fetch(args: TestReportOf, reader: Reader) -> RawDocument:
 
 
 def _keep_own_jobs(report: wire.TestReport, reader: Reader) -> wire.TestReport:
-    """What the jobs have reported whose names the merge request's pipelines have too."""
+    """The report, with only the jobs whose names the merge request's own pipelines have too."""
     kept = tuple(each for each in report.test_suites if reader.binding.has_suite(each.name))
     return report.model_copy(update={"test_suites": kept})
 
@@ -96,7 +96,7 @@ def _describe_case(suite: wire.TestSuite, case: wire.TestCase) -> dict[str, Any]
 
 
 def _get_text(output: Any, depth: int = 0) -> str:
-    """GitLab gives text, or what its XML was made into: of that the texts, one below the other."""
+    """The output as text; if GitLab gives XML as nested values, their texts, one per line."""
     if isinstance(output, Mapping):
         output = list(output.values())
     if isinstance(output, list):
@@ -105,7 +105,7 @@ def _get_text(output: Any, depth: int = 0) -> str:
 
 
 def clip_text(text: str) -> str:
-    """`text` without what is never seen; of a long one the two ends."""
+    """`text` without invisible characters; of a long text, the start and the end."""
     text = visible(text)
     if len(text) <= MAX_TEXT:
         return text

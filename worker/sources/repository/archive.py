@@ -19,7 +19,7 @@ SECONDS = 180.0
 _PIECE = 1 << 18
 
 _MAX_HEADER = 8 * 1024
-"""Bytes of an extended header, where a long name stands: some releases of Python search one in
+"""Most bytes of an extended header, which holds a long name: some releases of Python search it in
 quadratic time."""
 
 _EXTENDED = (
@@ -42,7 +42,7 @@ class SourceArchive(Arguments):
 
 
 def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
-    """A tar.gz, read from GitLab while it is written to the sandbox."""
+    """A tar.gz that is streamed from GitLab into the sandbox."""
     ref = args.ref or reader.subject.sha
     folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
     query = {"sha": ref} | ({"path": folder} if folder else {})
@@ -86,7 +86,7 @@ def _read_pieces(content: IO[bytes], what: str) -> Iterator[bytes]:
 
 @contextmanager
 def _translate_errors(what: str) -> Iterator[None]:
-    """Whatever tarfile raises for a hostile or torn archive, as a SourceError."""
+    """Turn what tarfile raises for a hostile or truncated archive into a SourceError."""
     try:
         yield
     except (tarfile.TarError, OSError, EOFError, ValueError, ArithmeticError) as error:
@@ -94,7 +94,7 @@ def _translate_errors(what: str) -> Iterator[None]:
 
 
 class _ShortHeader(tarfile.TarInfo):
-    """A member whose extended header is short."""
+    """A member; raises ReadError for an extended header over `_MAX_HEADER` bytes."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_ShortHeader":

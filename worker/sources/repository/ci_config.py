@@ -1,7 +1,8 @@
 """`gitlab_get_ci_config`: the CI configuration as GitLab sees it, includes merged, and its lint.
 
-GitLab resolves `include:` with the rights of whoever asks. Asked with the read token it would merge
-files of any project that the bot can see, so what comes from another project is withheld.
+GitLab resolves `include:` with the caller's rights. With the read token it would merge files of any
+project that the bot can see, so the result is withheld if it includes files of a project that the
+session may not read.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from worker.sources.session_reader import Reader
 MAX_PROBLEMS = 100
 
 MAX_PROJECTS = 20
-"""Other projects that are looked up; of more includes than that, all is withheld."""
+"""Most projects with included files that are looked up; with more, the result is withheld."""
 
 DEFAULT_PATH = ".gitlab-ci.yml"
 
@@ -41,9 +42,9 @@ class CiConfig(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class _OwnFile:
-    """The configuration file that a project itself has, before anything is merged into it.
+    """A project's own configuration file, before any include is merged into it.
 
-    `data` is None where it has none.
+    `data` is None if the project has no such file.
     """
 
     project: str
@@ -51,14 +52,14 @@ class _OwnFile:
     data: bytes | None
 
     def may_include(self) -> bool:
-        """Whether it may include anything; if in doubt, yes. A key can be written with escapes."""
+        """Whether it may have an `include` key, perhaps written with escapes; True if in doubt."""
         if self.data is None:
             return self.path != DEFAULT_PATH
         return any(mark in self.data for mark in (b"include", b"\\", b"\0"))
 
 
 def fetch(args: CiConfig, reader: Reader) -> RawDocument:
-    """The merged YAML under comment lines that say what is wrong with it, or the own file."""
+    """The merged YAML, headed by GitLab's errors and warnings, or else the project's own file."""
     ref = args.ref or reader.subject.sha
     path = f"{reader.pipeline_project}/ci/lint"
     what = f"the CI configuration at {ref}"
@@ -85,15 +86,15 @@ def _make_merged_document(found: wire.Lint) -> RawDocument:
 
 
 def names_includes(found: wire.Lint) -> bool:
-    """Whether GitLab says of which files it speaks.
+    """Whether GitLab lists the files that it merged.
 
-    Where an include fails it lists none, and its errors may be about another project's file.
+    If an include fails, GitLab lists none, and its errors may be about another project's file.
     """
     return found.includes is not None if found.valid else bool(found.includes)
 
 
 def has_foreign_includes(includes: tuple[wire.Include, ...], reader: Reader) -> bool:
-    """Whether a file was merged of a project that this session may not read."""
+    """Whether a merged file may be from a project that this session may not read."""
     owners = {_find_owner(each) for each in includes if each.type not in _OF_NO_PROJECT}
     if None in owners or len(owners) > MAX_PROJECTS:
         return True
@@ -101,7 +102,7 @@ def has_foreign_includes(includes: tuple[wire.Include, ...], reader: Reader) -> 
 
 
 def _find_owner(include: wire.Include) -> str | None:
-    """The path of the project that an included file is in; None if that cannot be told."""
+    """The path of the project that an included file is in; None if it is not known."""
     match include.type:
         case "file":
             owner = include.extra.get("project")
@@ -119,7 +120,7 @@ def _find_owner(include: wire.Include) -> str | None:
 
 
 def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
-    """The file of the project that the pipeline ran in. Raises SourceError."""
+    """The configuration file of the project that the pipeline ran in. Raises SourceError."""
     what = "the project the pipeline ran in"
     project = reader.client.one(reader.pipeline_project, wire.Project, what)
     path = project.ci_config_path or DEFAULT_PATH
@@ -133,7 +134,7 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
 
 
 def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader) -> RawDocument:
-    """The own file under comment lines that say what is not shown, and why."""
+    """The project's own file, headed by comment lines that say what is not shown, and why."""
     asked = dict.fromkeys(_list_own_includes(found.includes or (), own.project))
     head = [
         "# The merged configuration and GitLab's remarks on it are withheld: what is included may",
@@ -149,7 +150,7 @@ def _make_own_document(own: _OwnFile, ref: str, found: wire.Lint, reader: Reader
 
 
 def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iterator[str]:
-    """The includes that the project itself asks for: what foreign files include is not told."""
+    """The includes in the project's own files; those in other projects' files are left out."""
     for each in includes:
         if (each.context_project or "").lower() == project.lower():
             owner = _find_owner(each)
@@ -157,7 +158,7 @@ def _list_own_includes(includes: tuple[wire.Include, ...], project: str) -> Iter
 
 
 def _read_pipeline_errors(ref: str, reader: Reader) -> Iterator[str]:
-    """What GitLab told the pipeline's author: it was found with their rights, not the bot's."""
+    """The pipeline's `yaml_errors`, which GitLab found with its author's rights, not the bot's."""
     if ref != reader.subject.sha:
         return
     path = f"{reader.pipeline_project}/pipelines/{reader.subject.pipeline_id}"

@@ -1,4 +1,4 @@
-"""`gitlab_compare`: what lies between two commits."""
+"""`gitlab_compare`: the commits and the diff between two commits."""
 
 from contextlib import suppress
 
@@ -49,7 +49,7 @@ def fetch(args: Compare, reader: Reader) -> Document:
 
 
 def _read_comparison(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:
-    """Within one project: a fork has its parent's commits only as of its last update."""
+    """The comparison in one project: a fork lacks its parent's commits since its last update."""
     *first, last = reader.projects
     for project in first:
         with suppress(NotFound):

@@ -19,9 +19,9 @@ from worker.sources.session_reader import Reader
 MAX_BYTES = 4 * 1024 * 1024
 
 BRIEF = 10
-"""Lines that are shown of a file that is only saved."""
+"""Lines that are shown of a file that is only saved to the sandbox."""
 
-_SAMPLE = 8192  # bytes in which a file that is no text shows it
+_SAMPLE = 8192  # bytes that are searched for a NUL, the mark of a binary file
 _CUT = re.compile(r"\[\.\.\. \d+ bytes of this file are left out here \.\.\.\]")
 
 
@@ -43,7 +43,7 @@ class File(Arguments):
 
 
 def fetch(args: File, reader: Reader) -> Document:
-    """The file's bytes; of a large file its two ends. Of a range, its lines with their numbers."""
+    """The file, or only the start and end of a large one; for a range, its numbered lines."""
     path = check_path(args.path)
     made = redacted_document(_read_whole(args, path, reader), reader.redact)
     lines = list_known_lines(made)
@@ -54,7 +54,7 @@ def fetch(args: File, reader: Reader) -> Document:
         named = find_lines(path, lines, reader.logs.get_error_text())
         return preview_file(lines, named, limit, most)
 
-    if b"\0" in made.data[:_SAMPLE]:  # it is no text
+    if b"\0" in made.data[:_SAMPLE]:  # a binary file
         return made
     return replace(made, preview=preview, brief=lambda limit: preview(limit, BRIEF))
 
@@ -69,7 +69,7 @@ def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
 
 
 def list_known_lines(document: Document) -> list[str]:
-    """The lines of a file as far as their numbers are known: up to where it was cut."""
+    """The lines of a file whose numbers are known: all, or those before the place of a cut."""
     lines = [line.rstrip("\r") for line in document.data.decode(errors="replace").split("\n")]
     if document.gaps:
         cut = next((at for at, line in enumerate(lines) if _CUT.fullmatch(line)), len(lines))
@@ -78,7 +78,7 @@ def list_known_lines(document: Document) -> list[str]:
 
 
 def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
-    """Some lines of the redacted file: a secret of several lines is found in the whole alone."""
+    """Some lines of the redacted file: a multi-line secret is found only in the whole file."""
     first, last = max(args.first_line, 1), args.last_line or len(lines)
     if first > min(last, len(lines)):
         raise ArgumentError(
@@ -92,7 +92,7 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
 
 
 def _read_from_either(reader: Reader, path: str, ref: str) -> Blob:
-    """From the project the pipeline ran in, else from the merge request's, where they differ."""
+    """The file from the project the pipeline ran in, else from the merge request's project."""
     subject = reader.subject
     try:
         return read_from_project(subject.pipeline_project_id, reader, path, ref)
@@ -109,7 +109,7 @@ def read_from_project(project_id: int, reader: Reader, path: str, ref: str) -> B
 
 
 def check_path(path: str) -> str:
-    """`path`, if it stays where it is put in a URL. Raises ArgumentError."""
+    """`path`, if it is a plain path that is safe in a URL; otherwise raises ArgumentError."""
     parts = path.split("/")
     if {"", ".", ".."} & set(parts) or not path.isprintable():
         raise ArgumentError(f"path: {path!r} is not the plain path of a file in the repository")

@@ -15,9 +15,9 @@ from worker.sources.api.client import Listing
 def read_change(
     error_text: str, project: str, diff: Listing[wire.DiffFile] | Unknown
 ) -> Change | Unknown:
-    """The kinds of files that `diff` changes, and those of them that `error_text` tells of.
+    """The kinds of files that `diff` changes, and the changed files that `error_text` points to.
 
-    `error_text` is the lines of a log that tell of the failure; `project` the project's path.
+    `error_text` is a log's lines about the failure, `project` the project's path.
     """
     if isinstance(diff, Unknown):
         return diff

@@ -1,4 +1,4 @@
-"""What the runs of a failing job have failed with: their logs, read alike, so that they compare."""
+"""Reads the errors of a failing job's runs from their logs, in the same way, to compare them."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -13,11 +13,11 @@ from worker.sources.session_reader import Reader
 from worker.sources.survey.compared_pipelines import read_or_unknown
 
 MAX_LOG = 8 * 1024 * 1024
-"""Bytes of a log that is compared; of a larger one the error is not known."""
+"""Most bytes of a log that is compared; the errors of a larger one are not known."""
 
 COMPARED = 4096
-"""Bytes of a log's excerpt that errors are taken from. Of every log in the same way: a survey's
-excerpt is chosen with a green run beside it."""
+"""Bytes of the log excerpt that errors are taken from. It is made in the same way for every log,
+while a survey's excerpt is chosen by comparison with a passed run."""
 
 _END = 80
 """Lines of a log's end in which a script's last words are looked for."""
@@ -25,25 +25,26 @@ _END = 80
 _NOTHING: Mapping[str, str] = {}
 
 Errors = Mapping[str, str]
-"""The errors of a run by what two runs of one failure have in common, with the log's own words."""
+"""The errors of a run in a normal form, which two runs of one failure share, each with the log's
+own words."""
 
 
 def read_errors(
     runs: Sequence[tuple[wire.Job, wire.Pipeline]], reader: Reader, pool: Executor
 ) -> dict[int, Errors]:
-    """What each of these jobs of other pipelines failed with; nothing where it is not known."""
+    """The errors of these jobs of other pipelines, by job id; none where they are not known."""
     read = pool.map(lambda run: read_or_unknown(lambda: _read_other(run[0], run[1], reader)), runs)
     return {job.id: _drop_unknown(found) for (job, _), found in zip(runs, read, strict=True)}
 
 
 def read_own_errors(jobs: Sequence[wire.Job], reader: Reader, pool: Executor) -> dict[int, Errors]:
-    """The same of jobs of this pipeline, whose logs were read for the survey."""
+    """The same for jobs of this pipeline, whose logs were read for the survey."""
     read = pool.map(lambda job: read_or_unknown(lambda: _read_own(job, reader)), jobs)
     return {job.id: _drop_unknown(found) for job, found in zip(jobs, read, strict=True)}
 
 
 def make_key(found: Collection[str]) -> str:
-    """One word for all errors of a run, "" for none."""
+    """A hash of all errors of a run, "" for none."""
     joined = "\n".join(sorted(found)).encode()
     return hashlib.sha256(joined).hexdigest()[:16] if found else ""
 
@@ -62,7 +63,7 @@ def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Error
 
 
 def _find_errors(job: wire.Job, cleaned: bytes) -> Errors:
-    """The errors of a log; of a job that met its time limit also where that was."""
+    """The errors of a log; for a job that timed out, with its last words, or none without these."""
     found = find_exact_errors(trace.preview_log(cleaned, COMPARED).split("\n"))
     if job.failure_reason != "job_execution_timeout":
         return found

@@ -1,4 +1,4 @@
-"""Reads which pipelines a failing one is compared with."""
+"""Reads the pipelines that a failing one is compared with."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
-    """What `read` gives, or why it cannot be had."""
+    """What `read` returns, or Unknown with the reason if it raises SourceError."""
     try:
         return read()
     except SourceError as error:
@@ -22,7 +22,7 @@ def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
 
 
 def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
-    """The pipelines around the session's: three lists, read at once. Raises nothing."""
+    """The pipelines to compare with the session's, from lists read in parallel. Raises nothing."""
     finding = pool.submit(
         read_or_unknown, lambda: _read_pipelines(reader, "failed", status="failed")
     )
@@ -41,7 +41,7 @@ def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
 
 
 def _find_own(listed: Sequence[wire.Pipeline] | Unknown, reader: Reader) -> wire.Pipeline:
-    """The session's pipeline, or what is known of it without asking."""
+    """The session's pipeline; if GitLab does not give it, only what the session knows of it."""
     subject = reader.subject
     for each in () if isinstance(listed, Unknown) else listed:
         if each.id == subject.pipeline_id:
@@ -62,7 +62,7 @@ def _read_merge_request_pipelines(reader: Reader) -> Sequence[wire.Pipeline]:
 
 
 def _read_target_pipelines(mr: wire.MergeRequest, reader: Reader) -> Sequence[wire.Pipeline]:
-    """The newest ones, and then those of the merge base, if it is further back."""
+    """The newest pipelines of the target branch, then the merge base's if they are older."""
     found = _read_pipelines(reader, "the target branch's", LISTED, ref=mr.target_branch)
     base = mr.diff_refs.base_sha if mr.diff_refs else None
     if base and base not in {each.sha for each in found}:

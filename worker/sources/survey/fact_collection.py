@@ -37,7 +37,7 @@ NAMED = 3
 """Errors that a comparison names."""
 
 FAILED = 3
-"""Of the target branch's older pipelines, the newest failed ones that are looked into."""
+"""How many of the target branch's older pipelines are looked into: its newest failed ones."""
 
 _NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
 
@@ -47,7 +47,7 @@ Diff = Listing[wire.DiffFile] | Unknown
 
 
 class Collection:
-    """One round of reading, many requests at a time. Needs groups that have jobs."""
+    """Collects the facts of one survey, with parallel requests. Each group must have jobs."""
 
     def __init__(
         self, reader: Reader, pool: ThreadPoolExecutor, failing: Sequence[Group], diff: Diff
@@ -60,7 +60,7 @@ class Collection:
         self._words: dict[str, str] = {}
 
     def collect_facts(self) -> list[Facts]:
-        """The facts, in the order of what fails."""
+        """The facts, in the order of the failing groups."""
         near = find_pipelines(self._reader, self._pool)
         wanted = [near.own, *near.aside]
         for each in (near.attempts, near.target, near.earlier, near.elsewhere):
@@ -78,7 +78,7 @@ class Collection:
         return [self._describe_group(each, near) for each in self._failing]
 
     def _find_breaking_commit(self, found: Sequence[Facts], near: ComparedPipelines) -> str:
-        """The newest commit of the target that fails so and is not the one under the change."""
+        """The newest target-branch commit with the same error, except the change's base; or ""."""
         failed = (
             run.sha
             for made in found
@@ -89,7 +89,7 @@ class Collection:
         return next(failed, "")
 
     def _without_carriers(self, near: ComparedPipelines, newest: str) -> ComparedPipelines:
-        """Without the target's pipelines that ran with the change, as far as that can be known."""
+        """`near` without the target's pipelines that are known to have run with the change."""
         carriers = read_or_unknown(lambda: find_carriers(newest, near.base, self._reader))
         if isinstance(carriers, Unknown) or not carriers:
             return near
@@ -103,8 +103,8 @@ class Collection:
         self._jobs |= {each.id: jobs for each, jobs in zip(pipelines, read, strict=True)}
 
     def _read_further_back(self, near: ComparedPipelines) -> ComparedPipelines:
-        """With the target's pipelines back to the last in which a job failed that fails here and
-        did not run in the newest ones; as it is where there is no such one."""
+        """`near` with the target's pipelines back to the last in which a job failed that fails here
+        but did not finish in the newest ones; unchanged if there is no such pipeline."""
         recent = _get_items(near.target)[: near.recent]
         ran = {job.name for each in recent for job in self._list_runs(each) if _is_finished(job)}
         names = {self._get_group_name(group) for group in self._failing} - ran
@@ -125,7 +125,7 @@ class Collection:
         return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
     def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
-        """Add the jobs behind the trigger jobs, where one of them fails here."""
+        """Add the jobs that trigger jobs have started, if the failing jobs include one of them."""
         listed = self._jobs[own.id]
         foreign = self._get_own_ids() - {job.id for job in _get_items(listed)}
         if isinstance(listed, Unknown) or not foreign:
@@ -148,7 +148,7 @@ class Collection:
     # ------------------------------------------------------------------------------------- logs
 
     def _read_logs(self, near: ComparedPipelines) -> None:
-        """The errors of the runs that failed, in the order of what they can prove."""
+        """Read the errors of the failed runs, those first that can prove most."""
         target = _get_items(near.target)
         based = [each for each in target if each.sha == near.base]
         order = [
@@ -180,8 +180,9 @@ class Collection:
         self._assume_alike([near.own, *pipelines])
 
     def _assume_alike(self, pipelines: Sequence[wire.Pipeline]) -> None:
-        """Of jobs with one error that fail together elsewhere too, not every log is read: what was
-        not counts as what the first of them failed with there."""
+        """Assume that jobs of one group that fail together in a pipeline have the same error there.
+
+        Not every log is read: for an unread one, the error of the group's first job is taken."""
         for group in self._failing:
             names = list(dict.fromkeys(map(self._get_job_name, group.jobs)))
             for pipeline in pipelines if len(names) > 1 else ():
@@ -196,7 +197,7 @@ class Collection:
                         self._errors.setdefault(job.id, self._errors.get(first.id, frozenset()))
 
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
-        """Of each other job of the pipeline that passed in the end, the last failure before."""
+        """The last failed run and the passed run of each other job that passed in the end."""
         names = set(map(self._get_group_name, self._failing))
         jobs = sorted(_get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
         newest = {job.name: job for job in jobs}
@@ -212,7 +213,7 @@ class Collection:
         return (job for job in jobs if job.name in names)
 
     def _list_all_jobs(self, pipeline: wire.Pipeline) -> list[wire.Job]:
-        """The pipeline's jobs, and those behind its trigger jobs, as far as they were read."""
+        """The pipeline's jobs, and those that its trigger jobs have started, as far as read."""
         read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
         return [job for jobs in read for job in _get_items(jobs)]
 
@@ -220,7 +221,7 @@ class Collection:
         return self._get_job_name(group.jobs[0])
 
     def _get_job_name(self, job: FailingJob) -> str:
-        """The job's name as GitLab has it: a survey's is cleaned."""
+        """The job's name as GitLab has it; the name in the survey is cleaned."""
         return self._listed[job.job_id].name if job.job_id in self._listed else job.name
 
     # -------------------------------------------------------------------------------------- facts
@@ -249,7 +250,7 @@ class Collection:
         return make_key(self._errors.get(job_id, frozenset()))
 
     def _add_own_facts(self, made: Facts, group: Group, near: ComparedPipelines) -> Facts:
-        """What the pipeline itself and the job's own log tell."""
+        """The facts with those from the pipeline itself and from the job's own log."""
         first, recovered = group.jobs[0], []
         for failed, passed in self._find_recovered(near.own):
             run = self._describe_run(failed, near.own, made.run)
@@ -318,14 +319,14 @@ class Collection:
         return replace(found, may_hide_newer_runs=hidden or not seen)
 
     def _get_jobs_read(self, name: str) -> Mapping[int, Sequence[wire.Job] | Unknown]:
-        """The jobs of pipelines among which a job of this name is."""
+        """The jobs by pipeline id among which to look for this name: downstream ones or others."""
         return self._behind if BEYOND in name else self._jobs
 
     def _find_runs(
         self, made: Facts, pipelines: Sequence[wire.Pipeline] | Unknown
     ) -> tuple[Run, ...] | Unknown:
-        """The runs of the job, newest pipeline first; unknown if there is none in what was read
-        and not all was."""
+        """The runs of the job, newest pipeline first; Unknown if none was found and some pipelines
+        could not be read."""
         if isinstance(pipelines, Unknown):
             return pipelines
         read = self._get_jobs_read(made.name)
@@ -360,16 +361,16 @@ class Collection:
         )
 
     def _get_error(self, job_id: int, ours: Run) -> str:
-        """The key of what a run failed with: ours, if it failed with all that our run did.
+        """The key of a run's errors; the key of `ours` if the run has all the errors of `ours`.
 
-        One that fails there with less does not explain what is new here.
+        A run with only some of them does not explain the others.
         """
         wanted = self._errors.get(ours.job_id, frozenset())
         found = self._errors.get(job_id, frozenset())
         return ours.error if wanted and wanted <= found else make_key(found)
 
     def _get_error_text(self, group: Group) -> str:
-        """The lines of the log that tell of the failure, as far as it was read."""
+        """The lines about the failure in the log of the group's first job, if it was read."""
         first = group.jobs[0]
         log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
         excerpt = log.preview(MAX_TEXT) if log else first.excerpt
@@ -377,7 +378,7 @@ class Collection:
 
 
 def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wire.Pipeline) -> Run:
-    """A failing job as a run; of one that its pipeline does not list, less is known."""
+    """A failing job as a run; less is known of a job that its pipeline does not list."""
     return Run(
         job_id=job.job_id,
         pipeline_id=pipeline.id if listed else 0,

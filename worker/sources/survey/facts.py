@@ -1,7 +1,7 @@
-"""What GitLab shows about failing jobs beside their logs: the facts that `core.verdict` rules by.
+"""The facts that `core.failure.verdict` rules by: what GitLab shows besides the jobs' logs.
 
-Bounded in requests, logs and seconds. What cannot be read is a fact that is not known, with its
-reason; nothing here raises.
+Bounded in requests, logs and seconds. A fact that cannot be read is Unknown, with the reason;
+nothing here raises.
 """
 
 import time
@@ -19,10 +19,10 @@ from worker.sources.survey.compared_pipelines import read_or_unknown
 from worker.sources.survey.fact_collection import Collection, Diff
 
 SECONDS = 20.0
-"""After these no request is begun."""
+"""Seconds after which no request is begun."""
 
 GRACE = 5.0
-"""Seconds after that in which those that are under way may end."""
+"""Further seconds in which requests that are under way may end."""
 
 
 DIFF_PAGES = 25
@@ -39,7 +39,7 @@ def read_diff(reader: Reader) -> Diff:
 def add_facts(
     groups: Sequence[Group], reader: Reader, diff: Diff, seconds: float = SECONDS
 ) -> tuple[Group, ...]:
-    """The groups with what the record says of each. Raises nothing."""
+    """The groups, each with a ruling based on GitLab's record. Raises nothing."""
     found = iter(collect_facts(groups, reader, diff, seconds))
 
     return tuple(
@@ -74,12 +74,12 @@ def collect_facts(
     except TimeoutError:
         return [_make_unread(group) for group in failing]
     finally:
-        # A request that hangs is left behind: it has a time-out of its own.
+        # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _is_recorded(group: Group) -> bool:
-    """Whether GitLab knows more of it than that it failed."""
+    """Whether GitLab has jobs for the group, not just another system's failed status."""
     return bool(group.jobs) and not group.external
 
 

@@ -1,4 +1,4 @@
-"""What a job's name says of the dimensions it was multiplied by."""
+"""Parses the dimensions of a matrix or parallel job from its name."""
 
 import re
 from typing import Any

@@ -1,6 +1,6 @@
-"""Which commits of the target branch carry the change already: picked, squashed, merged otherwise.
+"""Finds the target branch's commits that contain the change already, for instance cherry-picked.
 
-A pipeline of such a commit did not run without the change.
+A pipeline of such a commit ran with the change.
 """
 
 import re
@@ -10,16 +10,16 @@ from worker.sources.api import wire
 from worker.sources.session_reader import Reader
 
 LISTED = 100
-"""Commits of either that are looked at."""
+"""Commits of the merge request, and of the target branch, that are looked at."""
 
 _PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
 
 
 def find_carriers(newest: str, base: str, reader: Reader) -> frozenset[str]:
-    """The target's commits from `newest` down to the first that is one of the change's: by its
-    title, or by the commit that it says it was picked from. Those after `base` are looked at.
+    """The target branch's commits from `newest` back to the oldest that is one of the change's.
 
-    Raises SourceError.
+    Such a commit has the same title, or says that it was picked from one of the change's. Only
+    commits after `base` are looked at. Raises SourceError.
     """
     path, what = f"{reader.merge_request}/commits", "the commits"
     ours = reader.client.page(path, wire.Commit, what, 1, LISTED).items

@@ -1,4 +1,4 @@
-"""Which pipelines a failing one is compared with. Pure."""
+"""Chooses the pipelines that a failing one is compared with. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ ON_TARGET = 6
 BASED = 3
 ASIDE = 3
 ELSEWHERE = 4
-"""Pipelines looked into: a request for each."""
+"""How many pipelines of each kind are looked into, with a request for each."""
 
 LISTED = 100
 """Pipelines of the target branch that are listed, one after the other."""
 
 OF_MR = re.compile(r"refs/merge-requests/(\d{1,18})/(\w+)")
-"""The ref of a merge request's own pipeline: its number, and what it ran on."""
+"""The ref of a merge request's own pipeline: the merge request's iid, and the kind of ref."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPipelines:
-    """The pipelines whose jobs are compared with; each list newest first.
+    """The pipelines whose jobs are compared; each list is newest first.
 
-    Of `target` the first `recent` are its newest; `older` are the next after those.
+    The first `recent` of `target` are the newest of the target branch; `older` follow on these.
     """
 
     own: wire.Pipeline
@@ -48,7 +48,7 @@ def choose_pipelines(
     target: Sequence[wire.Pipeline] | Unknown,
     failed: Sequence[wire.Pipeline] | Unknown,
 ) -> ComparedPipelines:
-    """The pipelines worth a look, of those that GitLab lists; `own` is the session's."""
+    """The pipelines to look into, of those that GitLab lists; `own` is the session's."""
     known = () if isinstance(listed, Unknown) else listed
     same = [each for each in known if each.sha == own.sha and each.id != own.id]
     alike = [each for each in same if _get_kind(each) == _get_kind(own)]
@@ -72,12 +72,12 @@ def choose_pipelines(
 
 
 def _get_kind(pipeline: wire.Pipeline) -> tuple[int, str, str]:
-    """What decides a pipeline's variables and rules: where it ran, on what, and why."""
+    """What decides a pipeline's variables and rules: its project, ref and source."""
     return pipeline.project_id, pipeline.ref, pipeline.source
 
 
 def _list_without_change(target: Sequence[wire.Pipeline], shas: set[str]) -> list[wire.Pipeline]:
-    """The pipelines that ran without the change: a branch can be where the commits went to."""
+    """The pipelines that ran without the change: the target branch may have its commits already."""
     return [each for each in target if each.sha not in shas]
 
 

@@ -1,4 +1,4 @@
-"""What the survey says of the jobs that did not fail the pipeline in the end."""
+"""What the survey says of the jobs that did not make the pipeline fail."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from worker.sources.pipelines.pipeline_jobs import find_retried_ids
 from worker.sources.survey.matrix import parse_dimensions
 
 MOST_NAMED = 30
-"""Jobs that failed and are named, in each line."""
+"""Most failed jobs that are named in each line."""
 
 MOST_PASSED = 12
 
@@ -17,9 +17,9 @@ _NAME = 80
 
 
 def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
-    """A line each on those that failed and may, that failed and were retried, and that passed.
+    """A line each on jobs that failed but may, that failed and were retried, and that passed.
 
-    Of those that passed, the siblings of a failing job come first: other variants of a matrix.
+    Among the passed ones, siblings of a failing job come first: other variants of its matrix.
     """
     retried = find_retried_ids(jobs)
     newest = {job.name: job for job in jobs if job.id not in retried}
@@ -37,7 +37,7 @@ def tell_other_jobs(jobs: Sequence[wire.Job]) -> tuple[str, ...]:
 
 
 def tell_allowed(jobs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A line on the jobs of a pipeline below (see `downstream`) that failed and may."""
+    """A line on the jobs of a downstream pipeline (see `downstream`) that failed but may."""
     names = [
         f"job {job['id']} ({one_line(str(job['name']), _NAME)})"
         for job in jobs

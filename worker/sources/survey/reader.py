@@ -1,6 +1,6 @@
-"""What failed, read once before the model is asked: jobs, excerpts, causes that are plain.
+"""Reads what failed, once, before the model is asked: jobs, log excerpts and plain causes.
 
-Bounded in jobs, bytes and seconds; what could not be had is named. Raises nothing.
+Bounded in jobs, bytes and seconds; what could not be read is named. Raises nothing.
 """
 
 import time
@@ -39,14 +39,14 @@ from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.other_jobs import tell_allowed, tell_other_jobs
 
 MOST_LOGS = 12
-"""Logs that are read: those of other families first, then more of the same."""
+"""Most logs that are read: first one of each family of jobs, then more of the same families."""
 
 MOST_JOBS = 60
 SECONDS = 20.0
-"""What a survey may take."""
+"""Seconds for a survey, but see `LEAST`."""
 
 LEAST = 5.0
-"""Of these, what is left for the facts in any case."""
+"""Seconds that the facts get in any case, even if fewer are left."""
 
 END = 80
 """Lines of a log's end that the rules see."""
@@ -66,16 +66,16 @@ class _Found:
     others: tuple[str, ...] = ()
 
     def note_missing(self, what: str) -> None:
-        """Something that may hide a failing job could not be read."""
+        """Note `what` could not be read; it may hide a failing job."""
         self.missing.append(what)
         self.whole = False
 
 
 def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> Survey:
-    """The failing jobs of the session's pipeline by cause.
+    """The failing jobs of the session's pipeline, grouped by cause.
 
-    `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for the
-    excerpts alone.
+    `shown` is how many bytes of logs, and of the diff, the model will be shown at once; 0 for only
+    the excerpts.
     """
     deadline = time.monotonic() + seconds
     timed = reader.with_deadline(deadline)
@@ -87,7 +87,7 @@ def read_survey(reader: Reader, seconds: float = SECONDS, *, shown: int = 0) -> 
         _read_logs(found, reader, pool, deadline)
         found.diff = _read_diff_in_time(diff, deadline)
     finally:
-        # A log that hangs is left behind: its request has a time-out of its own.
+        # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
     made = _make_survey(found, reader, deadline)
     if shown:
@@ -114,7 +114,7 @@ def _make_survey(found: _Found, reader: Reader, deadline: float) -> Survey:
 
 
 def _add_previews(made: Survey, diff: Diff, reader: Reader, shown: int) -> Survey:
-    """The survey with more of the logs that stand for their groups, and of the diff."""
+    """The survey with longer previews of the log of each group's first job, and of the diff."""
     read = [group for group in made.groups if group.jobs and group.jobs[0].excerpt]
     each = shown // max(len(read), 1)
     groups = tuple(_add_preview(group, reader, each) for group in made.groups)
@@ -134,7 +134,7 @@ def _add_preview(group: Group, reader: Reader, most: int) -> Group:
 
 
 def _drop_doubtful_rule(group: Group) -> Group:
-    """The group, whose rule is not certain of what GitLab's record speaks against."""
+    """The group, its rule match marked uncertain if GitLab's record contradicts the verdict."""
     if not group.rule_match or not group.ruling:
         return group
     against = any(verdict == group.rule_match.verdict for verdict, _ in group.ruling.contradictions)
@@ -142,7 +142,7 @@ def _drop_doubtful_rule(group: Group) -> Group:
 
 
 def _is_fully_read(groups: Sequence[Group]) -> bool:
-    """Whether of each family a log was read, or needs not be: GitLab's own word is enough."""
+    """Whether a log of each family was read, or a certain rule match makes that unnecessary."""
     read = {job.family for group in groups for job in group.jobs if job.read}
     return all(
         job.family in read or (group.rule_match is not None and group.rule_match.certain)
@@ -192,8 +192,7 @@ def _read_errors(path: str, number: int, reader: Reader, found: _Found) -> str:
 
 
 def _read_below(path: str, number: int, reader: Reader, found: _Found) -> Iterator[str]:
-    """Find the failing jobs of the pipelines that this one has started; gives the names of the
-    trigger jobs."""
+    """Find the failing jobs of downstream pipelines; yields the names of the trigger jobs."""
     started = DownstreamPipelines(reader)
     for told in started.list_below(path, number):
         yield str(told.get("started_by", ""))
@@ -292,7 +291,7 @@ def _clean_text(text: str, reader: Reader) -> str:
 
 
 def _rule_on_configuration(found: _Found, scene: Scene, reader: Reader) -> RuleMatch | None:
-    """What GitLab says of a configuration that it could not make jobs of, with the line if told."""
+    """The rule match for an invalid CI configuration, from GitLab's errors; None without errors."""
     if not found.errors:
         return None
     subject = reader.subject
@@ -312,7 +311,7 @@ def _read_diff_in_time(diff: Future[Diff], deadline: float) -> Diff:
 
 
 def _list_paths(found: _Found) -> tuple[str, ...] | None:
-    """The paths that the merge request touches, if all of them are known."""
+    """The paths that the merge request touches; None unless all of them are known."""
     if isinstance(found.diff, Unknown):
         found.missing.append(found.diff.why)
         return None
@@ -327,7 +326,7 @@ def _list_paths(found: _Found) -> tuple[str, ...] | None:
 
 
 def _read_logs(found: _Found, reader: Reader, pool: ThreadPoolExecutor, deadline: float) -> None:
-    """Read the logs of some of the jobs, several at once, as far as the time goes."""
+    """Read the logs of some of the jobs, in parallel, until the deadline."""
     chosen = _choose_jobs([job for job in found.jobs if job.job_id])
     reading = {job.job_id: pool.submit(_add_log, job, reader) for job in chosen}
     wait(reading.values(), max(0.0, deadline - time.monotonic()))
@@ -356,7 +355,7 @@ def _choose_jobs(jobs: Sequence[FailingJob]) -> list[FailingJob]:
 
 
 def _add_log(job: FailingJob, reader: Reader) -> FailingJob | str:
-    """The job with what its log shows, or why that cannot be had."""
+    """The job with what its log shows, or why the log cannot be read."""
     try:
         log = reader.logs.log(job.job_id)
     except SourceError as error:

@@ -1,7 +1,7 @@
 """Testing Farm: a test request's state and its results, through its API. Off by default.
 
-Anybody's request can be read there. The model names one (its id stands in a job's log); it is
-shown only if what it tested is a repository that the operator lists for the session's project.
+The API lets anybody read any request. The model names one (its id is in a job's log); it is shown
+only if it tested a repository that the operator lists for the session's project.
 """
 
 import fnmatch
@@ -25,7 +25,7 @@ from worker.sources.testing_farm.xunit import MAX_CASES, Case, Report
 
 MAX_XML = 64 * 1024 * 1024
 MAX_LOG = 8 * 1024 * 1024
-"""Bytes of one file that are kept: its two ends."""
+"""Bytes of one file that are kept, from its start and its end."""
 
 MAX_READ = 128 * 1024 * 1024
 """Bytes of one file that are read at most."""
@@ -56,7 +56,7 @@ class Tested(_Wire):
 
     @property
     def one(self) -> TmtTest:
-        """The one that is set."""
+        """The kind that is set; an empty test if none is."""
         return self.fmf or self.tmt or self.sti or TmtTest()
 
 
@@ -106,10 +106,10 @@ class OfFile(OfRequest):
 
 
 class Farm:
-    """Answers about requests for the sessions of configured projects.
+    """Reads test requests for the sessions of configured projects.
 
     `repositories` maps a project's path to globs of the git URLs whose tests it may look at;
-    `results` reads the host that keeps results.
+    `results` reads from the host that stores results.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Farm:
         return RawDocument(told, missing)
 
     def log(self, args: OfFile, reader: Reader) -> RawDocument:
-        """A file that the request has left, as a log."""
+        """A file from the request's artifacts, as a log."""
         found = self._read_request(args.request_id, reader.subject)
         what = f"the file {args.file} of request {found.id}"
         if ".." in args.file.split("/"):
@@ -190,12 +190,12 @@ class Farm:
         )
 
     def _find_artifacts_url(self, found: TestRequest) -> str:
-        """Where the files of a request are, "" if there are none where the operator allows."""
+        """The URL of a request's artifacts, "" if there is none that the operator allows."""
         url = (found.run.artifacts if found.run else None) or ""
         return url.rstrip("/") if self._is_allowed(url) else ""
 
     def _is_allowed(self, url: str) -> bool:
-        """Whether it lies where results are, and says so without a detour."""
+        """Whether the URL is below the results URL, without escapes, query or dot segments."""
         same = get_origin(url) == get_origin(self._results_url) and url.startswith(
             f"{self._results_url}/"
         )
@@ -242,7 +242,7 @@ def open_testing_farm(
 def _list_files(case: Case, base: str) -> list[str]:
     """The paths below `base` of the files that a test has left."""
     found = (href.removeprefix("./").removeprefix(f"{base}/") for href in case.logs)
-    # What has no ending is a folder.
+    # A path without a file extension is a folder.
     paths = (path for path in found if re.match(_FILE, path) and "://" not in path)
     return [path for path in paths if "." in path.rpartition("/")[2]] if base else []
 

@@ -1,7 +1,7 @@
-"""JUnit/xUnit XML, hostile: the failed tests and the counts, read as it comes, without a DTD.
+"""Parses untrusted JUnit/xUnit XML as a stream: the failed tests and the counts. Refuses a DTD.
 
-Testing Farm's own dialect too: there the outcome is the attribute `result` of a test or a suite,
-and `<logs>` name the files that each has left.
+It also reads Testing Farm's own dialect, where the outcome is the attribute `result` of a test or a
+suite, and `<logs>` name the files that each has left.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,18 +15,18 @@ from worker.sources.base import present
 MAX_CASES = 200
 MAX_TEXT = 4000
 MAX_LOGS = 12
-"""Files that are named of one test or suite."""
+"""Most files that are named for one test or suite."""
 
 MAX_DEPTH = 50
 MAX_ELEMENTS = 1_000_000
 MAX_MARKUP = 512 * 1024
 """Bytes of one tag with its attributes, or of one comment.
 
-The parser reads an unfinished one anew with each piece that it is fed.
+The parser rescans an unfinished one for each piece that it is fed.
 """
 
 ENCODINGS = ("utf-8", "utf-16", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252")
-"""What a report may say that it is written in. Python has codecs that no XML is."""
+"""The encodings that a report may declare. Python also has codecs that no XML is written in."""
 
 _PIECE = 64 * 1024
 _OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
@@ -60,7 +60,7 @@ class Case:
     logs: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, object]:
-        """For the model, without the files."""
+        """The fields for the model, without `logs`."""
         return present(
             suite=self.suite,
             name=self.name,
@@ -72,7 +72,7 @@ class Case:
 
 
 class Report:
-    """Fed with XML piece by piece; `counts` and `bad` are what it has found."""
+    """Parses XML piece by piece; the results are in `counts` and `bad`."""
 
     def __init__(self) -> None:
         self.counts = {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
@@ -91,7 +91,7 @@ class Report:
         self._parser.StartDoctypeDeclHandler = _refuse_dtd
 
     def read(self, chunks: Iterable[bytes], what: str) -> "Report":
-        """All of it. Raises SourceError for what is no XML, or more than XML should be."""
+        """Parse all of it. Raises SourceError for invalid XML, or XML that is not allowed here."""
         fed = 0
         try:
             for piece in _split_pieces(chunks):
@@ -136,7 +136,7 @@ class Report:
         self._path.pop()
         if name == "testsuite":
             suite, bad_before = self._suites.pop()
-            if len(self.bad) == bad_before:  # it has failed before its tests
+            if len(self.bad) == bad_before:  # the suite failed before its tests ran
                 self._add_case(suite)
         elif name == "testcase" and self._case:
             self.counts[self._case.status] += 1

@@ -1,7 +1,7 @@
-"""Causes that are plain without a model: one small file for each kind, one table, in this order.
+"""Causes that are recognised without a model: one small file for each kind, and one ordered table.
 
-A rule that is wrong is worse than none: it must hold by GitLab's own word (`failure_reason`), by
-what only the runner can have written, or by a script's last words with no other trouble in sight.
+A wrong rule is worse than no rule. A rule may rely only on GitLab's `failure_reason`, on what only
+the runner can have written, or on a script's last lines if they show no other trouble.
 """
 
 from worker.core.failure.jobs import FailingJob, RuleMatch
@@ -30,11 +30,11 @@ RULES: tuple[Rule, ...] = (
     *gitlab.RULES,
     *runner.RULES,
 )
-"""The narrower rules first: the last one holds for whatever else a runner could not do."""
+"""The narrower rules come first; the last one covers any other failure of the runner."""
 
 
 def recognise(job: FailingJob, scene: Scene) -> RuleMatch | None:
-    """What the first rule that holds says of a failing job."""
+    """Return what the first rule that applies says of a failing job, None if none applies."""
     for rule in RULES:
         if ruled := apply_rule(rule, job, scene):
             return ruled

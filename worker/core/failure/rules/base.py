@@ -1,4 +1,4 @@
-"""What a rule is, and how one is held against a failing job."""
+"""What a rule is, and how it is applied to a failing job."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,15 +9,15 @@ from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.finding import Verdict
 
 LONGEST = 1000
-"""Characters of a line that a rule looks at."""
+"""The most characters of a line that a rule reads."""
 
 SHOWN = 280
-"""Characters of a line that a rule quotes."""
+"""The most characters of a line that a rule quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a job failed. `changed_paths` are those the merge request touches, None if unknown."""
+    """Where a job failed. `changed_paths` are what the merge request changes, None if unknown."""
 
     project: str = ""
     sha: str = ""
@@ -25,7 +25,7 @@ class Scene:
 
     @property
     def may_change_configuration(self) -> bool:
-        """Whether the merge request may have changed what its jobs are: their configuration."""
+        """Whether the merge request may have changed the configuration of its jobs."""
         return self.changed_paths is None or any(map(_configures, self.changed_paths))
 
 
@@ -35,14 +35,14 @@ def _configures(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One cause that is plain without a model.
+    """One cause that is recognised without a model.
 
-    It holds for a job whose failure_reason is one of `reasons` and, if there are `lines`, one of
-    whose last lines matches one of them: before the script began or after it ended, where only the
-    runner writes; with `script`, as the last trouble of the script itself. A rule with
-    `quoted_lines` quotes one of those if it can. `doubtful` says when a model must look all the
-    same; a rule whose verdict is unknown is a lead for one, never an answer. One that is
-    `before_script_only` holds only for a job whose script never began.
+    The rule applies to a job whose failure_reason is one of `reasons`. If it has `lines`, one of
+    them must also match one of the job's last lines: where only the runner writes (before the
+    script began or after it ended) or, with `script`, near the script's end if nothing else went
+    wrong there. With `quoted_lines`, the rule quotes a line that matches one of them, if any.
+    `doubtful` says when a model must be asked all the same. A rule whose verdict is unknown is only
+    a lead for the model. A `before_script_only` rule applies only if the script never began.
     """
 
     name: str
@@ -58,17 +58,17 @@ class Rule:
 
 
 def compile_patterns(*texts: str) -> tuple[re.Pattern[str], ...]:
-    """Patterns of lines, for `re.search`; bounded, for lines are hostile."""
+    """Compile patterns of lines, for `re.search`. They must be bounded: log lines are untrusted."""
     return tuple(re.compile(text, re.IGNORECASE) for text in texts)
 
 
 def may_change_configuration(scene: Scene, line: str) -> bool:
-    """A doubt: the merge request may have changed what its jobs are."""
+    """For `Rule.doubtful`: whether the merge request may have changed its jobs' configuration."""
     return scene.may_change_configuration
 
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
-    """What `rule` says of a job, or None if it does not hold."""
+    """Return what `rule` says of a job, or None if it does not apply."""
     if job.reason not in rule.reasons or (rule.before_script_only and job.read and job.began):
         return None
     said = _said(rule, job) if rule.lines else _spoken(rule, job)
@@ -87,7 +87,7 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
 
 
 def _spoken(rule: Rule, job: FailingJob) -> tuple[int, str]:
-    """The line that a rule of reasons alone can quote, or none."""
+    """Return the line that a rule without `lines` can quote, or (0, "")."""
     return _last(rule.quoted_lines, _runners(job)) or (0, "")
 
 
@@ -98,7 +98,7 @@ def _said(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
 
 
 def _runners(job: FailingJob) -> Sequence[tuple[int, str]]:
-    """The lines at the log's end that are the runner's own."""
+    """Return the lines at the log's end that the runner wrote."""
     if not job.began:
         return job.end
     final = [at for at, (_, text) in enumerate(job.end) if _FINAL.match(text)]
@@ -118,7 +118,7 @@ def _last(
 # -------------------------------------------------------------------------- the script's last words
 
 NEAR_END = 12
-"""Lines of the script's end among which its last trouble must stand."""
+"""How many of the script's last lines may hold its last trouble."""
 
 _FINAL = re.compile(r"(?:ERROR|FATAL): Job failed")
 _AFTER = re.compile(
@@ -145,7 +145,7 @@ _TROUBLE = re.compile(
 
 
 def _last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
-    """The line near the script's end that matches, if there is no other trouble in sight."""
+    """Return the line near the script's end that matches, if the log shows no other trouble."""
     if not job.began:
         return None
     script = _script(job.end)
@@ -155,7 +155,7 @@ def _last_trouble(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
 
 
 def _other(rule: Rule, text: str) -> bool:
-    """Whether a line tells of something else that went wrong."""
+    """Whether a line says that something else went wrong."""
     if _TESTED.search(text):
         return True
     if any(pattern.search(text) for pattern in rule.lines) or _AFTER.match(text):

@@ -1,4 +1,4 @@
-"""A pipeline that GitLab could not even make: its CI configuration is wrong."""
+"""A pipeline that GitLab could not create because its CI configuration is wrong."""
 
 import re
 
@@ -8,17 +8,17 @@ from worker.core.finding import Verdict
 from worker.core.text.untrusted import one_line
 
 MOST = 400
-"""Characters of GitLab's words that are repeated."""
+"""The most characters of GitLab's message that are repeated."""
 
 
 def explain_configuration_error(
     errors: str, scene: Scene, file: str = "", text: str = ""
 ) -> RuleMatch | None:
-    """What `yaml_errors` of a pipeline without jobs says; nothing if there are none.
+    """Explain the `yaml_errors` of a pipeline without jobs; None if there are none.
 
-    `text` is the configuration `file`, in which the line is looked for. Where the change does not
-    touch the configuration, the fault is in something it includes, or on the target branch: that
-    needs a look.
+    `text` is the content of the configuration `file`, in which the line is looked for. If the
+    change does not touch the configuration, the fault is in something that it includes or on the
+    target branch: that needs an investigation.
     """
     said = one_line(errors, MOST)
     if not said:
@@ -38,9 +38,9 @@ def explain_configuration_error(
 
 
 def find_line(errors: str, text: str) -> int:
-    """The line of the configuration that GitLab's words are about, 0 where it is not told.
+    """Return the number of the line that GitLab's message is about, 0 if it is not known.
 
-    They name a line, or a job and a key: `jobs:test config contains unknown keys: scrpt`.
+    The message names a line, or a job and a key: `jobs:test config contains unknown keys: scrpt`.
     """
     lines = text[:LONGEST].split("\n")
     if (numbered := _NUMBERED.search(errors)) and int(numbered[1]) <= len(lines):
@@ -57,7 +57,7 @@ def find_line(errors: str, text: str) -> int:
 
 
 LONGEST = 200_000
-"""Characters of a configuration that are looked at."""
+"""The most characters of a configuration that are read."""
 
 _NUMBERED = re.compile(r"\bat line (\d{1,6})\b")
 _NAMED = re.compile(r"\bjobs:([^:]{1,255}?)((?::[\w-]{1,80}){0,4}) (?:config|job)\b")
@@ -71,7 +71,7 @@ def _key(line: str, name: str) -> bool:
 
 
 def _end(lines: list[str], begin: int) -> int:
-    """Where the block that line `begin` opens ends."""
+    """Return the index of the line after the block that line `begin` opens."""
     inside = (" ", "#", "\t", "-")
     rest = range(begin + 1, len(lines))
     return next((at for at in rest if lines[at] and not lines[at].startswith(inside)), len(lines))

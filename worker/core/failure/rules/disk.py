@@ -31,7 +31,7 @@ RULES = (
         reasons=frozenset({"script_failure"}),
         lines=_FULL,
         script=True,
-        # A script that writes too much fills a disk as well as others' files do.
+        # The script itself may have filled the disk.
         doubtful=lambda scene, line: True,
     ),
 )

@@ -1,4 +1,4 @@
-"""What GitLab itself says it could not do: no runner, a stuck job, its own trouble."""
+"""What GitLab itself reports as its failure: no runner, a stuck job, an internal error."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ def _own_word(name: str, cause: str, to_do: str, *reasons: str) -> Rule:
         cause=f"{cause} (GitLab: {', '.join(reasons)}).",
         to_do=to_do,
         reasons=frozenset(reasons),
-        # The tags that pick a runner stand in the configuration.
+        # The tags that select a runner are part of the configuration.
         doubtful=may_change_configuration,
     )
 

@@ -6,8 +6,8 @@ from worker.core.finding import Verdict
 
 
 def _own(scene: Scene, line: str) -> bool:
-    """The image may be this merge request's affair: its name was changed, or its pipeline or
-    project should have built it."""
+    """For `Rule.doubtful`: whether this merge request may be to blame for the missing image. It may
+    have changed the image's name, or its pipeline or project should have built the image."""
     text = line.lower()
     ours = scene.project.lower() in text or (scene.sha and scene.sha[:8] in text)
     return scene.may_change_configuration or bool(ours)

@@ -1,4 +1,4 @@
-"""A registry or GitLab itself that the runner could not reach, before the script began."""
+"""A registry or GitLab itself could not be reached by the runner, before the script began."""
 
 from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.failure.rules.quota import PREPARING

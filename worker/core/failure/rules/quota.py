@@ -1,4 +1,4 @@
-"""Compute minutes used up, a registry's rate limit."""
+"""No compute minutes left, or a registry's rate limit reached."""
 
 from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.finding import Verdict
@@ -6,7 +6,7 @@ from worker.core.finding import Verdict
 PREPARING = frozenset(
     {"runner_system_failure", "image_pull_failure", "script_failure", "unknown_failure", ""}
 )
-"""The reasons GitLab gives where the runner could not prepare a job; older runners say
+"""The failure reasons that GitLab gives if the runner could not prepare a job; older runners report
 script_failure for an image."""
 
 _LIMITED = compile_patterns(

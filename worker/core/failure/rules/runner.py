@@ -1,4 +1,4 @@
-"""Whatever else a runner could not do."""
+"""Any other failure of the runner itself."""
 
 from worker.core.failure.rules.base import Rule, compile_patterns, may_change_configuration
 from worker.core.finding import Verdict
@@ -14,7 +14,7 @@ RULES = (
             r"^ERROR: Job failed \(system failure\): \S",
             r"^ERROR: (?:Preparation failed|Failed to|Job failed)",
         ),
-        # A variable, a service or an image of the configuration can be too much for a runner.
+        # A variable, a service or an image in the configuration can make the runner fail.
         doubtful=may_change_configuration,
     ),
 )

@@ -1,4 +1,4 @@
-"""A job that ran longer than it may."""
+"""A job that exceeded its time limit."""
 
 from worker.core.failure.rules.base import Rule, compile_patterns
 from worker.core.finding import Verdict
@@ -6,7 +6,7 @@ from worker.core.finding import Verdict
 RULES = (
     Rule(
         name="time-limit",
-        # A change can make a job hang as well as a slow runner can.
+        # A change can make a job hang, and so can a slow runner.
         verdict=Verdict.UNKNOWN,
         cause=(
             "The job ran longer than its time limit and was ended (GitLab: job_execution_timeout)."

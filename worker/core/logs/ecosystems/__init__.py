@@ -1,4 +1,4 @@
-"""The ecosystems whose failures are recognised by their own format: one file each, one table."""
+"""The ecosystems whose failures are recognised by their output format: one file each, one table."""
 
 from worker.core.logs.ecosystems import (
     apple,

@@ -8,7 +8,8 @@ class Recogniser:
     """How the tools of one ecosystem begin and end a block that explains a failure.
 
     Regular expressions, matched at the beginning of a line, after blanks and a log level in
-    brackets. They are joined into one: no groups, nothing that can match long text twice.
+    brackets. They are joined into one expression: they must have no capturing groups, and nothing
+    that can match a long text in two ways.
     """
 
     opens: tuple[str, ...]

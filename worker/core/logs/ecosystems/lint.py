@@ -1,4 +1,4 @@
-"""Linters that print one place a line, and link checkers."""
+"""Linters that print one place per line, and link checkers."""
 
 from worker.core.logs.ecosystems.base import Recogniser
 

@@ -1,10 +1,10 @@
 """Which lines of a failed job's log explain the failure.
 
-One pass keeps the lines with words of trouble and what stands around them (`scan`). Each is judged
-by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by what is
-around it (`around`); warnings give way to failures (`warned`). The budget goes to the weightiest
-(`weights`, `choose`). With the last green log of the same job at hand, lines that are new count for
-more (`passed_lines`).
+One pass keeps the lines with words of trouble and the lines around them (`scan`). Each line is
+weighed by itself (`marks`, with the formats of `logs.ecosystems`), by its place (`place`) and by
+the lines around it (`around`); warnings weigh less than failures (`warned`). The budget goes to the
+heaviest lines (`weights`, `choose`). If the last green log of the same job is available, new lines
+weigh more (`passed_lines`).
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from worker.core.logs.excerpt.warned import find_warned
 __all__ = ["Digest", "Excerpt", "PassedLines", "excerpt"]
 
 CHUNK = 1 << 20
-"""Bytes that are looked at together."""
+"""Bytes that are processed together."""
 
 _PASSED = "Job succeeded"
 """What the runner writes at the end of a job that passed."""
 
 
 class Digest:
-    """What was found in a log: small, whatever the size of the log."""
+    """What was found in a log; small, however large the log is."""
 
     def __init__(self, found: Found, whole: bytes | None) -> None:
         self._whole = whole
@@ -40,9 +40,9 @@ class Digest:
             self._lines, self._weights = _end(found, self._lines)
 
     def text(self, limit: int) -> str:
-        """The explaining lines as `1843: text`, in order, gaps marked; at most `limit` bytes.
+        """Return the explaining lines as `1843: text`, in order, gaps marked, in `limit` bytes.
 
-        A log that fits is shown whole, of a job that passed only how it ended.
+        A log that fits is shown whole; of a job that passed, only the end is shown.
         """
         if self._whole is not None and (shown := _numbered(self._whole, limit)):
             return shown
@@ -52,7 +52,7 @@ class Digest:
 class Excerpt:
     """The excerpt of a log that comes in pieces; memory does not grow with the log.
 
-    `limit` is in bytes: the most that a text of it may have.
+    `limit` is the most bytes that a text of it may have.
     """
 
     def __init__(self, limit: int, green: PassedLines | None = None) -> None:
@@ -62,18 +62,18 @@ class Excerpt:
         self._size = 0
 
     def feed(self, cleaned: bytes) -> None:
-        """The next whole lines of a cleaned log."""
+        """Add the next whole lines of a cleaned log."""
         for lines in _chunks(cleaned):
             self._scan.feed(lines)
             self._keep(lines)
 
     def digest(self) -> Digest:
-        """What was found so far."""
+        """Return what was found so far."""
         whole = b"".join(self._whole) if self._whole is not None else None
         return Digest(self._scan.list_lines(), whole)
 
     def text(self) -> str:
-        """The longest text."""
+        """Return the text in at most `limit` bytes."""
         return self.digest().text(self._limit)
 
     def _keep(self, lines: bytes) -> None:
@@ -85,7 +85,7 @@ class Excerpt:
 
 
 def excerpt(cleaned: bytes, limit: int, green: bytes | None = None) -> str:
-    """The excerpt of what `logs.clean` gave, `green` being the cleaned log of a run that passed."""
+    """Return the excerpt of a cleaned log; `green` is the cleaned log of a run that passed."""
     known = None
     if green is not None:
         known = PassedLines()
@@ -120,7 +120,7 @@ def _weights(found: Found, lines: list[Line]) -> list[float]:
 
 
 def _trouble(found: Found, line: Line) -> float:
-    """What counts a line for saying, or standing below, that the runner had a trouble."""
+    """Return the weight for being before the script and on or below a runner's trouble report."""
     in_trouble = found.troubles and found.troubles[0] <= line.source.index < found.first
     return weights.TROUBLE if in_trouble else 0.0
 
@@ -130,7 +130,7 @@ def _aside(line: Line) -> float:
 
 
 def _weigh_warnings(lines: list[Line], weighed: list[float]) -> list[float]:
-    """The weights, less of warnings if any other line tells of a failure."""
+    """Return the weights, reduced for warnings if any other line tells of a failure."""
     warned = list(find_warned(lines))
     others = (weight for weight, is_warned in zip(weighed, warned, strict=True) if not is_warned)
     told = max(others, default=weights.TELLING) > weights.TELLING
@@ -143,7 +143,7 @@ def _has_passed(lines: list[Line]) -> bool:
 
 
 def _end(found: Found, lines: list[Line]) -> tuple[list[Line], list[float]]:
-    """The last two lines of the script, and the last of all."""
+    """Return the last two kept lines of the script and the last line of all, with their weights."""
     script = [line for line in lines[:-1] if found.first <= line.source.index < found.end]
     shown = [*script[-2:], lines[-1]]
     return shown, [1.0] * len(shown)
@@ -156,7 +156,7 @@ def _news(line: Line) -> float:
 
 
 def _numbered(cleaned: bytes, limit: int) -> str:
-    """All lines with their numbers, or nothing if that is too long."""
+    """Return all lines with their numbers, or nothing if that is too long."""
     texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
     shown = "\n".join(
         f"{number}: {place.without_stamp(text)}" for number, text in enumerate(texts, 1)

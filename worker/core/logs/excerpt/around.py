@@ -1,4 +1,4 @@
-"""What the lines around a weighed line weigh: the lines of one failure stand together."""
+"""How much the lines around a weighed line weigh: the lines of one failure are close together."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -8,17 +8,17 @@ NAMES = (
     *("mean3", "mean8", "between3", "between8", "fading_before", "fading_after"),
     *("below_best", "below_many"),
 )
-"""The values of `rows`, in order."""
+"""The names of the values of `rows`, in order."""
 
-_NONE = -6.0  # weight of what is not there
-_FADE = 0.1  # what a line lends those after it falls by this much a line
+_NONE = -6.0  # weight of a line that does not exist
+_FADE = 0.1  # how much a line's effect on the others falls with each line
 _REACH = 8
-_GAP = 2  # lines left out that part what stands before from what stands after
-_MANY = 20  # lines that are more than a few
+_GAP = 2  # at least this many lines left out separate the lines before from those after
+_MANY = 20  # the rank of the weight that `below_many` compares with
 
 
 def rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]:
-    """For each line, in order, the values of `NAMES`."""
+    """Return for each line, in order, the values of `NAMES`."""
     clipped = [max(_NONE, min(-_NONE, weight)) for weight in weights]
     spread, own = _spread(places, clipped)
     ranked = sorted(clipped, reverse=True) or [_NONE]
@@ -35,9 +35,9 @@ def rows(places: list[int], weights: list[float]) -> Iterator[tuple[float, ...]]
 
 
 def _columns(spread: list[float]) -> Iterator[list[float]]:
-    """For each of the `spread` weights the one before and the one after, the best of three and of
-    eight before and after, the means of three and of eight on both sides, and the best before and
-    after, fading with the distance."""
+    """Yield the columns for the `spread` weights: the weight before and after; the best of three
+    before and after; the best of eight before and after; the means of three and of eight on both
+    sides; and the best before and after, fading with the distance."""
     nothing = [_NONE] * _REACH
     two = list(map(max, spread, spread[1:]))
     three, four = list(map(max, two, spread[2:])), list(map(max, two, two[2:]))
@@ -63,8 +63,8 @@ def _faded(weights: Iterable[float]) -> list[float]:
 
 
 def _spread(places: list[int], weights: list[float]) -> tuple[list[float], list[int]]:
-    """The weights with nothing for a while before, after and where lines are left out; and where
-    each stands there."""
+    """Return the weights, padded with missing lines before, after and where lines are left out; and
+    the index of each weight in the result."""
     nothing = [_NONE] * _REACH
     spread, own, last = [*nothing], list[int](), places[0] if places else 0
     for place, weight in zip(places, weights, strict=True):

@@ -1,4 +1,4 @@
-"""Which of the weighed lines are shown: as much weight as the budget holds."""
+"""Which of the weighed lines are shown: the most weight that fits in the budget."""
 
 import heapq
 import math
@@ -10,18 +10,18 @@ from worker.core.logs.excerpt.place import Line
 from worker.core.logs.excerpt.scan import CUT
 
 SHOWN = 190
-"""Bytes shown of one line."""
+"""The most bytes shown of one line."""
 
 GAP = "…"
 
-_REPEAT = 0.958  # what the next line of a chosen make is still worth
-_ENOUGH, _ALIKE = 5, 0.75  # lines alike, see `_kind`; what more of them are worth
-_MOST_ALIKE = 12  # of these nobody needs more
-_TOGETHER = 0.275  # what a line beside a chosen one gains: it needs no gap mark, and reads better
-_BETWEEN, _REACH = 5.0, 7  # what a line gains that stands so near below and above chosen ones
+_REPEAT = 0.958  # a line's worth is multiplied by this for each chosen line of the same make
+_ENOUGH, _ALIKE = 5, 0.75  # chosen lines of one `_kind`; factor for each line beyond them
+_MOST_ALIKE = 12  # the most lines of one `_kind` that are chosen
+_TOGETHER = 0.275  # gain for each chosen line next to this one: no gap mark, and it reads better
+_BETWEEN, _REACH = 5.0, 7  # gain with chosen lines both above and below, at most this far away
 _BASE, _COST = 40, 0.71  # how much a line's length counts against it
-_LEAST = -5.5  # what a line must weigh to be shown at all
-_IDLE = 2.6  # how much less than the weightiest a line that tells of work going well may weigh
+_LEAST = -5.5  # the least weight of a line that is shown
+_IDLE = 2.6  # how much less than the heaviest line a line about work going well may weigh
 
 _NAMES = re.compile(
     r"""^[SFEI]*\.[SFEI.]*|\S*(?:::|/)\S*|\d+"""
@@ -41,7 +41,7 @@ _TELLS = frozenset(
 
 
 class Choice:
-    """The lines taken so far, and what they cost."""
+    """Chooses the lines that are shown, and keeps account of the bytes that they take."""
 
     def __init__(self, lines: list[Line], weights: list[float], total: int, limit: int) -> None:
         self._lines = lines
@@ -58,9 +58,9 @@ class Choice:
         self._heap: list[tuple[float, int]] = []
 
     def text(self, end_lines: Sequence[int] = ()) -> str:
-        """Choose, and write what was chosen: `NUMBER: text`, gaps marked.
+        """Choose lines and return them as `NUMBER: text`, gaps marked.
 
-        The lines at the places of `end_lines` are always shown, as far as there is room.
+        The lines with the indexes `end_lines` are always shown if they fit.
         """
         self._heap = [(-self._value(j), j) for j, worth in enumerate(self._worth) if worth]
         heapq.heapify(self._heap)
@@ -77,9 +77,9 @@ class Choice:
         return "\n".join(self._shown())
 
     def _take_first(self, end_lines: Sequence[int]) -> None:
-        """The last line that counts the failed tests, the exception that is raised most often, the
-        first error of a compiler, the first failed assertion with the line of code that says it
-        and how the job ended: these are always shown."""
+        """Take the lines that are always shown if they fit: the last line that counts the failed
+        tests, the exception that is raised most often, the first error of a compiler, the first
+        failed assertion with its line of code, and how the job ended."""
         marks = [line.marks for line in self._lines]
         tallies = [j for j, names in enumerate(marks) if "tally" in names]
         raised = [j for j, names in enumerate(marks) if names >= _RAISES and self._worth[j]]
@@ -96,7 +96,7 @@ class Choice:
                 self._take(j)
 
     def _first(self, marks: Sequence[frozenset[str]], wanted: frozenset[str]) -> int | None:
-        """The first line with the `wanted` marks that is no trial of a configuration."""
+        """Return the first line with the `wanted` marks that is not from a configuration check."""
         fitting = (j for j, names in enumerate(marks) if names >= wanted and "probe" not in names)
         return next((j for j in fitting if self._worth[j]), None)
 
@@ -109,7 +109,7 @@ class Choice:
         return value
 
     def _company(self, at: int) -> float:
-        """How much more a line is worth for those chosen around it: a block is not to be torn."""
+        """Return the factor for chosen lines around a line, so that a block is kept together."""
         beside = sum(at + step in self._written for step in (-1, 1))
         below, above = (
             any(at + step * reach in self._written for reach in range(1, _REACH + 1))
@@ -118,7 +118,7 @@ class Choice:
         return 1 + _TOGETHER * beside + _BETWEEN * (below and above)
 
     def _is_enough(self, j: int) -> bool:
-        """Whether so many lines alike are shown that one more says nothing."""
+        """Whether so many lines of its kind are shown that one more would add nothing."""
         return self._alike[self._kind(j)] >= _MOST_ALIKE
 
     def _kind(self, j: int) -> str:
@@ -149,7 +149,7 @@ class Choice:
         self._fill_holes(at)
 
     def _fill_holes(self, at: int) -> None:
-        """Take a line that is left out alone: the mark of its gap says less, and costs as much."""
+        """Take a line left out between two chosen ones: a gap mark says less and costs as much."""
         for step in (-1, 1):
             hole = self._index.get(at + step)
             alone = at + 2 * step in self._written and at + step not in self._written
@@ -170,7 +170,7 @@ class Choice:
 
 
 def clip_text(text: str, limit: int) -> str:
-    """At most `limit` bytes of `text`; what is shorter says so."""
+    """Cut `text` to at most `limit` bytes; a text that was cut ends with `CUT`."""
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return text
@@ -178,14 +178,14 @@ def clip_text(text: str, limit: int) -> str:
 
 
 def _kind(text: str) -> str:
-    """The same for lines that differ in numbers, paths, names of tests and quoted names, and in the
-    progress before them; "" of a line of few letters."""
+    """Return a text that is the same for lines that differ only in numbers, paths, test names,
+    quoted names and the progress before them; "" for a line with few letters."""
     kind = _NAMES.sub("", text[:200])
     return kind if sum(map(str.isalpha, kind)) > 3 else ""
 
 
 def _worths(lines: list[Line], weights: list[float]) -> list[float]:
-    """How likely each line is to explain the failure; 0 of those that are not shown."""
+    """Return how likely each line is to explain the failure, 0 for lines that are not shown."""
     both = list(zip(lines, weights, strict=True))
     best = max((weight for line, weight in both if "well" not in line.marks), default=None)
     return [

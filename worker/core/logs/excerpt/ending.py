@@ -1,4 +1,4 @@
-"""How a job ended: its last command with what that said last, and where one that was stopped was.
+"""How a job ended: its last command with its last output, and how far a stopped job had got.
 
 A model that sees only the loudest lines of a job misses these, and they often are the whole cause.
 """
@@ -8,10 +8,10 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 Piece = tuple[int, bytes, bytes]
-"""A line's place, its text and its key: the same for lines that differ in digits and case only."""
+"""A line's index, text and key; lines that differ only in digits and case have the same key."""
 
 FEW = 5
-"""Lines of a kind that are more than this repeat: a heartbeat, a progress."""
+"""A line that occurs more often than this is repetitive, such as a heartbeat or progress."""
 
 _LAST, _BEFORE_STOP = 2, 8
 _KNOWN = 40
@@ -23,11 +23,11 @@ _STOPPED = re.compile(
 )
 _RUNNERS = (_FAILED, b"WARNING: step_script could not", b"WARNING: script could not")
 _STARTED = (b"\n=== RUN ", b"\n[ RUN      ] ", b"\nRUNS ", b"\nTest Case '", b"\ntest_")
-"""How tools say that a test has begun."""
+"""How tools report that a test has begun."""
 
 
 class Ending:
-    """Feed it the lines of a log, in order, then ask where it ended."""
+    """Finds how a log ended: feed it the lines in order, then ask for the `lines` to show."""
 
     def __init__(self) -> None:
         self._rare: deque[Piece] = deque(maxlen=_KNOWN)
@@ -36,7 +36,7 @@ class Ending:
     def feed(
         self, base: int, lines: Sequence[bytes], keys: Sequence[bytes], counts: Counter[bytes]
     ) -> None:
-        """The next lines, of which the first has the number `base`, counted already."""
+        """Add the next lines. `base` is the index of the first; `counts` includes them already."""
         rare: list[Piece] = []
         for at in range(len(lines) - 1, -1, -1):
             if len(rare) == _KNOWN:
@@ -52,10 +52,10 @@ class Ending:
     def lines(
         self, command: Piece | None, script: Sequence[Piece], last: Piece, counts: Counter[bytes]
     ) -> Iterator[Piece]:
-        """What to show of a job that failed, the most telling first; nothing of another log.
+        """Yield what to show of a job that failed, the most telling first; nothing of another log.
 
-        `script` are the last lines of the script whose last `command` it was, `last` is the log's
-        last line.
+        `command` is the script's last command, `script` are the script's last lines, `last` is the
+        log's last line.
         """
         if not last[1].startswith(_FAILED):
             return
@@ -74,7 +74,7 @@ class Ending:
     def _before_stop(
         self, since: int, output: Sequence[Piece], counts: Counter[bytes]
     ) -> Iterator[Piece]:
-        """The test that was begun last, and the last lines that don't repeat."""
+        """Yield the test that was begun last, and the last lines that are not repetitive."""
         end = output[-1][0] if output else since
         if self._started and since < self._started[0] <= end:
             yield self._started

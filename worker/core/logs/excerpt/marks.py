@@ -1,4 +1,4 @@
-"""What one line says by itself: its marks, from its words, its beginning and its punctuation."""
+"""What a single line says: its marks, from its words, its beginning and its punctuation."""
 
 import re
 
@@ -7,7 +7,7 @@ from ahocorasick_rs import AhoCorasick
 from worker.core.logs.ecosystems import RECOGNISERS
 
 SHOWN = 300
-"""Characters of a line that are looked at."""
+"""The most characters of a line that are read."""
 
 _WORDS = {
     "fault": "error errors fatal panic panicked exception exceptions traceback fail fails failed"
@@ -73,13 +73,13 @@ _WELL = re.compile(
     r"|(?:(?![Ee]rror|ERROR|[Ff]ail|FAIL|Exception|atal|anic).){0,60}?\b(?:DEBUG|TRACE)\b|.{0,100}?(?:level=(?:debug|trace)\b|\[(?:debug|trace)\])"
     r"|.{1,250}(?:\.\.\. ?(?:ok|OK|passed)|\bPASSED(?:\s+\[ *\d+%\])?)$"
 )
-"""What a test that passes, a debugger's note and progress look like, whatever their words."""
+"""What passed tests, debug messages and progress look like, whatever words they contain."""
 
 _PREFIX = re.compile(
     r"#\d{1,4} (?:\d{1,6}\.\d{1,4} )?|\[\d\d:\d\d:\d\d(?:\.\d{1,6})?\]:? +"
     r"|[A-Za-z][\w.-]{0,40} +\| |##\[error\]|\[info\] {3}(?=\S)"
 )
-"""What image builds, task runners, composed services and sbt put before each line."""
+"""What image builds, task runners, Docker Compose and sbt put before each line."""
 
 _LEVEL = r"\s*+(?:\[\w{4,7}\]:?\s+)?"
 _OPENS = re.compile(
@@ -156,14 +156,14 @@ _TRAILER = re.compile(
     r"|Some errors have detailed explanations|Run `?npm audit|To address (?:all )?issues"
     r"|See (?:https?://|also \")|\[notice\] )"
 )
-"""What a build tool writes below any error: how to learn more."""
+"""What a build tool writes after any error: how to learn more."""
 
 _WARNED = re.compile(r"\s*+\S{1,200}:\d{1,7}(?::\d{1,7})?: (?:warning|\w{0,40}Warning): ")
-"""What a compiler, or Python, only warns of. What it is told to take for an error, it calls one."""
+"""A warning of a compiler or of Python. A warning treated as an error is reported as an error."""
 
 _FLAG = re.compile(r" -[IDLWfO][\w/.=-]")
 _FLAGS = 3
-"""So many make a line a compiler's command."""
+"""A line with at least this many flags is a compiler command."""
 
 _PLACE = re.compile(r"\.\w{1,5}[:(]\d|, line \d")
 _EXIT = re.compile(
@@ -181,7 +181,7 @@ NAMES = (
 
 
 def marks(text: str) -> set[str]:
-    """The names, of `NAMES`, of what this line shows."""
+    """Return the names, out of `NAMES`, of the line's marks."""
     line = _PREFIX.sub("", text[:SHOWN], count=1) if _PREFIX.match(text) else text[:SHOWN]
     found = _words(line)
     if head := _HEAD.match(line):
@@ -193,7 +193,7 @@ def marks(text: str) -> set[str]:
 
 
 def failing_end(text: str) -> bool:
-    """Whether a command says here that it failed."""
+    """Whether the line says that a command failed."""
     return _EXIT.search(text[:1000]) is not None
 
 

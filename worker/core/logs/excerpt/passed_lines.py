@@ -1,4 +1,4 @@
-"""The lines of a run that passed, so that what is new in one that failed is known."""
+"""The lines of a run that passed, to find what is new in a run that failed."""
 
 import re
 
@@ -10,14 +10,14 @@ _VOLATILE = re.compile(rb"(?:/[\w.@+-]+)+/|\b(?=\w{0,80}\d)\w+|\s+")
 
 
 class PassedLines:
-    """Feed it the whole lines of a cleaned log; ask it what it has not seen."""
+    """Knows the lines of a cleaned log that were fed to it, and tells which others are new."""
 
     def __init__(self) -> None:
         self._keys: set[bytes] = set()
         self._masks: set[int] = set()
 
     def feed(self, lines_of: bytes) -> None:
-        """The next whole lines. Of a log of very many different lines the first are known."""
+        """Add the next whole lines. Of a log with very many different lines, the first are kept."""
         text = lines_of.removesuffix(b"\n")
         lines = dict(
             zip(text.translate(LOWER, DIGITS).split(b"\n"), text.split(b"\n"), strict=True)
@@ -29,7 +29,7 @@ class PassedLines:
         self._masks.update(hash(_mask(lines[key])) for key in fresh)
 
     def news(self, lines: dict[bytes, bytes]) -> set[bytes]:
-        """The keys of those `lines` (by key) that differ from every green line in more than
+        """Return the keys of those `lines` (by key) that differ from every green line in more than
         timestamps, hashes, numbers and the folders of paths."""
         fresh = lines.keys() - self._keys
         return {key for key in fresh if hash(_mask(lines[key])) not in self._masks}

@@ -1,4 +1,4 @@
-"""What the lines around a line, and its place in the log, say of it."""
+"""What a line's place in the log, and the lines around it, say about it."""
 
 import math
 import re
@@ -19,14 +19,14 @@ _NAME = re.compile(r"""(?<!\S)[^\s\d_./\\:@{}=\[\]()<>'"-]*+[\d_./\\:@{}=\[\]()<
 _MAY_END = frozenset({"ended", "make", "shouted", "fault"})
 
 _COUNTS = bytes.maketrans(b"23456789", b"11111111")
-"""A line is read alike whatever its digits, only that 0 means nothing failed."""
+"""Lines that differ only in digits are read alike, except for 0: it means that nothing failed."""
 
 _CHANGED = ("+", "-")
-"""What a line of a diff begins with."""
+"""What a changed line of a diff begins with."""
 
-_NONE = -6.0  # weight of what is not there
-_FADE = 0.25  # what a line lends its neighbours falls by this much a line
-_GAP = 2  # lines left out that part what stands before from what stands after
+_NONE = -6.0  # weight of a line that does not exist
+_FADE = 0.25  # how much a line's effect on its neighbours falls with each line
+_GAP = 2  # at least this many lines left out separate the lines before from those after
 
 NAMES = (
     *("previous", "next", "previous3", "next3", "faded_before", "faded_after"),
@@ -37,13 +37,16 @@ NAMES = (
     *("count", "makes", "first", "last", "like_previous", "like_next"),
     *("hits_after", "hits_before", "after_gap"),
 )
-"""The values of `rows`, in order."""
+"""The names of the values of `rows`, in order."""
 
 
 @dataclass(slots=True)
 class Line:
-    """A kept line, its text without a timestamp, its marks, and its make: the same for lines that
-    differ in names and numbers only. `ends`: a command says here that it failed."""
+    """A kept line: its text without a timestamp, its marks, and its make.
+
+    Lines that differ only in names and numbers have the same make. `ends`: the line says that a
+    command failed.
+    """
 
     source: Kept
     text: str
@@ -53,7 +56,7 @@ class Line:
 
 
 def lines(found: Found) -> list[Line]:
-    """The kept lines, read."""
+    """Return the kept lines with their text, marks and make."""
     known: dict[bytes, tuple[frozenset[str], str, bool]] = {}
     sets: dict[frozenset[str], frozenset[str]] = {}
     read = []
@@ -69,12 +72,12 @@ def lines(found: Found) -> list[Line]:
 
 
 def without_stamp(text: str) -> str:
-    """A line without the timestamp that some runners begin it with."""
+    """Return a line without the timestamp that some runners put at its beginning."""
     return _STAMP.sub("", text)
 
 
 def rows(found: Found, read: list[Line], own: list[float]) -> Iterator[tuple[float, ...]]:
-    """For each line the values of `NAMES`; `own` is what each line weighs by itself."""
+    """Return for each line the values of `NAMES`; `own` is each line's weight by itself."""
     if not read:
         return iter(())
     places = [line.source.index for line in read]
@@ -104,7 +107,7 @@ def _neighbours(own: list[float], gaps: list[bool]) -> list[list[float]]:
 
 
 def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
-    """What the line before weighs, the best of two before, and the best faded with distance."""
+    """Return the weight of the line before, the best of two before, and the best before, faded."""
     one, two, faded = [], [], []
     last = last_but_one = fading = _NONE
     for weight, gap in zip(own, gaps, strict=True):
@@ -119,9 +122,9 @@ def _nearby(own: list[float], gaps: list[bool]) -> list[list[float]]:
 
 
 def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[float]]:
-    """What the lines weigh that this one is indented under; how near an opening line is before it,
-    no closing one between; how deep in a stack trace it stands; how near a diff's head is before it
-    if it is a line of a diff."""
+    """Return, for each line: the greatest weight of the lines that it is indented under; how near
+    before it an opening line is, with no closing line between (two scales); how deep in a stack
+    trace it is; and, for a line of a diff, how near before it the diff's header is."""
     parents, opened, inside, frames, diffs = [], [], [], [], []
     stack: list[tuple[int, float]] = []  # with the best weight so far
     since, head, depth = math.inf, math.inf, 0
@@ -151,7 +154,8 @@ def _since(line: Line, since: float) -> float:
 
 
 def _exits(found: Found, read: list[Line]) -> list[list[float]]:
-    """How close before a failing command's end it stands; 1 if none follows."""
+    """Return how near before the end of a failing command each line is (three scales), and 1 if no
+    such end follows."""
     exits: list[float] = list(_said(found, read) or [found.end - 1])
     exits.append(math.inf)
     distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in read]
@@ -160,7 +164,7 @@ def _exits(found: Found, read: list[Line]) -> list[list[float]]:
 
 
 def _said(found: Found, read: list[Line]) -> list[int]:
-    """The lines of the script on which a command says that it failed."""
+    """Return the indexes of the script's lines that say that a command failed."""
     return [
         line.source.index
         for line in read
@@ -169,8 +173,9 @@ def _said(found: Found, read: list[Line]) -> list[int]:
 
 
 def _commands(found: Found, read: list[Line]) -> list[list[float]]:
-    """How many of the script's commands come after it; whether its own command is the last, whether
-    that one says that it failed, whether none has begun; and how close after it the line stands."""
+    """Return, for each line: how many of the script's commands follow; whether its own command is
+    the last one; whether its own command says that it failed; whether no command has begun yet; and
+    how near after its own command the line is."""
     begun, ends, places = found.commands, _said(found, read), [line.source.index for line in read]
     own = [bisect_right(begun, at) for at in places]
     later = [len(begun) - count for count in own]
@@ -192,7 +197,7 @@ def _commands(found: Found, read: list[Line]) -> list[list[float]]:
 
 
 def _ends(found: Found, places: list[int]) -> list[list[float]]:
-    """How close before the script's end, and how far into it."""
+    """Return how near before the script's end each line is (three scales), and how far into it."""
     length = max(1, found.end - found.first)
     left = [found.end - 1 - at for at in places]
     inside = [found.first <= at < found.end for at in places]

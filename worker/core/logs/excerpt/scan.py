@@ -1,4 +1,4 @@
-"""One pass over a log: what deserves a closer look, in bounded memory."""
+"""One pass over a log: keeps the lines that need a closer look, in bounded memory."""
 
 import math
 from collections import Counter, deque
@@ -29,25 +29,25 @@ STEMS = (
     *((stem, 1.5) for stem in _HARD),
     *((stem, 0.0) for stem in _LOUD),
 )
-"""Words of trouble, the loudest last, and how much they count against a line."""
+"""Words of trouble, the loudest last, each with how much it counts against a line."""
 
 _FINDER = BytesAhoCorasick([stem for stem, _ in STEMS])
 _MILDNESS = tuple(mildness for _, mildness in STEMS)
 _WINDOW = 1 << 17
-"""Bytes whose words are listed at once: a hostile log is little but words."""
+"""Bytes whose words are listed at once: a hostile log may consist of almost nothing else."""
 
 BEFORE, AFTER = 6, 24
 """Lines kept around a line with a word of trouble."""
 
 HITS = 250
-"""Lines with a word of trouble that are looked at, of one log."""
+"""The most lines with a word of trouble that are used, of one log."""
 
 _ROUGHLY = 6
-_EARLY = 1.5  # how much the first line of a log counts against one at its end
+_EARLY = 1.5  # how much counts against a log's first line, compared with its last one
 
 MAX_KEYS = 150_000
 MAX_KEPT = 1_500
-"""Bytes of a line that are kept."""
+"""The most bytes of a line that are kept."""
 
 _SCRIPT = b'Executing "step_script" stage of the job script'
 _AFTER = (
@@ -58,27 +58,28 @@ _AFTER = (
 _END, _RUNNER_END, _TAIL = 60, 15, 460
 
 _TROUBLES = (b"*** WARNING: Service ", b"Health check error")
-"""How the runner says, before the script, that what it started for the job is not well."""
+"""How the runner says, before the script, that a service that it started is not healthy."""
 
 _MOST_TROUBLES = 12
 
 CUT = "[cut]"
-"""Stands where a part of a line was left out."""
+"""Marks where a part of a line was left out."""
 
 _RAISED = (b"Error: ", b"Exception: ", b"error: ", b"panic: ", b"Fatal Python error: ")
-_FAR = 110  # a telling part of a line that begins before this is shown with its beginning
-_LEAD = 40  # bytes kept before a telling part that comes later
+_FAR = 110  # a line whose error begins at most this far into it is shown from its beginning
+_LEAD = 40  # bytes kept before an error that begins later
 
 _COMMAND = b"\n$ "
 _COMMANDS = 400
-"""How many of the last commands of a log are known."""
+"""How many of a log's last commands are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Line `at` (from 0); `count` lines of the log differ from it in digits and case at most.
+    """A kept line; `index` counts from 0.
 
-    `new` says whether the last green log lacks it, None if there is no green log.
+    `count` lines of the log are the same, digits and case aside. `new` says whether the last green
+    log lacks it, None if there is no green log.
     """
 
     index: int
@@ -89,11 +90,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a scan gives: the kept lines in order, and where the job's script begins and ends.
+    """What a scan found: the kept lines in order, and where the job's script begins and ends.
 
-    `commands` are the lines on which the script's last commands are echoed, `troubles` those
-    before it on which the runner says that something it started is not well, `end_lines` those that
-    say how a failed job ended, the most telling first.
+    All but `lines` and `total` are line indexes. `hits` have a word of trouble or are new.
+    `commands` echo the script's last commands; on `troubles`, before the script, the runner says
+    that something it started is not healthy; `end_lines` say how a failed job ended, the most
+    telling first. The script is from `first` up to, but not including, `end`.
     """
 
     lines: list[Kept]
@@ -107,7 +109,7 @@ class Found:
 
 
 class Scan:
-    """Feed it whole lines, in order; then ask what was found."""
+    """Scans a log: feed it whole lines, in order, then ask what was found."""
 
     def __init__(self, green: PassedLines | None = None) -> None:
         self._green = green
@@ -125,7 +127,7 @@ class Scan:
         self._total = 0
 
     def feed(self, lines_of: bytes) -> None:
-        """The next whole lines of a cleaned log."""
+        """Add the next whole lines of a cleaned log."""
         text = lines_of.removesuffix(b"\n")
         lines = text.split(b"\n")
         keys = text.translate(LOWER, DIGITS).split(b"\n")
@@ -158,7 +160,7 @@ class Scan:
             start = end
 
     def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
-        """Keep the best hits of these lines, and what stands around them."""
+        """Keep the best hits of these lines, and the lines around them."""
         base, size = self._total, len(lines)
         best = self._best([(base + at, keys[at]) for at in hits], 2 * HITS)
         kept = self._kept
@@ -186,7 +188,7 @@ class Scan:
         ]
 
     def _best(self, hits: list[tuple[int, bytes]], most: int) -> list[tuple[int, bytes]]:
-        """The most telling of them, in order: loud ones, late ones, few of a kind."""
+        """Return the `most` telling hits, in order: loud ones, late ones, few of a kind."""
         if len(hits) > _ROUGHLY * most:
             hits = self._rarest(hits, _ROUGHLY * most, [key for _, key in hits])
         if len(hits) > most:
@@ -227,7 +229,7 @@ class Scan:
         return sorted(around)
 
     def list_lines(self) -> Found:
-        """Everything kept, in order."""
+        """Return everything that was kept, in order."""
         first, end = self._script()
         within = [(at, key) for at, key in self._hits if first <= at < end]
         hits = self._best(within or self._hits, HITS)
@@ -251,7 +253,7 @@ class Scan:
         return Found(lines, places, commands, started, ends, first, end, self._total)
 
     def _end_lines(self, first: int, end: int) -> Iterator[Piece]:
-        """What says how a failed job ended."""
+        """Yield the lines that say how a failed job ended."""
         commands = [line for line in self._commands if first <= line[0] < end]
         script = [line for line in self._tail if first <= line[0] < end]
         written = [line for line in self._tail if line[1].strip()]
@@ -272,7 +274,7 @@ class Scan:
 
 
 def cut_before_error(line: bytes) -> bytes:
-    """A line that names an error only far into it, from shortly before that on."""
+    """Return a line; if its error begins far into it, only from shortly before the error on."""
     at = min((at for word in _RAISED if (at := line.find(word)) >= 0), default=0)
     if at <= _FAR:
         return line
@@ -285,7 +287,7 @@ def _part(line: bytes) -> bytes:
 
 
 def _command_lines(text: bytes) -> Iterator[int]:
-    """The numbers of the lines, each after a line break, that begin as an echoed command does."""
+    """Yield the indexes of the lines that echo a command; each line follows a line break."""
     line, start, at = 0, 0, text.find(_COMMAND)
     while at >= 0:
         line += text.count(b"\n", start, at)
@@ -294,7 +296,7 @@ def _command_lines(text: bytes) -> Iterator[int]:
 
 
 def _troubled(text: bytes) -> dict[bytes, float]:
-    """The lines of `text` with a word of trouble, and the mildness of each one's loudest."""
+    """Return the lines of `text` with a word of trouble, each with its loudest word's mildness."""
     found: dict[bytes, float] = {}
     line, mildest, end = b"", 0.0, -1
     for word, at, _ in _FINDER.find_matches_as_indexes(text, overlapping=True):
@@ -309,7 +311,7 @@ def _troubled(text: bytes) -> dict[bytes, float]:
 
 
 def _shape(key: bytes) -> tuple[bytes, ...]:
-    """The same for lines that differ in names, paths and numbers only."""
+    """Return a value that is the same for lines that differ only in names, paths and numbers."""
     return tuple(filter(bytes.isalpha, key[:200].split()))
 
 

@@ -1,4 +1,4 @@
-"""Which lines are what a compiler only warns of, with what leads to a warning and explains it."""
+"""Which lines belong to a compiler's warning: the warning, and what introduces or explains it."""
 
 import re
 from collections.abc import Iterator
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from worker.core.logs.excerpt.place import Line
 
 _NEAR = 3
-"""Lines that a part of a warning stands at most from the next one."""
+"""The parts of a warning are fewer than this many lines apart."""
 
 _LEADS = re.compile(
     r"\S{1,200}: (?:In [a-z ]{0,20}function |At (?:top level|global scope):)|In file included from "
     r"|\s{1,20}from \S{1,200}:\d"
 )
-"""How a compiler says where what it tells next stands."""
+"""How a compiler introduces the location of its next message."""
 
 
 def find_warned(lines: list[Line]) -> Iterator[bool]:
-    """For each line, in order, whether it belongs to a warning."""
+    """Yield for each line, in order, whether it belongs to a warning."""
     is_warned, last = False, -_NEAR
     for line, leads in zip(lines, _find_leads(lines), strict=True):
         near = line.source.index - last < _NEAR
@@ -32,7 +32,7 @@ def _goes_on(line: Line) -> bool:
 
 
 def _find_leads(lines: list[Line]) -> list[bool]:
-    """Whether each line leads to a warning, as "In function 'f':" does."""
+    """Return for each line whether it introduces a warning, as "In function 'f':" does."""
     leads, is_warning, following = list[bool](), False, -1
     for line in reversed(lines):
         near = following - line.source.index < _NEAR

@@ -1,12 +1,12 @@
-"""How much each mark of a line, each value of its place and of what stands around it counts.
+"""The weights of a line's marks, of the values of its place, and of the lines around it.
 
-Fitted on failed logs whose explaining lines people had marked, in three stages: the marks alone (by
-logistic regression; `logs.signature` reads these too); marks and place together, the place being
-made of what the first stage gave; and what stands around a line, made of what the second gave. The
-last two are fitted so that the marked lines of each log are its likeliest (a softmax over the log),
-the third on what the second gave for projects that it had not seen. The whole is checked on
-projects that were left out; each project counts nearly the same however many logs it has. Refit the
-last two stages when a mark or a value changes.
+Fitted on failed logs in which people had marked the explaining lines, in three stages: the marks
+alone (by logistic regression; `logs.signature` uses these too); marks and place together, with the
+place computed from the results of the first stage; and the lines around a line, computed from the
+results of the second stage. The last two are fitted so that the marked lines of each log are its
+likeliest (a softmax over the log), the third on the second's results for projects that it had not
+seen. The whole is validated on projects that were left out; each project counts nearly the same,
+however many logs it has. Refit the last two stages when a mark or a value changes.
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ _MARKS = {
     "long": (0.14, 0.346),
     "quiet": (-0.77, -0.637),
 }
-"""Of a mark by itself, and beside its place."""
+"""The weights of each mark: by itself, and together with the line's place."""
 
 _PLACE = {
     "previous": 0.085,
@@ -141,28 +141,28 @@ AROUND = tuple(_AROUND[name] for name in around.NAMES)
 """The weight of each value of `around.rows`."""
 
 NEW, OLD = 2.5, -3.0
-"""What counts a line that the last green log lacks, and one that it has."""
+"""The weights of a line that the last green log lacks, and of one that it has."""
 
 TROUBLE = 4.0
-"""What counts a line of the runner's report that something it started is not well."""
+"""The weight of a line of the runner's report that something it started is not healthy."""
 
 WARNED, TELLING = -5.0, -2.0
-"""What counts a line of a compiler's warning, where a line that is none weighs more than TELLING.
+"""WARNED is added for a line of a compiler's warning if any other line weighs more than TELLING.
 
 Not fitted.
 """
 
 ASIDE = -2.15
-"""What counts a line that any error of a tool ends with, or that tells of what configuring tried.
+"""The weight of a line that a tool writes after any error, or that comes from configuration checks.
 
-Not fitted: who marks a failure takes the whole block, but the budget has better use.
+Not fitted: people who mark a failure mark the whole block, but the budget has better uses.
 """
 
 _MOST = 6.0
 
 
 def of_marks(names: Iterable[str]) -> tuple[float, float]:
-    """What a line weighs by itself, from -6 to 6, and its marks' part of its final weight."""
+    """Return a line's weight by itself, from -6 to 6, and its marks' part of its final weight."""
     pairs = [_MARKS[name] for name in names]
     own = _BASE_OWN + sum(first for first, _ in pairs)
     return max(-_MOST, min(_MOST, own)), _BASE + sum(second for _, second in pairs)

@@ -1,10 +1,10 @@
-"""Secrets taken out of text, once, where it comes in.
+"""Removes secrets from text, once, where the text comes in.
 
-Five passes: the process's own secrets in every form they travel in; private keys; well-known
-tokens and the places where credentials stand; values of keys whose name says secret; and tokens
-in Base64. A secret becomes a mark such as `[redacted: gitlab-token]`; the number of lines never
-changes, and redacting twice changes nothing. All passes work on bytes: UTF-8 keeps ASCII apart
-from the rest, and what is no text at all passes through.
+It looks for five things: the process's own secrets in every form in which they may appear; private
+keys; well-known tokens and credentials in known places; values of keys whose name suggests a
+secret; and tokens in Base64. A secret becomes a mark such as `[redacted: gitlab-token]`; the number
+of lines never changes, and redacting twice changes nothing. Everything works on bytes: in UTF-8,
+ASCII bytes never occur inside other characters, and data that is not text passes through.
 """
 
 from collections.abc import Iterable
@@ -29,20 +29,23 @@ KINDS = tuple(dict.fromkeys([*(rule.kind for rule in _RULES), "private-key", "se
 
 
 class Redactor:
-    """Takes secrets out of text. Holds no state; its `repr` shows nothing."""
+    """Removes secrets from text. It has no mutable state; its `repr` shows no secrets."""
 
     __slots__ = ("_known",)
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are the process's own, of at least `MIN_SECRET` characters."""
+        """`secrets` are the process's own; those shorter than `MIN_SECRET` are ignored."""
         self._known = KnownSecrets(secrets)
 
     def text(self, text: str) -> str:
-        """`text` with every secret replaced."""
+        """Return `text` with every secret replaced."""
         return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """The same for bytes of any encoding that contains ASCII, or of UTF-16 or UTF-32."""
+        """Return `data` with every secret replaced.
+
+        Its encoding may be any that contains ASCII, or UTF-16 or UTF-32.
+        """
         if b"\0" in data:
             data = redact_wide(data, self._narrow)
         return self._narrow(data)

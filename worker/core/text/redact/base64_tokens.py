@@ -1,4 +1,4 @@
-"""Tokens and private keys in Base64, as in a Kubernetes secret or a variable of a CI job."""
+"""Tokens and private keys in Base64, as in a Kubernetes secret or a CI/CD variable."""
 
 import base64
 import binascii
@@ -14,14 +14,14 @@ _LEAST_PREFIX = 4
 _ALPHABET = string.ascii_letters.encode() + string.digits.encode() + b"+/-_"
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _DECODED = 320
-"""Base64 characters that are decoded to see whether a token is in them."""
+"""How many Base64 characters are decoded to see whether they contain a token."""
 
 _MOST_BEFORE = 4096
 _RUN = re.compile(
     rb"[A-Za-z0-9+/_-]*+={0,2}"
     rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{60,}+={0,2})*+"
 )
-"""The rest of a Base64 text, also where it is broken over long lines."""
+"""The rest of a Base64 text, also if it is wrapped into long lines."""
 
 _LAST_LINE = re.compile(
     rb"[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40}[A-Za-z0-9+/]{2,76}={0,2}(?=\s|\\n|\"|$)"
@@ -29,7 +29,7 @@ _LAST_LINE = re.compile(
 
 
 def _rule(kind: str, prefix: str, pattern: str) -> Iterator[Rule]:
-    """A rule for each of the three ways in which Base64 may divide what the prefix is in."""
+    """Yield a rule for each of the three positions of the prefix in a group of three bytes."""
     compiled = re.compile(pattern.encode())
     for shift in range(3):
         core = base64_core(prefix.encode(), shift).encode()
@@ -48,7 +48,7 @@ class _Finder:
         self._pattern = pattern
 
     def find(self, data: bytes, at: int) -> tuple[int, int] | None:
-        """The whole Base64 text that the token is in."""
+        """Return where the Base64 text that contains the token begins and ends."""
         first = at - BASE64_SKIPPED[self._shift]
         if first < 0 or not data.startswith(self._core, at):
             return None
@@ -68,7 +68,7 @@ def _end(data: bytes, at: int) -> int:
 
 
 def _decode(encoded: bytes) -> bytes:
-    """What a text begins with that begins as Base64."""
+    """Decode the Base64 that a text begins with, b"" if it is not valid."""
     run = _RUN.match(encoded)
     clean = re.sub(rb"\s|\\n|=", b"", run[0] if run is not None else b"").translate(_STANDARD)
     try:

@@ -1,4 +1,4 @@
-"""The process's own secrets, in every form they travel in."""
+"""The process's own secrets, in every form in which they may appear."""
 
 import base64
 import json
@@ -11,13 +11,13 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from worker.core.text.redact.spans import mark
 
 MIN_SECRET = 8
-"""Shorter known secrets are ignored: they would tear ordinary words apart."""
+"""Shorter known secrets are ignored: they occur inside ordinary words."""
 
 _MARK = mark("secret").encode()
 
 
 class KnownSecrets:
-    """Secrets that are known as they are. Its `repr` shows nothing."""
+    """Secrets whose values are known. Its `repr` shows none of them."""
 
     __slots__ = ("_engine", "_forms")
 
@@ -31,19 +31,19 @@ class KnownSecrets:
         self._engine = _engine(self._forms)
 
     def redact(self, data: bytes) -> bytes:
-        """`data` without any of them, also where one is broken over lines."""
+        """Return `data` without any of them, also if one is wrapped over several lines."""
         if self._engine is None or not (found := self._found(data)):
             return data
         for index in found:
             form = self._forms[index]
             data = data.replace(form, _MARK + b"\n" * form.count(b"\n"))
-        # What is left of them is broken over lines.
+        # Those that are left are wrapped over several lines.
         for index in self._found(data):
             data = _wrapped(self._forms[index]).sub(_mark_lines, data)
         return data
 
     def _found(self, data: bytes) -> list[int]:
-        """Which forms are there, if line breaks don't count; the longest first."""
+        """Return the indexes of the forms in `data`, ignoring line breaks; the longest first."""
         assert self._engine is not None
         matches = self._engine.find_matches_as_indexes(_flat(data), overlapping=True)
         return sorted({index for index, _, _ in matches})
@@ -55,7 +55,7 @@ def _engine(forms: tuple[bytes, ...]) -> BytesAhoCorasick | None:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it may stand in a log: plain, escaped, encoded."""
+    """Yield a secret in the forms in which a log may contain it: plain, escaped, encoded."""
     if len(secret) < MIN_SECRET:
         return
     raw = secret.encode()
@@ -75,14 +75,14 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def base64_core(raw: bytes, shift: int) -> str:
-    """The characters that `raw` alone decides when it stands `shift` bytes into a base64 text."""
+    """Return the Base64 characters that `raw` alone determines if it begins `shift` bytes in."""
     encoded = base64.b64encode(b"\0" * shift + raw).decode().rstrip("=")
     last = len(encoded) - (1 if (shift + len(raw)) % 3 else 0)
     return encoded[BASE64_SKIPPED[shift] : last]
 
 
 BASE64_SKIPPED = (0, 2, 3)
-"""How many characters of a base64 group the bytes before decide, by how many bytes those are."""
+"""How many Base64 characters of a group the preceding bytes influence, by their number (0 to 2)."""
 
 
 def _flat(data: bytes) -> bytes:
@@ -90,7 +90,7 @@ def _flat(data: bytes) -> bytes:
 
 
 def _wrapped(form: bytes) -> re.Pattern[bytes]:
-    """`form` with a line break (and the next line's indentation) between any two bytes."""
+    """Compile `form` with an optional line break (and indentation) between any two bytes."""
     each = [re.escape(form[at : at + 1]) for at in range(len(form))]
     return re.compile(rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40})?".join(each))
 

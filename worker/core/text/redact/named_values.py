@@ -1,4 +1,4 @@
-"""Values of keys whose name says secret, in code, configuration, JSON, URLs and options."""
+"""Values of keys whose name suggests a secret, in code, configuration, JSON, URLs and options."""
 
 import re
 import string
@@ -41,7 +41,7 @@ _QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]{6,512}")
 _LONGEST = 512
 _REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]*+")
 _HEAD = 48
-"""How much of a value is looked at."""
+"""How many bytes of a value are examined."""
 
 _HARMLESS_ENDS = re.compile(
     rb"(?:file|path|dir|folder|url|uri|link|page|id|ids|names?|type|kind|counts?|len|length|size"
@@ -92,7 +92,7 @@ def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
 
 
 def _is_no_name(text: bytes) -> bool:
-    """Whether a text ends in a mark, or in the result of a test."""
+    """Whether the name is inside a mark, or is the result of a test (`PASS:`)."""
     return text.startswith(_MARK) or _TEST_PASSED.search(text) is not None
 
 
@@ -103,7 +103,7 @@ def _goes_on(data: bytes, end: int) -> bool:
 
 
 def _before(data: bytes, at: int) -> bytes:
-    """The part of the name that stands before the word."""
+    """Return the part of the name before the word."""
     before = data[max(0, at - _MOST_NAME) : at]
     return before[len(before.rstrip(_NAME)) :]
 
@@ -125,7 +125,7 @@ def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
 
 
 def _separate(data: bytes, at: int, before: bytes, password: bool) -> int | None:
-    """Where the value begins."""
+    """Return where the value begins, None if no value follows."""
     found = _SEPARATOR.match(data, at)
     if found is None and before.startswith(b"-"):
         found = _SPACE.match(data, at)
@@ -135,7 +135,7 @@ def _separate(data: bytes, at: int, before: bytes, password: bool) -> int | None
 
 
 def _value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:
-    """Where the value is; one in quotes may have a few more characters than one without."""
+    """Return where the value begins and ends; in quotes it may contain a few more characters."""
     if (quote := _QUOTE.match(data, at)) is not None:
         at = quote.end()
         pattern = _NESTED if quote[1] else _QUOTED[quote[2]]

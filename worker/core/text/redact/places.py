@@ -1,4 +1,4 @@
-"""Places where credentials stand, whatever they look like: headers, URLs, options, files."""
+"""Places that hold credentials, whatever these look like: headers, URLs, options, files."""
 
 import re
 
@@ -9,7 +9,7 @@ _REFERENCE = (
     r"(?!\\{0,3}[\"']?(?:\[|<[^>\n]{0,80}>|\{\{|\{[\w.-]{0,80}\}|\*{3}|\$[\[{(]"
     r"|\$\w+(?:[\"'\s@/:,;)]|$)|%\w+%|[xX]{6,}(?![A-Za-z0-9])))"
 )
-"""What follows is no reference to a variable, no placeholder and no mark."""
+"""What follows is not a reference to a variable, a placeholder or a mark."""
 
 _NO_WORDS = r"(?!(?i:authenticat|authoriz|credential|required|realm|error|token\b|null|none))"
 
@@ -26,7 +26,7 @@ _GLUED = b"mysql\\w*|mariadb[\\w-]*|7z\\w?|sshpass|sqlcmd"
 
 
 def _option_rule(hints: str, commands: bytes, pattern: str) -> Rule:
-    """A rule for an option that means a credential only after one of some commands."""
+    """Make a rule for an option that takes a credential only after one of the `commands`."""
     before = re.compile(rb"(?<![\w.-])(?:%b)(?:\.exe)?[ \t][^\n|;]{0,400}$" % commands)
     rule = match_rule("secret", hints, pattern)
 
@@ -43,7 +43,7 @@ _OF_LOGIN = re.compile(rb"password[ \t]++(\S{6,128})[ \t\r]*+(?:\n|$)")
 
 
 def _find_netrc(data: bytes, at: int) -> tuple[int, int] | None:
-    """The password of a netrc file that has a line for each word."""
+    """Return where the password is in a netrc file that has each entry on a line of its own."""
     if (found := _OF_LOGIN.match(data, at)) is None:
         return None
     indent = data[max(0, at - 40) : at].rstrip(b" \t")
@@ -88,14 +88,14 @@ PLACE_RULES = (
         rf"://[^\s/@:\"'<>]{{0,64}}:{_REFERENCE}"
         r"([^\s/@\"'<>]{1,256}(?:@[^\s/@\"'<>]{1,128}){0,3})(?=@[\w\[.-])",
     ),
-    # With a slash in it. What begins as a port does is a host and its path.
+    # A password with a slash in it. If it begins like a port, it is a host and its path.
     match_rule(
         "url-password",
         "://",
         rf"://[^\s/@:\"'<>\[]{{1,64}}:{_REFERENCE}(?![0-9]{{1,5}}[/,?#])"
         r"([^\s@\"'<>,;()]{1,256})(?=@[A-Za-z0-9][\w-]*+(?:\.[\w-]++)*+(?:[:/?#\s\"']|$))",
     ),
-    # A token in the name's place.
+    # A token in place of the user name.
     match_rule(
         "url-password",
         "://",

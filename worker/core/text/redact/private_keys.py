@@ -1,9 +1,9 @@
-"""Private keys: PEM, OpenSSH, PGP, SSH2 and PuTTY, however each of their lines is prefixed.
+"""Private keys: PEM, OpenSSH, PGP, SSH2 and PuTTY, whatever prefix their lines have.
 
-A key reaches from the line that begins it to the one that ends it. What lies between may stand
-behind the marks of a diff, the names and numbers of `grep`, quotes or timestamps: it only has to
-hold Base64 again and again. Where one of the two lines is missing, as in what was cut, the lines
-are taken that consist of Base64 behind one and the same prefix.
+A key extends from its first line to its last. The lines between may be prefixed by the marks of a
+diff, the names and numbers of `grep`, quotes or timestamps: they only need to contain Base64 again
+and again. If the first or the last line is missing, as in a text that was cut, the key is the lines
+that consist of Base64 after the same prefix.
 """
 
 import re
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from worker.core.text.redact.spans import Span
 
 MOST_LINES = 250
-"""Lines of a key from its beginning to its end. Fewer than a stream looks at again."""
+"""The most lines of a key. It is less than `redact_stream.OVERLAP`, which a stream reads again."""
 
 _MOST_BYTES = 1 << 18
 _MOST_GAP = 12
-"""Lines one after another, within a key, that hold nothing of it."""
+"""The most consecutive lines within a key that hold no part of it."""
 
 _LABEL = (
     rb"(?:[ +]|%20)(?:[A-Z0-9]{1,12}(?:[ +]|%20)){0,4}PRIVATE(?:[ +]|%20)KEY(?:(?:[ +]|%20)BLOCK)?"
@@ -44,7 +44,7 @@ _BODY = re.compile(
     rb"(?:((?:[^A-Za-z0-9+/=]|\+\}|\x1b\[[0-9;]{0,8}m){0,12}$)|(?=\\?[\"'<>\[(\xe2&]|[.]{3}))"
     % (_CHARACTER, _CHARACTER)
 )
-"""Base64 that reaches to the end of a line, or to that of a text in quotes."""
+"""Base64 that extends to the end of a line or of a quoted text."""
 
 _LONG = re.compile(rb"(?=.{0,80}?[a-z])(?=.{0,80}?[A-Z])(?=.{0,80}?[0-9+/]).{24}", re.DOTALL)
 _HEADER = re.compile(
@@ -62,7 +62,7 @@ class _Marker(NamedTuple):
 
 
 def find_private_keys(data: bytes) -> Iterator[Span]:
-    """Every private key, whole or cut."""
+    """Yield every private key, whole or cut."""
     markers = list(_markers(data))
     done = 0
     for index, marker in enumerate(markers):
@@ -104,7 +104,7 @@ def _from_beginning(
 
 
 def _holds_key(data: bytes, begin: _Marker, end: _Marker) -> bool:
-    """Whether what lies between two markers is one key."""
+    """Whether the text between two markers is one key."""
     if end.start - begin.end > _MOST_BYTES or not _SOME_BASE64.search(data, begin.end, end.start):
         return False
     if data.count(b"\n", begin.end, end.start) > MOST_LINES:
@@ -118,7 +118,7 @@ def _holds_key(data: bytes, begin: _Marker, end: _Marker) -> bool:
 
 
 def _end_of_cut(data: bytes, begin: _Marker, limit: int) -> int | None:
-    """Where a key ends that has a beginning only."""
+    """Return where a key without an end marker ends, None if no key follows its first line."""
     prefix: bytes | None = None
     end, gap = None, 0
     for start, line in _lines(data, begin.end, limit):
@@ -140,7 +140,7 @@ def _end_of_cut(data: bytes, begin: _Marker, limit: int) -> int | None:
 
 
 def _before_end(data: bytes, marker: _Marker, floor: int) -> tuple[int, int] | None:
-    """Where a key begins that has an end only."""
+    """Return where a key without a begin marker begins and ends, None if there is no key."""
     prefix: bytes | None = None
     begin, gap = None, 0
     lines = list(_lines(data, max(floor, marker.start - _MOST_BYTES // 8), marker.start))
@@ -160,7 +160,7 @@ def _before_end(data: bytes, marker: _Marker, floor: int) -> tuple[int, int] | N
 
 
 class _Body(NamedTuple):
-    """The Base64 in a line: where it is, and what stands before it but for its numbers."""
+    """The Base64 in a line: where it is, and its prefix without numbers."""
 
     start: int
     end: int
@@ -171,7 +171,7 @@ class _Body(NamedTuple):
 
 
 def _body(line: bytes) -> _Body | None:
-    """The first long Base64 in a line that reaches to its end, else the last short one."""
+    """Return the first long Base64 of a line, else the last short one, None if there is none."""
     body = None
     for found in _BODY.finditer(line):
         body = _to_body(line, found)
@@ -189,7 +189,7 @@ def _to_body(line: bytes, found: re.Match[bytes]) -> _Body:
 
 
 def _is_header(data: bytes, begin: _Marker, line: bytes) -> bool:
-    """Whether a line may stand between the beginning of a key and its Base64."""
+    """Whether a line may be between the first line of a key and its Base64."""
     if _BLANK.match(line) or _HEADER.search(line, 0, _LONGEST_PREFIX):
         return True
     first = max(data.rfind(b"\n", 0, begin.start) + 1, begin.start - _LONGEST_PREFIX)
@@ -197,7 +197,7 @@ def _is_header(data: bytes, begin: _Marker, line: bytes) -> bool:
 
 
 def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Each line between two places, and where it begins."""
+    """Yield each line between two positions, and where it begins."""
     for found in _LINE_END.finditer(data, start, end):
         yield start, data[start : found.start()]
         start = found.end()
@@ -205,5 +205,5 @@ def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _shape(prefix: bytes) -> bytes:
-    """A prefix without what differs from line to line: its numbers and how wide they are."""
+    """Return a prefix without what differs from line to line: its numbers and their width."""
     return re.sub(rb"[0-9]+|\s+", b"0", prefix[-_LONGEST_PREFIX:].strip().replace(b":", b"-"))

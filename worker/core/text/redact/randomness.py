@@ -1,4 +1,4 @@
-"""Whether a value looks made by a generator, or by a human under a password rule."""
+"""Whether a value looks generated, or chosen by a human to satisfy a password policy."""
 
 import math
 import re
@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
 )
 _WORD = rb"(?:[A-Za-z]*+[0-9]{0,4}+[a-z]{0,2}+|[0-9]{1,8}[a-z]{0,2})(?![A-Za-z0-9])"
 _ODD = re.compile(rb"(?<![A-Za-z0-9])(?!%b)[A-Za-z0-9]++" % _WORD)
-"""A part that is no such word or number as names have: `v2`, `x86`, `getTokenById`, `2024`."""
+"""A part that is not a word or number as in names (`v2`, `x86`, `getTokenById`, `2024`)."""
 
 _NUMBERED = re.compile(rb"(?<![A-Za-z0-9])(?=[0-9]*[A-Za-z])(?=[A-Za-z]*[0-9])[A-Za-z0-9]{4,}+")
 _MIXED = re.compile(rb"(?<![A-Za-z0-9])(?=[a-z]*[A-Z])(?=[A-Z]*[a-z])[A-Za-z]{5,}+")
@@ -35,7 +35,7 @@ _COMMON = re.compile(
     rb"|changeme|change_me|redacted|hidden|masked|postgres|provided|unchanged|encrypted|anything)$"
 )
 _MOST_SPACES = 3
-"""Of a password in several words. A sentence has more."""
+"""The most spaces of a password in several words. A sentence has more."""
 
 
 def looks_generated(value: bytes) -> bool:
@@ -51,10 +51,10 @@ def looks_generated(value: bytes) -> bool:
 
 
 def looks_like_password(value: bytes, constant: bool) -> bool:
-    """The same for the value of a key that is a password's.
+    """Whether the value of a key that names a password looks like a password.
 
-    `constant` says that the key is written in capitals, as the variables of a job are: what is
-    assigned to one is no code.
+    `constant` says that the key is written in capitals, as CI/CD variables are: then the value is a
+    literal rather than code.
     """
     _, _, digit, symbol = kinds = _kinds(value)
     if len(value) < 6 or not (digit or constant or sum(kinds) > 1 + symbol):
@@ -71,7 +71,7 @@ def looks_like_password(value: bytes, constant: bool) -> bool:
 
 
 def _is_set(value: bytes) -> bool:
-    """Whether what is assigned to a constant is a value rather than a word that stands for one."""
+    """Whether the value of a constant is a real value rather than a placeholder word."""
     _, _, digit, _ = kinds = _kinds(value)
     return (digit and sum(kinds) >= 2) or (value.isalpha() and not _COMMON.match(value))
 
@@ -81,12 +81,12 @@ def _is_irregular(value: bytes) -> bool:
 
 
 def _is_one_word(value: bytes) -> bool:
-    """Without what joins the parts of a name in code."""
+    """Whether the value has none of the separators that join the parts of a name in code."""
     return not any(separator in value for separator in (b"_", b".", b"/", b":", b"\\"))
 
 
 def _has_odd_part(value: bytes) -> bool:
-    """Whether a part of the value is no word, or at least three parts are words with digits."""
+    """Whether a part of the value is not a word, or at least three parts mix letters and digits."""
     odd = _ODD.findall(value)
     if any(len(part) >= 5 or 2 * len(part) >= len(value) for part in odd):
         return True
@@ -96,7 +96,7 @@ def _has_odd_part(value: bytes) -> bool:
 
 
 def _kinds(value: bytes) -> tuple[bool, ...]:
-    """Whether there are small letters, capitals, digits and symbols."""
+    """Return whether the value has small letters, capitals, digits and symbols, in this order."""
     return tuple(kind.search(value) is not None for kind in _CLASSES)
 
 
@@ -105,6 +105,6 @@ def _count_digits(value: bytes) -> int:
 
 
 def _entropy(value: bytes) -> float:
-    """Bits for each character."""
+    """Return the entropy in bits per character."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())

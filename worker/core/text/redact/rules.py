@@ -1,4 +1,4 @@
-"""What one kind of secret looks like, and the one search that finds where to look."""
+"""Rules for the kinds of secrets, and the single search that applies all of them."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,15 +9,15 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from worker.core.text.redact.spans import Span
 
 Finder = Callable[[bytes, int], tuple[int, int] | None]
-"""Given a text and where a hint begins in it: where the secret begins and ends, if there is one."""
+"""Takes a text and where a hint begins in it; returns where the secret begins and ends, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A kind of secret. One of `hints`, in lower case, stands near every secret of the kind.
+    """A kind of secret. Every secret of the kind has one of `hints` (in lower case) near it.
 
-    `find` looks at a bounded part of the text around the hint, or returns all that it has looked
-    at: else a hostile text would take more than linear time.
+    `find` must examine only a bounded part of the text around the hint, or return all that it has
+    examined: otherwise a hostile text would take more than linear time.
     """
 
     kind: str
@@ -26,9 +26,9 @@ class Rule:
 
 
 def match_rule(kind: str, hints: str, pattern: str, before: int = 0) -> Rule:
-    """A rule for a pattern that begins `before` bytes before its hint.
+    """Make a rule from a pattern that begins `before` bytes before its hint.
 
-    The secret is what group 1 matches, or everything if there is none.
+    The secret is what group 1 matches, or the whole match if the pattern has no group.
     """
     compiled = re.compile(pattern.encode())
     group = min(compiled.groups, 1)
@@ -54,7 +54,7 @@ class Scanner:
         self._engine = BytesAhoCorasick(list(hints), MatchKind.Standard, Implementation.DFA)
 
     def find(self, data: bytes, lowered: bytes) -> Iterator[Span]:
-        """Every secret in `data`; `lowered` is the same in lower case."""
+        """Yield every secret in `data`; `lowered` is `data` in lower case."""
         ends: dict[int, int] = {}
         for hint, at, _ in self._engine.find_matches_as_indexes(lowered, overlapping=True):
             for rank, rule in self._rules[hint]:

@@ -1,11 +1,11 @@
-"""Where secrets stand, and the marks that take their place."""
+"""Where secrets are in a text, and the marks that replace them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A secret in a text: from `start` up to `end`. `rank` orders kinds that fit as well."""
+    """A secret in a text, from `start` up to `end`. Of equally long ones the lowest `rank` wins."""
 
     start: int
     end: int
@@ -14,12 +14,12 @@ class Span(NamedTuple):
 
 
 def mark(kind: str) -> str:
-    """What stands in a secret's place."""
+    """Return the mark that replaces a secret of this kind."""
     return f"[redacted: {kind}]"
 
 
 def replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
-    """`data` with a mark for each span, and the line ends that it had. Overlapping ones are one."""
+    """Replace each span by a mark and the line ends that it had; overlapping spans are merged."""
     parts: list[bytes] = []
     at = 0
     for span in _merge(spans):
@@ -30,7 +30,7 @@ def replace_spans(data: bytes, spans: Iterable[Span]) -> bytes:
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:
-    """The spans in their order; those that overlap become one of the kind of the longest."""
+    """Return the spans in order; overlapping ones become one span of the longest one's kind."""
     merged: list[Span] = []
     longest = 0
     for span in sorted(spans):

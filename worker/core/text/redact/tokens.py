@@ -1,4 +1,4 @@
-"""The shapes of well-known tokens, by the fixed text that each begins with."""
+"""The formats of well-known tokens, by the fixed prefix of each."""
 
 import re
 import string
@@ -11,13 +11,13 @@ START = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"
     r"|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9;\[][mK]))"
 )
-"""What stands before is no part of the word: nothing, an escape of JSON, of a URL, a colour."""
+"""What comes before is not part of the word: a separator, or an escape (JSON, URL, colour)."""
 
 
 class Token(NamedTuple):
-    """A kind of token: the texts that it may begin with, and a pattern of what follows.
+    """A kind of token: the prefixes that it may have, and a pattern of what follows.
 
-    One whose beginning is no part of any word is found after a letter too.
+    If the prefix is `distinct` (part of no word), the token is found after a letter too.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
 
 def _strong(body: str) -> str:
-    """The same, with a digit or a capital near its beginning, as no name in lower case has."""
+    """Require a digit or capital near the beginning of `body`: names in lower case have none."""
     return r"(?=[\w.=-]{0,60}[A-Z0-9])" + body
 
 
@@ -138,7 +138,7 @@ TOKENS = (
 
 
 def token_pattern(token: Token) -> str:
-    """What a token of this kind looks like, from its prefix on."""
+    """Return the pattern of a token of this kind, including its prefix."""
     prefixes = "|".join(map(re.escape, token.prefixes.split()))
     return ("" if token.distinct else START) + f"(?:{prefixes})(?:{token.body})"
 
@@ -154,7 +154,7 @@ _MOST_HEADER = 8192
 
 
 def find_jwt(data: bytes, at: int) -> tuple[int, int] | None:
-    """A JSON web token, given where its second part begins, if its first part is before it."""
+    """Return where a JSON Web Token begins and ends; `at` is the dot before its second part."""
     if (claims := _CLAIMS.match(data, at)) is None:
         return None
     before = data[max(0, at - _MOST_HEADER) : at]
@@ -165,7 +165,7 @@ def find_jwt(data: bytes, at: int) -> tuple[int, int] | None:
 
 TOKEN_RULES = (
     *_rules(),
-    # The part after `sk-` alone is not enough of a sign: names in lower case with dashes have it.
+    # The prefix `sk-` alone is not enough: names in lower case with dashes may contain it.
     match_rule(
         "openai-key",
         "sk-",
@@ -174,7 +174,7 @@ TOKEN_RULES = (
     ),
     match_rule("model-key", "sk-", START + r"sk-[a-f0-9]{32,64}(?![\w-])"),
     Rule("jwt", (b".eyj",), find_jwt),
-    # An encrypted one: only its header is readable.
+    # An encrypted token: only its header is readable.
     match_rule(
         "jwt",
         "eyjhbgcioi eyjlbmmioi eyj0exaioi eyjrawqioi",

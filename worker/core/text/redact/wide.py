@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable
 
 _WIDE = re.compile(rb"(?:[^\0]\0){8,}+[^\0]?|(?:[^\0]\0{3}){8,}+[^\0]?")
-"""Characters that one byte says, each apart from the next by one or three zero bytes."""
+"""Characters of one byte each, separated by one or by three zero bytes."""
 
 
 def redact_wide(data: bytes, redact: Callable[[bytes], bytes]) -> bytes:
-    """`data` with every run of wide characters redacted as if they were bytes."""
+    """Return `data` with every run of wide characters redacted as if each were a single byte."""
 
     def replace(found: re.Match[bytes]) -> bytes:
         wide = found[0]

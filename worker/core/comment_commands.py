@@ -1,9 +1,8 @@
-"""What a comment asks of the bot: a command, a question, or nothing. Pure.
+"""Reads what a comment asks of the bot: a command, a question, or nothing. Pure.
 
 A command is a line `/sandpiper NAME …`, or a line that is nothing but `@bot NAME …`. GitLab does
-not change lines that begin with an unknown slash command. Only the paragraphs at the top level of
-the comment are the writer's own words: what is quoted, folded, hidden, or code is not addressed to
-us.
+not change lines that begin with an unknown slash command. Only top-level paragraphs count as
+the writer's own words: quoted, folded or hidden text and code are ignored.
 """
 
 import re
@@ -20,7 +19,7 @@ from worker.core.routing.tiers import TIERS
 
 PREFIX = "/sandpiper"
 MAX_TEXT = 20_000
-"""Characters of a comment that are looked at."""
+"""Only this many characters of a comment are read."""
 
 NAMES = {
     "analyze": "look at the newest failed pipeline of this merge request",
@@ -65,7 +64,7 @@ _ENCLOSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One of NAMES or of a workflow, or "unknown" with what was written in `argument`."""
+    """A built-in or workflow command; if `name` is "unknown", `argument` is what was written."""
 
     name: str
     argument: str = ""
@@ -80,15 +79,15 @@ Asked = Command | Question
 
 
 def may_address_bot(text: str) -> bool:
-    """Whether `text` may be for the bot, told cheaply and without its name."""
+    """Whether `text` may be for the bot: a cheap check that does not need the bot's name."""
     head = text[:MAX_TEXT]
     return "@" in head or PREFIX in head.lower()
 
 
 def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> Asked | None:
-    """What `text` asks of the bot of user name `bot`, or None; the first command wins.
+    """What `text` asks of the bot whose user name is `bot`, or None; the first command wins.
 
-    `bot` is "" where nobody can mention it. `more` are the names of commands of workflows.
+    `bot` is "" if nobody can mention it. `more` are the names of workflow commands.
     """
     lines = list(_spoken(text[:MAX_TEXT]))
     mention = _mention(bot) if bot else None
@@ -101,14 +100,15 @@ def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> Asked | No
 
 
 def list_commands(more: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The commands as a Markdown list; `more` are those of workflows, and what they do."""
+    """The commands as a Markdown list; `more` says what each workflow command does."""
     listed = {**NAMES, **more, **NAMES}
     return "\n".join(f"- `{PREFIX} {name}`: {does}" for name, does in listed.items())
 
 
 def _mention(bot: str) -> re.Pattern[str]:
-    # A full stop may end the sentence as well as belong to a longer user name.
-    return re.compile(rf"(?<![\w@/.-])@{re.escape(bot)}(?![\w-]|\.\w)", re.IGNORECASE)
+    # A full stop after the name may end the sentence or be part of a longer user name. GitLab takes
+    # no escaped name for a mention.
+    return re.compile(rf"(?<![\w@/.\\-])@{re.escape(bot)}(?![\w-]|\.\w)", re.IGNORECASE)
 
 
 def _command(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
@@ -124,7 +124,7 @@ def _words(rest: str) -> list[str]:
 
 
 def _named(words: list[str], more: Collection[str], *, strict: bool = False) -> Command | None:
-    """The command of `words`; a bare `/sandpiper` asks for help, a bare mention for nothing."""
+    """The command in `words`; a bare `/sandpiper` asks for help, a bare mention for nothing."""
     if not words:
         return None if strict else Command("help")
     name, rest = words[0].lower(), words[1:]
@@ -137,9 +137,9 @@ def _named(words: list[str], more: Collection[str], *, strict: bool = False) -> 
 
 
 def _takes_words(name: str, words: Sequence[str], *, strict: bool) -> bool:
-    """Whether the words after `tier` or `model` have the form that it takes.
+    """Whether the words after `tier` or `model` are valid arguments of that command.
 
-    A `strict` one is told from a sentence: after a mention, "tier" and "model" may begin one.
+    `strict` is for a mention, after which "tier" or "model" may begin an ordinary sentence.
     """
     given = [word.lower() for word in words]
     if given[-1:] == ["project"]:
@@ -161,8 +161,8 @@ def _fits_model(words: Sequence[str]) -> bool:
 
 
 def _spoken(text: str) -> Iterator[str]:
-    """The lines of the top-level paragraphs, with a blank for each span of code."""
-    # A footnote is no definition of a link, for which CommonMark would take it.
+    """The lines of the top-level paragraphs, with a space for each span of code."""
+    # CommonMark would take a footnote for the definition of a link.
     text = re.sub(r"\r\n?", "\n", text).replace("[^", "\\[^")
     if front := _FRONT_MATTER.match(text):
         text = text[front.end() :]
@@ -184,13 +184,13 @@ def _spoken(text: str) -> Iterator[str]:
 
 @cache
 def _parser() -> MarkdownIt:
-    # Escapes stay apart from the text: what somebody has escaped is not meant.
+    # Escapes stay separate from the text, because escaped text is not meant as a command.
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     return parser.disable("text_join")
 
 
 def _quoted(fence: int, lines: Sequence[str]) -> int:
-    """The length of the ">>>" that is open after these lines, if `fence` was before; 0 for none."""
+    """The length of the ">>>" fence open after `lines`, 0 for none; `fence` was open before."""
     for mark in filter(None, map(_QUOTE_FENCE.fullmatch, lines)):
         if not fence:
             fence = len(mark[1])
@@ -200,8 +200,9 @@ def _quoted(fence: int, lines: Sequence[str]) -> int:
 
 
 def _written(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:
-    """The lines of a paragraph, but for its code and what HTML encloses. A star stands for markup,
-    so that no line begins within it.
+    """The lines of a paragraph, without its code and what HTML encloses.
+
+    Other markup is replaced by a star, so that no line begins inside it.
     """
     text = ""
     for token in children:
@@ -216,7 +217,7 @@ def _written(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:
 
 
 def _enclose(enclosing: Counter[str], html: str) -> None:
-    """Count the elements that `html` opens and closes. A tag without an end hides what follows."""
+    """Count the elements that `html` opens and closes. An unfinished tag hides what follows."""
     for tag in _HTML.finditer(html):
         name = (tag["raw"] or tag["name"] or "").lower()
         if tag["name"] and not tag["end"]:

@@ -1,4 +1,4 @@
-"""What a watcher of a run is told as it happens."""
+"""The events of a run that a watcher receives as they happen."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from worker.core.triggers import Trigger
 
 
 class Milestone(StrEnum):
-    """What people wait for."""
+    """Results that people wait for."""
 
     NONE = ""
     PLACEHOLDER = "placeholder"
@@ -50,8 +50,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """One call is answered. `size` is the bytes the tool produced, `shown_bytes` what the model
-    sees."""
+    """A tool call is answered.
+
+    `size` is the number of bytes the tool produced, `shown_bytes` how many the model sees.
+    """
 
     call: ToolCall
     size: int
@@ -62,8 +64,10 @@ class ToolRan:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The turn is posted and stored. `context` is what was stored, `finding` what it has found,
-    redacted and proven, None where it found nothing."""
+    """The turn is posted and stored.
+
+    `context` is what was stored, `finding` its finding, redacted and proven, None if there is none.
+    """
 
     turn: int
     outcome: Outcome
@@ -75,7 +79,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class TriggerBegun:
-    """A worker has a trigger from the queue, `wait_seconds` after it was put there (if known)."""
+    """A worker took a trigger from the queue, `wait_seconds` after it was put there (if known)."""
 
     trigger: Trigger
     wait_seconds: float | None = None
@@ -91,7 +95,7 @@ class TriggerLeft:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the journal holds: triggers that are not done, parked ones, the oldest's age (s)."""
+    """Counts of unfinished and of parked triggers, and the age of the oldest unfinished one (s)."""
 
     open_triggers: int
     parked_triggers: int
@@ -100,7 +104,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class VotesChanged:
-    """How often people gave a note 👍 and 👎 since the last look, and took them back."""
+    """The 👍 and 👎 that people gave a note since the last look, and those they took back."""
 
     given_votes: tuple[str, ...]
     withdrawn_votes: tuple[str, ...]
@@ -108,7 +112,7 @@ class VotesChanged:
 
 @dataclass(frozen=True, slots=True)
 class VerdictJudged:
-    """What came after a verdict has confirmed or contradicted it."""
+    """Later events confirmed or contradicted a verdict."""
 
     verdict: str
     label: Label

@@ -1,4 +1,4 @@
-"""What a name in the store says of the object's age, and of whom it is. Pure.
+"""Parses the names of stored objects: how old they are, and what they belong to. Pure.
 
 recent/{day}/{time}-{project_id}-{mr_iid}-{session_id}-{turn}.json   time counts back from END (ms)
 spend/{project_id}/{YYYY-MM-DD}.json
@@ -29,7 +29,7 @@ _WORDS = re.compile(r"known/([1-9]\d{0,18})/words\.index")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the list of turns: when its turn began (epoch seconds), and whose it is."""
+    """A row of the list of turns: when its turn began (epoch seconds), and its merge request."""
 
     began_at: float
     project_id: int
@@ -37,7 +37,7 @@ class Row:
 
 
 def parse_row(name: str) -> Row | None:
-    """The row of this name, None for another object."""
+    """Return the row that a name describes, None for the name of another object."""
     found = _ROW.fullmatch(name)
     if not found:
         return None
@@ -50,13 +50,15 @@ def name_day(at: float) -> str:
 
 
 def name_verdicts(day: str) -> str:
-    """The name of a day's counted verdicts; the day as YYYY-MM-DD."""
+    """Return the name of a day's counted verdicts; `day` is YYYY-MM-DD."""
     return f"{VERDICTS}{day}.json"
 
 
 def parse_day_end(name: str) -> float | None:
-    """When the day of a record of costs or of verdicts ended (epoch seconds), None for another
-    object."""
+    """Return when the day of a cost or verdict record ended (epoch seconds).
+
+    None for the name of another object.
+    """
     found = _DAY.fullmatch(name)
     if not found:
         return None
@@ -67,18 +69,18 @@ def parse_day_end(name: str) -> float | None:
 
 
 def parse_known(name: str) -> tuple[int, str] | None:
-    """Project and key of a known failure, None for another object."""
+    """Return the project and key of a known failure, None for the name of another object."""
     found = _KNOWN.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
 
 
 def parse_words(name: str) -> int | None:
-    """The project of an index of errors' words, None for another object."""
+    """Return the project of an index of error words, None for the name of another object."""
     found = _WORDS.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def parse_memory(name: str) -> int | None:
-    """The project of a project's memory, None for another object."""
+    """Return the project that a memory belongs to, None for the name of another object."""
     found = _MEMORY.fullmatch(name)
     return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""The name of a session, and the hidden marker by which a note names it."""
+"""The id of a session, and the hidden marker that names it in a note."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ MARKER = re.compile(
 
 
 class Kind(StrEnum):
-    """What a note of ours is; its value stands in the marker."""
+    """The kind of a note of ours; its value is part of the marker."""
 
     TURN = "turn"
     SUGGESTION = "suggestion"
@@ -24,9 +24,9 @@ class Kind(StrEnum):
 class Marker:
     """Which session a note belongs to, and which of the session's notes it is.
 
-    `number` is that of the turn or of the suggestion on the diff, from 1. The plain answer to a
-    command has an id of its own for a session, and no number. Believed only on a note of the bot's
-    own user.
+    `number` is the turn's (from 0), or that of the suggestion on the diff (from 1). The plain
+    answer to a command has a session id of its own and the number 0. A marker is trusted only in a
+    note by the bot's own user.
     """
 
     session_id: str
@@ -39,7 +39,7 @@ class Marker:
         return self.number if self.kind is Kind.TURN else None
 
     def text(self) -> str:
-        """The marker as it stands in a note's body."""
+        """The marker as it is written in a note's body."""
         return f"<!-- sandpiper:session={self.session_id} {self.kind}={self.number} -->"
 
 
@@ -51,7 +51,7 @@ _OLD_NUMBERS: Mapping[int, tuple[int, Kind]] = MappingProxyType(
         999_999: (0, Kind.COMMAND),
     }
 )
-"""What the numbers of turns that never were stand for in notes of older versions."""
+"""The meaning of turn numbers that notes of older versions use for other kinds of notes."""
 
 
 def find_marker(body: str) -> Marker | None:
@@ -68,9 +68,9 @@ def find_marker(body: str) -> Marker | None:
 def make_session_id(
     gitlab_url: str, project_id: int, mr_iid: int, pipeline_id: int, workflow: str, salt: str = ""
 ) -> str:
-    """The same for every delivery of one pipeline's failure of one workflow.
+    """An id that is the same for every delivery of a pipeline's failure, for one workflow.
 
-    `salt` sets a dry run's session apart, so that it never stands in for a posted one.
+    `salt` gives a dry run's session another id, so that it never replaces a posted one.
     """
     parts = [gitlab_url.rstrip("/"), str(project_id), str(mr_iid), str(pipeline_id), workflow, salt]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]

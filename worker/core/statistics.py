@@ -1,15 +1,15 @@
-"""Shares with what is sure of them. Pure."""
+"""Confidence intervals of shares. Pure."""
 
 from math import sqrt
 
 _Z = 1.959964
-"""Standard deviations on each side that hold 95 % of a normal distribution."""
+"""95 % of a normal distribution lies within this many standard deviations of its mean."""
 
 
 def compute_interval(hits: int, total: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share: https://en.wikipedia.org/wiki/Binomial_proportion_confidence_interval.
+    """Return Wilson's 95 % confidence interval of a share, (0, 1) without observations.
 
-    (0, 1) for no observations.
+    See https://en.wikipedia.org/wiki/Binomial_proportion_confidence_interval.
     """
     if total <= 0:
         return 0.0, 1.0

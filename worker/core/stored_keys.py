@@ -1,4 +1,4 @@
-"""Dataclasses as flat JSON objects, for fields whose stored key is older than their name. Pure."""
+"""Dataclasses as flat JSON objects; a renamed field may keep its old stored key. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 KEY = "key"
-"""In a field's metadata: the key under which it is stored, where that is not the field's name."""
+"""The entry of a field's metadata that holds its stored key, if that is not the field's name."""
 
 T = TypeVar("T")
 
@@ -18,14 +18,18 @@ def _keys(made: Any) -> Mapping[str, str]:
 
 
 def to_stored(value: Any, *without: str) -> dict[str, Any]:
-    """The fields of a dataclass by their keys, but for those `without`. Values are not copied:
-    `dataclasses.asdict` copies deeply, which costs more than to encode them."""
+    """The fields of a dataclass by their stored keys, except the fields named in `without`.
+
+    Values are not copied: `dataclasses.asdict` copies deeply, which costs more than encoding them.
+    """
     made: Any = type(value)
     return {key: getattr(value, name) for name, key in _keys(made).items() if name not in without}
 
 
 def from_stored(made: Callable[..., T], stored: Mapping[str, Any]) -> T:
-    """The dataclass whose fields `to_stored` gave. Raises KeyError for a key that is not one of
-    its, TypeError if one is missing that has no default."""
+    """The dataclass from the fields that `to_stored` returned.
+
+    Raises KeyError for an unknown key, TypeError if a field without a default is missing.
+    """
     names = {key: name for name, key in _keys(made).items()}
     return made(**{names[key]: value for key, value in stored.items()})

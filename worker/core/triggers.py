@@ -1,4 +1,4 @@
-"""What asks for a run: ids only, so that a message on the queue is small and never stale."""
+"""The events that start a run; ids only, so that queue messages are small and never stale."""
 
 import hashlib
 import json
@@ -12,8 +12,8 @@ class PipelineFailed:
     """A pipeline failed. `mr_iid` is 0 where the event named no merge request.
 
     `project_id` is where the pipeline ran; `mr_project_id` is the merge request's target project.
-    `ref` and `sha` find the merge request of a branch pipeline. `by_job` says that one of the
-    pipeline's own jobs asks, so that it may still be running.
+    `ref` and `sha` identify the merge request of a branch pipeline. `by_job` says that one of
+    the pipeline's own jobs asks, so the pipeline may still be running.
     """
 
     project_id: int
@@ -41,7 +41,7 @@ class PipelinePassed:
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """Somebody wrote on a merge request; whether it is for the bot is for the worker to see."""
+    """Somebody wrote on a merge request; the worker decides whether it is for the bot."""
 
     project_id: int
     mr_iid: int
@@ -52,9 +52,9 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Reacted:
-    """Somebody gave a note 👍 or 👎, or took it back: the worker looks at what stands there now.
+    """Somebody gave a note 👍 or 👎, or took it back; the worker then reads the current votes.
 
-    `award_id` and `revoked` only tell the events on one note apart.
+    `award_id` and `revoked` only distinguish the events on one note.
     """
 
     project_id: int
@@ -69,14 +69,14 @@ Trigger = PipelineFailed | PipelinePassed | Replied | Reacted
 
 
 def trigger_id(trigger: Trigger) -> str:
-    """The same for every delivery of the same event."""
+    """An id that is the same for every delivery of the same event."""
     text = json.dumps(to_message(trigger), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def to_message(trigger: Trigger) -> dict[str, Any]:
     """The trigger as the queue carries it."""
-    # `asdict` would copy every value, which is most of the time of accepting a trigger.
+    # `asdict` would copy every value, which takes most of the time of accepting a trigger.
     return {name: getattr(trigger, name) for name in trigger.__slots__}
 
 

@@ -44,6 +44,7 @@ TEXTS: list[tuple[str, Asked | None]] = [
     ("/sandpiper-beta stop", None),
     ("/sandpipers", None),
     ("see /sandpiper stop", None),
+    (f"Tell \\@{BOT} nothing", None),
     ("    /sandpiper stop", None),
     ("\t/sandpiper stop", None),
     ("> /sandpiper stop", None),

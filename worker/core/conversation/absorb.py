@@ -20,7 +20,7 @@ from worker.core.ports import HelperAnswer, Reply, StopReason
 _UNUSABLE = {StopReason.REFUSED, StopReason.BLOCKED}
 _CUT = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 _USABLE = 0.9
-"""The share of a stated window that a request may have: the rest is the answer's."""
+"""The share of a stated window that a request may use: the rest is for the answer."""
 
 _WHOLE = {StopReason.END, StopReason.TOOL_CALLS}
 
@@ -35,15 +35,15 @@ def absorb_reply(
     at: float = 0.0,
     seconds: float = 0.0,
 ) -> Context:
-    """`context` after `reply` to `ask`.
+    """Return `context` after `reply` to `ask`.
 
-    Calls in an answer to a final request are dropped here, whether or not the provider had the
-    tools switched off: what is not in the context is never run. Calls whose ids were used before
-    get new ones. Of an answer that was cut or came out broken the text stays, and the history says
-    what was wrong with it. `origin` tags the verbatim wire form; where the provider refused earlier
-    ones, they go. `kept_notice` is the ephemeral text of the request if it must stay in the history
-    as sent, because signed thinking was written under it; else "". The request was sent `at` (epoch
-    seconds) and took `seconds`.
+    Calls in an answer to a final request are dropped here, even if the provider did not have the
+    tools switched off: calls that are not in the context are never run. Calls whose ids were used
+    before get new ids. If an answer was cut or malformed, its text is kept, and the history says
+    what was wrong. `origin` tags the verbatim wire form; if the provider refused earlier ones, they
+    are removed. `kept_notice` is the ephemeral text of the request if it must stay in the history
+    as sent, because the answer's signed thinking depends on it; else "". The request was sent `at`
+    (epoch seconds) and took `seconds`.
     """
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
     spent, said = _taken(context.turn_usage, ask, reply, origin, kept_notice)
@@ -69,7 +69,7 @@ def absorb_reply(
 
 
 def _name_tier(context: Context, origin: str) -> tuple[str, str]:
-    """The tier of a call, and its level if the tier's own model has answered."""
+    """Return the tier of a call, and its reasoning level if the tier's own model has answered."""
     chosen = context.tier
     if chosen is None:
         return "", ""
@@ -79,13 +79,13 @@ def _name_tier(context: Context, origin: str) -> tuple[str, str]:
 def _taken(
     before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
-    """What was spent after the reply, and what it adds to the history."""
+    """Return the usage after the reply, and the messages that it adds to the history."""
     spent = record_request(before, ask)
     if reply.stop in _UNUSABLE:
         return _charged(spent, reply, halt=_why(reply)), ()
     broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
     if broken and not ask.final:
-        # The warning came to nothing, here and below: it is given again.
+        # The warning had no effect, here and below, so it is given again.
         return _broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
@@ -102,7 +102,7 @@ def _taken(
         last_was_cut=reply.stop in _CUT,
         broken_answers=int(broken),
     )
-    # Thinking stays, and the notice with it, if all of the answer does.
+    # The thinking and its notice are kept only if the whole answer is.
     whole = not broken and calls == reply.calls
     wire = WireForm(origin, reply.wire) if whole and reply.wire else None
     answer = Assistant(reply.text, calls, wire)
@@ -110,7 +110,7 @@ def _taken(
 
 
 def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, ...]:
-    """The history as it was sent bare: what is signed from now on is signed under that."""
+    """Return the history without the wire forms of `origin`, as later signatures will cover it."""
     return tuple(
         replace(message, wire=None)
         if isinstance(message, Assistant) and message.wire and message.wire.origin == origin
@@ -120,7 +120,7 @@ def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, 
 
 
 def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
-    """What stays of an answer that was cut or came out broken, and what the model hears of it."""
+    """Return the usage after a cut or malformed answer, its text, and what the model is told."""
     cut = reply.stop in _CUT
     spent = _charged(
         spent, reply, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
@@ -135,7 +135,7 @@ def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, .
 
 
 def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) -> Context:
-    """`context` after helper calls for `task`: they count in the costs, not in the iterations."""
+    """Return `context` after helper calls for `task`: they add to the costs, not the iterations."""
     spent = context.turn_usage
     for each in answers:
         cost = CallCost(
@@ -155,10 +155,10 @@ def charge_helper(context: Context, task: str, answers: Sequence[HelperAnswer]) 
 
 
 def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
-    """`context` after a provider has refused the request as too long.
+    """Return `context` after a provider has refused the request as too long.
 
-    `stated_limit` is how many tokens it says that it takes, 0 if it does not; `size` is how many
-    the request was reckoned to have.
+    `stated_limit` is the number of tokens that the provider says it accepts, 0 if it says none;
+    `size` is the estimated number of tokens of the request.
     """
     window = int(stated_limit * _USABLE) if stated_limit else int(size * _USABLE)
     spent = replace(context.turn_usage, refused_at=len(context.messages), window=window)
@@ -166,7 +166,7 @@ def record_overflow(context: Context, stated_limit: int, size: int) -> Context:
 
 
 def halt_turn(context: Context, reason: str) -> Context:
-    """`context` with a reason to end the run: `decide` stops with what there is."""
+    """Return `context` with a reason to end the run: `decide` then stops with what there is."""
     return replace(context, turn_usage=replace(context.turn_usage, halt=reason))
 
 

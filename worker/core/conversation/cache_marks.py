@@ -1,34 +1,35 @@
-"""Where the cache marks of a request stand.
+"""Decides where a request has cache marks.
 
 See https://platform.claude.com/docs/en/build-with-claude/prompt-caching for their meaning.
 
-Anthropic writes a cache entry only where a mark stands, and reads the longest entry at or shortly
-before one. Writing costs 1.25 of plain input, reading 0.1, so a token should be written once, by
+Anthropic writes a cache entry only at a mark, and reads the longest entry at or shortly
+before one. Writing costs 1.25 times plain input, reading 0.1, so a token should be written once, by
 the first request that holds it, and be read by every later one.
 
-`place_marks` gives two marks: B2 on the last stable group, B1 where B2 stood before. Alone they
-leave the newest tool results of an ephemeral request (one that ends in a warning or a nudge)
-unwritten, and they are paid twice: 5 % of an eight-request session. But prefixes are hashed block
-by block, and the ephemeral text is a block of its own behind the results. So `plan_marks` adds two
-marks:
+`place_marks` gives two marks: B2 on the last stable group, B1 where B2 was before. With these
+alone, the newest tool results of an ephemeral request (one that ends in a warning or a reminder)
+are not written, and they are paid for twice: 5 % of an eight-request session. But prefixes are
+hashed block by block, and the ephemeral text is a block of its own after the results. So
+`plan_marks` adds two marks:
 
 - the *inner* mark, on the last stored block of an ephemeral request, before its notice;
 - the *kept* mark, where the newest entry ends. Mostly that is B1; after an ephemeral request it is
-  the inner mark, one group past B1. Without it the next request would have to find the entry by
-  the look-back of 20 positions, and one turn of ten parallel calls is longer than that where
+  the inner mark, one group past B1. Without it the next request could find the entry only
+  by the look-back of 20 positions, and one turn of ten parallel calls is longer than that where
   every block counts (Vertex AI).
 
 The first request after a fold, which has no kept mark, has two marks where folds end instead.
 
-That is four at most, the number the API takes. Marks that close a stretch which is written anyway
-cost nothing. Where a slot is left, the codec marks the end of the system prompt: useless within a
-session, but the sessions of one workflow read each other's tools and system prompt there.
+That is four at most, the number that the API accepts. A mark at the end of a part that is written
+anyway costs nothing. If a mark is left, the codec puts it at the end of the system prompt. That is
+useless within a session, but lets the sessions of one workflow read each other's tools and system
+prompt from the cache.
 
 A forced final request is marked like any other, although its tail is read again only if a reply
 comes within the lifetime. Leaving it unwritten would save 1.3 % of a session of eight requests and
-0.1 % of one of fifty, and cost 4.4 % and 0.4 % if there is such a reply: the smaller regret, and
-no special case. Only a request with the tools switched off on the wire goes without marks, because
-what it writes no other request can read (see `worker.turns.loop`).
+0.1 % of one of fifty, and cost 4.4 % and 0.4 % if there is such a reply. Marking it risks less, and
+needs no special case. Only a request with the tools switched off on the wire has no marks, because
+no other request can read what it writes (see `worker.turns.loop`).
 """
 
 from collections.abc import Sequence
@@ -39,14 +40,14 @@ from worker.core.conversation.context import CacheMark
 LIFETIME = 300.0
 """Seconds an entry lives after the start of the last request that used it.
 
-No margin is taken off: a mark on a dead entry costs nothing, a missing one on a living entry costs
-the whole prefix.
+No safety margin is subtracted: a mark on an expired entry costs nothing, but a missing mark on a
+live entry costs the whole prefix.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Positions in `messages.group_messages` that carry a mark, and where B2 now stands."""
+    """Positions in `messages.group_messages` that carry a mark, and where B2 is now."""
 
     marks: tuple[int, ...]
     last: int | None
@@ -65,10 +66,10 @@ class Plan:
 
 
 def place_marks(count: int, previous: int | None, *, ephemeral: bool) -> Placement:
-    """B2 on the last stable group, B1 where B2 stood at the previous request.
+    """Place B2 on the last stable group, and B1 where B2 was in the previous request.
 
     `count` is the number of groups sent. An ephemeral request ends in text that will not be there
-    next time, so its last group is not stable; with fewer than two groups nothing is marked.
+    next time, so its last group is not stable; if it has fewer than two groups, none is marked.
     """
     if ephemeral and count < 2:
         return Placement((), previous)
@@ -86,10 +87,10 @@ def plan_marks(
     now: float,
     fold_ends: Sequence[int] = (),
 ) -> Plan:
-    """The marks of a request of `count` groups that is sent at `now` (epoch seconds).
+    """Plan the marks of a request of `count` groups that is sent at `now` (epoch seconds).
 
     `fold_ends` are at most two positions, for the first request after a fold: the entry that ends
-    at the older one can still be read, and the one at the newer one will be after the next fold.
+    at the older one can still be read, and the entry at the newer one after the next fold.
     """
     alive = cache if cache and now - cache.sent_at < LIFETIME else None
     pair = place_marks(count, alive.position if alive else None, ephemeral=ephemeral)

@@ -1,4 +1,4 @@
-"""Whether a turn works on code: files of code that were read, commands that run code, stack traces.
+"""Tells whether a turn works on code: it read code files, ran code, or saw stack traces.
 
 The tier `coding` is for such turns (`models.upgrade: [code]`). Pure.
 """
@@ -23,7 +23,7 @@ _TRACE = re.compile(
 )
 _FILE_TOOL = "gitlab_get_file"
 _MOST = 4_096
-"""Characters of a text that are looked at."""
+"""Only this many characters of a text are searched."""
 
 
 def shows_code_work(messages: Iterable[Message]) -> bool:

@@ -1,4 +1,4 @@
-"""A session as a value: all that is stored of it, which is all that a run needs to continue."""
+"""A session as a value: all that is stored, which is all that a run needs to continue."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -37,11 +37,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class CacheMark:
-    """Where the second cache mark, B2, stood in the last request, sent at `sent_at` (epoch
-    seconds).
+    """Where the second cache mark, B2, was in the last request, sent at `sent_at` (epoch seconds).
 
     Positions count `messages.group_messages`. `end` is where the newest cache entry ends if that is
-    past B2, as it is after an ephemeral request (see `breakpoints`).
+    past B2, as it is after an ephemeral request (see `cache_marks`).
     """
 
     position: int
@@ -67,8 +66,8 @@ class CallCost:
     """What one model call used. `cost_usd` is None where the model's price is unknown.
 
     The request was sent at `sent_at` (epoch seconds) and took `seconds`. `message` is the index of
-    its answer in the session's messages, -1 if the answer was not kept. `task` says for what a
-    helper was asked, "" for a request of the conversation itself. `tier` and `reasoning` are the
+    its answer in the session's messages, -1 if the answer was not kept. `task` says what a helper
+    was asked for, "" for a request of the conversation itself. `tier` and `reasoning` are the
     tier and the level that were asked for, "" where none was.
     """
 
@@ -118,14 +117,14 @@ class Context:
     this turn, if another took over. `calls` are all model calls of the session, in order. `survey`
     is what the host found out before the model was asked. `found_by` is "rule" or "known" while no
     model has investigated the failure, "asked" in the later turn in which one does, else "".
-    `losses` are lines on what of the stored session could not be restored in this turn.
+    `losses` are lines that say what could not be restored of the stored session in this turn.
     `handed_over` says that another worker goes on with the run, and that none of the open calls
     had begun. `redactions` counts the secrets that were removed from what this turn has read.
     `note_text` is the note as this turn posted it, `verdict` its verdict ("" if it is no finding),
     and `seconds` how long the turn took. `folds` say which messages are sent in another form, the
-    oldest fold first; no message is changed by them. `fact` is the line that the project may
-    remember of it once it is confirmed, "" if none. `tier` is what was chosen for the turn, None
-    where there are no tiers.
+    oldest fold first; they change no stored message. `fact` is the line that may go into the
+    project's memory once the finding is confirmed, "" if none. `tier` is what was chosen for the
+    turn, None if there are no tiers.
     """
 
     session_id: str
@@ -164,7 +163,7 @@ class Context:
 
     @property
     def investigates(self) -> bool:
-        """Whether the turn shall end in a finding: it is the first, or a model's first
+        """Whether the turn should end in a finding: it is the first, or a model's first
         investigation."""
         return self.turn == 0 or self.found_by == ASKED
 
@@ -186,7 +185,7 @@ def find_last_use(context: Context) -> int:
         for call in context.calls
         if 0 <= call.message < len(messages) and _calls(messages[call.message])
     ]
-    # Sessions that were stored before calls knew their answers.
+    # For sessions stored before calls recorded the index of their answer.
     unknown = context.turn if any(isinstance(each, ToolResult) for each in messages) else -1
     return max(turns, default=unknown)
 

@@ -97,7 +97,7 @@ class _GrowingList(Generic[T]):
         return self._encoded
 
     def _forget_changed(self, items: Sequence[T]) -> None:
-        """Keep the encoded items up to the first that differs; usually there is none."""
+        """Keep the encoded items up to the first that differs; usually none differs."""
         same = 0
         for ours, theirs in zip(self._items, items, strict=False):
             if ours is not theirs:
@@ -129,7 +129,7 @@ _CONSTANT = {
     "fact": "fact",
     "tier": "tier",
 }
-"""The keys of what stays the same while a turn is taken, with their attributes of `Context`."""
+"""The keys of what stays the same during a turn, with their attributes of `Context`."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -179,7 +179,7 @@ def _load_fold(fields: Mapping[str, Any]) -> Fold:
 
 
 _DAMAGED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What is raised while bytes that are no context are read as one."""
+"""The errors that reading damaged bytes as a context may raise."""
 
 
 def load_context(data: bytes) -> Context:

@@ -1,4 +1,4 @@
-"""What happens next: a pure function of the transcript, the limits and the clock.
+"""Decides what happens next: a pure function of the transcript, the limits and the clock.
 
 A first run, a reply and a restart after a crash all enter here.
 """
@@ -29,7 +29,7 @@ class Ask:
 
     `soft` are the budgets to warn of for the first time. `final` asks for the final answer: calls
     in it are dropped. `insist` says that the final answer was asked for before and held only
-    calls: now the tools go off on the wire too. `empty` nudges after an empty answer.
+    calls: now the tools are switched off on the wire too. `empty` reminds after an empty answer.
     """
 
     soft: tuple[Dimension, ...] = ()
@@ -58,7 +58,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """A stronger model goes on."""
+    """A stronger model continues the turn."""
 
     choice: TierChoice
 
@@ -95,8 +95,8 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
         return Raise(raised)
     if fold := choose_fold(context, limits, now):
         return fold
-    # A last iteration that was spent on calls alone is made good by a single extra request: the
-    # price, paid by few runs, of leaving the tools in every other final request.
+    # If the last iteration held only calls, a single extra request makes up for it. Few runs need
+    # it, and it lets every other final request keep its tools.
     if spent.iterations >= limits.max_iterations + spent.final_was_only_calls:
         return _stop(context, "all iterations are used up and the model gave no final answer")
     final = find_reached_limits(limits, spent, now, 1.0)

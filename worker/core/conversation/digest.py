@@ -1,6 +1,6 @@
-"""What a turn has looked at and what it has not, read off its transcript. Pure.
+"""Lists from a transcript what a turn has and has not looked at. Pure.
 
-For a turn that a limit has ended: its reader need not begin anew.
+This is for a turn that did not finish, so that its reader need not start from scratch.
 """
 
 import json
@@ -174,9 +174,9 @@ _LOG, _DIFF, _FILE, _COMMAND_TOOL = (
 
 
 def write_digest(context: Context) -> Digest | None:
-    """Return what the turn has looked at and what not, None for one that ended by itself.
+    """Return what the turn has and has not looked at, None if it finished by itself.
 
-    That of a reply is in the language of its question.
+    For a reply it is in the language of the question.
     """
     if context.outcome is None or context.outcome.status is Status.DONE:
         return None
@@ -239,7 +239,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _list_documents(context: Context) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The names of the tools and sources that gave something in this turn, with what was asked."""
+    """The tools and sources whose calls succeeded in this turn, each with its arguments."""
     said = context.messages[context.turn_start :]
     good = {result.call_id for result in find_results(said) if not result.is_error}
     for message in said:

@@ -1,7 +1,7 @@
 """Budgets of a turn, in four dimensions, each with a warning and a limit.
 
 At 80 % of a limit the model is warned once and keeps its tools; at 100 % the next request is the
-final one: whatever it calls is not run.
+final one: calls in its answer are not run.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from worker.core.stored_keys import KEY
 SOFT = 0.8
 MAX_EMPTY_RETRIES = 2
 MAX_BROKEN = 3
-"""Answers in a row that may be cut or broken; the last of them ends the run."""
+"""This many cut or broken answers in a row end the run."""
 
 
 class Dimension(StrEnum):
@@ -50,12 +50,12 @@ class TurnUsage:
 
     `context_tokens` is the whole input of the last call, or after a fold an estimate of the next
     one's. `refused_at` is how many messages the session had when a provider last refused the
-    request as too long, -1 if none did; `window` is then the most input tokens that it takes, else
-    0. `cost_usd` is None once a call's price is unknown. `final` are the budgets for which the
-    final answer was asked for; `final_was_only_calls` says that it was nothing but tool calls.
-    `broken_answers` counts the answers in a row that were cut or malformed; `last_was_cut` says
-    that the last one was cut. `halt` is the reason that ended the run from outside (the model is
-    down, …).
+    request as too long, -1 if none did; `window` is then the most input tokens that the provider
+    accepts, else 0. `cost_usd` is None once a call's price is unknown. `final` are the used-up
+    budgets because of which the final answer was requested; `final_was_only_calls` says that it
+    held only tool calls. `broken_answers` counts the answers in a row that were cut or malformed;
+    `last_was_cut` says that the last one was cut. `halt` is the reason that ended the run from
+    outside (the model is down, …).
     """
 
     started_at: float
@@ -75,7 +75,7 @@ class TurnUsage:
 
 
 def find_room(limits: Limits, spent: TurnUsage) -> int:
-    """The most input tokens of a request, as far as is known."""
+    """The most input tokens that a request may have, as far as is known."""
     return min(limits.context_tokens, spent.window or limits.context_tokens)
 
 

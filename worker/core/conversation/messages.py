@@ -43,7 +43,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """One answer of the model: text, calls, both; never neither."""
+    """One answer of the model: text, calls or both, never neither."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -54,7 +54,7 @@ class Assistant:
 class ToolResult:
     """The answer to one call: JSON text, also for failures (`is_error`).
 
-    `ended_at` is when it was there (epoch seconds), 0 where that is not known; no provider is told.
+    `ended_at` is when it was received (epoch seconds), 0 if unknown; no provider is sent it.
     """
 
     call_id: str
@@ -107,7 +107,7 @@ class Usage:
 
 
 def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
-    """Neighbours of one side together: our messages (User, ToolResult) and the model's.
+    """Group adjacent messages of the same side: ours (User, ToolResult) or the model's.
 
     A provider that wants alternating roles gets one wire message for each group; cache marks
     are positions in this list.
@@ -123,7 +123,7 @@ def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
 
 
 def count_groups(messages: Sequence[Message]) -> int:
-    """How many groups there are. Asked at every step of a growing session, so loops run in C."""
+    """How many groups there are. Called at every step of a growing session, so loops run in C."""
     ours = [kind is not Assistant for kind in map(type, messages)]
     return len(ours[:1]) + [*map(ne, ours, ours[1:])].count(True)
 
@@ -149,10 +149,10 @@ def find_open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 def rename_repeated_calls(
     calls: Sequence[ToolCall], messages: Sequence[Message]
 ) -> tuple[ToolCall, ...]:
-    """The calls of the next answer after `messages`, under ids that no earlier call has.
+    """The calls of the next answer after `messages`, with ids that no earlier call has.
 
-    Some servers count the calls of each answer anew. Others refuse a conversation in which an id
-    comes twice, and here results belong to calls by their ids.
+    Some servers restart the numbers of calls in each answer. Others refuse a conversation in which
+    an id occurs twice, and here results are matched to calls by their ids.
     """
     used = {
         call.id for message in messages if isinstance(message, Assistant) for call in message.calls
@@ -161,8 +161,10 @@ def rename_repeated_calls(
 
 
 def rename_stored_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """A conversation that an earlier version has stored, with every call under an id of its own and
-    its result under the same; see `rename_repeated_calls`."""
+    """A conversation that an earlier version stored, with a unique id for each call and its result.
+
+    See `rename_repeated_calls`.
+    """
     used: set[str] = set()
     new_ids: dict[str, list[str]] = {}
     found: list[Message] = []
@@ -180,7 +182,7 @@ def rename_stored_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _rename_calls(calls: Sequence[ToolCall], used: set[str]) -> tuple[ToolCall, ...]:
-    """The calls under ids that are not `used`, to which theirs are added."""
+    """The calls with ids that are not in `used`, to which these ids are added."""
     found: list[ToolCall] = []
     for call in calls:
         new_id, number = call.id, 2
@@ -192,8 +194,7 @@ def _rename_calls(calls: Sequence[ToolCall], used: set[str]) -> tuple[ToolCall, 
 
 
 def is_same_id(ours: str, theirs: object) -> bool:
-    """Whether `ours` is the id `theirs` of an answer, or what `rename_repeated_calls` made of
-    it."""
+    """Whether `ours` is the id `theirs`, or what `rename_repeated_calls` made of it."""
     if not isinstance(theirs, str) or not theirs:
         return False
     rest = ours.removeprefix(f"{theirs}-") if ours != theirs else ""

@@ -1,8 +1,8 @@
-"""Another model takes a turn over: what the context is after it. Pure.
+"""Changes the context when another model takes over a turn. Pure.
 
 Signals of the transcript raise the tier before a request (`upgrades`), signals of an answer after
-it, and the model itself may ask by the tool `set_tier`. All are kept in the context before the next
-request, so that a run that is taken over goes on with the same model.
+it, and the model itself may ask with the tool `set_tier`. Each change is kept in the context before
+the next request, so that another worker that takes over the run uses the same model.
 """
 
 import json
@@ -50,7 +50,7 @@ def raise_for_answer(context: Context, limits: Limits, signal: Signal) -> Contex
 
 
 def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context:
-    """Return the context with the result of a call of `set_tier`, and the tier if it gets it."""
+    """Return the context with the result of a `set_tier` call, and the tier if it is granted."""
     wanted = _read_tier(call)
     refusal = explain_no_raise(context, limits)
     chosen = refusal or choose_on_request(
@@ -75,13 +75,13 @@ def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = Fa
 
 
 def switch_tier(context: Context, choice: TierChoice) -> Context:
-    """Return the context with another tier: what was learnt of the model before does not hold."""
+    """Return the context with another tier, without what was learnt about the previous model."""
     spent = replace(context.turn_usage, refused_at=-1, window=0, broken_answers=0, empty_answers=0)
     return replace(context, tier=choice, turn_usage=spent, cache=None, gave_way="")
 
 
 def note_model(context: Context, name: str) -> Context:
-    """Return the context with the model that answers now, and the one that gave way to it."""
+    """Return the context with the model that answers now, and the one that it replaced."""
     if name == context.model:
         return context
     return replace(context, model=name, gave_way=context.gave_way or context.model)

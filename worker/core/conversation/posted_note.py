@@ -1,4 +1,4 @@
-"""What a note says, beside what the model wrote for it: cuts, parts left out, parts added. Pure."""
+"""Compares a note with the answer it was made from: cuts, parts left out, parts added. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from worker.core.text.sentences import split_sentences
 from worker.core.text.untrusted import one_line
 
 MOST_LINES = 16
-"""Lines of each kind that are told."""
+"""The most lines of each kind that are listed."""
 
 MAX_LINE = 300
 MAX_READ = 100_000
@@ -25,11 +25,11 @@ _COMPARED = 280
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a note differs from the answer it was made of; empty where it does not.
+    """How a note differs from the answer it was made from; empty if it does not.
 
-    `visible_lines` are what its reader sees at once, where those are not the answer's own.
-    `missing_lines` are sentences, quotes and lines of code of the answer that stand nowhere in it,
-    suggestions apart; `added_lines` are folded lines that are not the answer's.
+    `visible_lines` are the lines that are not folded, if some of them are not from the answer.
+    `missing_lines` are the answer's sentences, quotes and lines of code that are not in the note,
+    except suggestions; `added_lines` are folded lines that are not from the answer.
     """
 
     visible_lines: tuple[str, ...] = ()
@@ -41,10 +41,10 @@ class Difference:
 
 
 def compare_note(note: str, answer: str) -> Difference:
-    """How a posted `note` differs from the `answer`. The answer's verdict is not looked for."""
+    """How a posted `note` differs from the `answer`. The answer's verdict is not compared."""
     visible, folded = _split_note(note[:MAX_READ])
     answer = answer[:MAX_READ]
-    # The verdict stands in the headline in other words, and changes may stand on the diff.
+    # The headline gives the verdict in other words, and changes may be on the diff.
     parts = split_sections(suggestions.read_suggestions(answer)[0])
     wrote = [piece for name in parts if name != "verdict" for piece in _pieces(name, parts[name])]
     said = _letters("\n".join([*visible, *folded]))
@@ -66,7 +66,7 @@ class _Piece:
     lines: tuple[str, ...]
 
     def stands_in(self, said: str) -> bool:
-        """Whether all of it is among the letters that a note says."""
+        """Whether the letters of a note, `said`, contain all of it."""
         return all(_letters(line[:_COMPARED]) in said for line in self.lines)
 
 
@@ -90,7 +90,7 @@ _PLACE = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]) .{1,400}?, lines? \d{1,9}(?:-\
 
 
 def _split_note(note: str) -> tuple[list[str], list[str]]:
-    """The lines of a note that are seen at once, and those that are folded; no small print."""
+    """The visible lines of a note and the folded ones, without its small print."""
     marker = find_marker(note)
     visible: list[str] = []
     folded: list[str] = []
@@ -103,7 +103,7 @@ def _split_note(note: str) -> tuple[list[str], list[str]]:
 
 
 def _keep_added(folded: Iterable[str], answer: str) -> Iterator[str]:
-    """The folded lines that are not among the answer's letters, below their headings."""
+    """The folded lines whose letters are not among the answer's, below their headings."""
     heading = ""
     for line in folded:
         if _HEADING.fullmatch(line):
@@ -114,12 +114,12 @@ def _keep_added(folded: Iterable[str], answer: str) -> Iterator[str]:
 
 
 def _is_among(lines: set[str], line: str) -> bool:
-    """Whether a line of a note is one of the answer's; a quote's place may have other words."""
+    """Whether a line of a note is one of the answer's; the place of a quote may differ."""
     return _letters(line) in lines or _letters(_after_place(line)) in lines | {""}
 
 
 def _after_place(line: str) -> str:
-    """What a quote's line says after its place; any other line whole."""
+    """The text after the place in a quote's line; any other line whole."""
     line = _TARGET.sub("]", line)
     place = _PLACE.match(line)
     return line[place.end() :] if place else line
@@ -136,5 +136,5 @@ def _told(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _letters(text: str) -> str:
-    """What of a text survives the writing of a note: its letters and digits."""
+    """The letters and digits of a text in lower case: what writing a note leaves unchanged."""
     return re.sub(r"[\W_]+", "", _TARGET.sub("]", text)).lower()

@@ -1,6 +1,6 @@
 """Every text of ours that the model reads, except the workflow and the tools' descriptions.
 
-Warnings and reminders stand at the end of one request and are not stored.
+Warnings and reminders go at the end of one request and are not stored.
 """
 
 import re
@@ -122,13 +122,13 @@ REPAIR = "Quotes in your answer could not be proven, and the note must not show 
 KEPT_BACK = "Parts of your answer cannot stand in the note."
 TOO_LONG = "Your answer does not fit into the note."
 REPAIRS = (REPAIR, KEPT_BACK, TOO_LONG)
-"""How the request to repair an answer begins, by which it is found in a transcript."""
+"""The beginnings of a repair request, by which it is found in a transcript."""
 
 GATE = "That does not end your task."
 GATE_AND_REPAIR = "That does not end your task, and it cannot stand in the note as it is."
 GATES = (GATE, GATE_AND_REPAIR)
-"""How the request begins after a text that is no answer, or lacks something; the second one asks
-for a repair too."""
+"""The beginnings of the request after a text that is no answer or an incomplete one; the second
+one asks for a repair too."""
 
 _REPAIR = """\
 {failed}
@@ -141,7 +141,7 @@ still cannot be proven after that is removed."""
 _BEGINS, _MOST_FILES, _MOST_FAILED, _REASON = 300, 20, 4, 160
 
 TAKEOVER = "(A stronger model goes on with this conversation from here: you."
-"""How the message to a model that takes over begins, by which it is found in a transcript."""
+"""The beginning of the message to a model that takes over, by which it is found in a transcript."""
 
 _TRIED = {
     Signal.UNPROVEN: "The answer above stands on quotes that could not be proven.",
@@ -149,7 +149,7 @@ _TRIED = {
 }
 
 MAX_REPAIRS = 8
-"""Quotes, and parts, that are shown with what is wrong with them; the others are counted."""
+"""This many quotes, and parts, are listed with what is wrong; the others are only counted."""
 
 
 _KEPT_BACK = """\
@@ -167,7 +167,7 @@ _WHOLE = "Write your whole answer once more, in the same sections."
 
 
 def tell_takeover(signal: Signal) -> str:
-    """What a model is told that takes over after an answer."""
+    """The message to a model that takes over after an answer."""
     return (
         f"{TAKEOVER} {_TRIED.get(signal, '')} What was tried stands above, and its files are "
         "there: don't do it again. Look at what was not looked at, with your tools, and then write "
@@ -181,8 +181,11 @@ def write_repair_request(
     too_long: Sequence[str] = (),
     failures: Sequence[Failure] = (),
 ) -> str:
-    """The request after an answer with `failures`, and to repair quotes, parts that a note must not
-    hold, and sections whose first sentence is too long. At most about 18 KB."""
+    """The request to complete and repair an answer. At most about 18 KB.
+
+    `failed` are unproven quotes, `kept_back` parts that a note must not contain, `too_long` the
+    sections whose first sentence is too long, and `failures` what makes the answer incomplete.
+    """
     asked, repairs = [], bool(failed or kept_back or too_long)
     if failures:
         lacks = "\n".join(f"- {each.request}" for each in failures)
@@ -224,9 +227,9 @@ def write_notice(ask: Ask) -> str:
 
 
 def tell_broken_answer(*, cut: bool, calls: int, again: bool) -> str:
-    """The user message after an answer that was `cut` or else broken, and lost so many `calls`.
+    """The user message after an answer that was `cut` or malformed, and lost `calls` tool calls.
 
-    `again` says that the answer before it was no better.
+    `again` says that the answer before it was cut or malformed too.
     """
     lines = [_CUT if cut else _BROKEN, _NO_CALLS if calls else _WRITE_AGAIN]
     return "\n".join([*lines, _PIECES] if again and cut else lines)
@@ -265,16 +268,15 @@ def write_continuation(
 
 
 def read_question(message: str) -> str:
-    """The words of the person who asks, as far as they are sure, in a message of
-    `write_continuation`."""
+    """The asker's own words in a message of `write_continuation`, as far as they are certain."""
     return "\n".join(read_parts(message)) or message.rpartition(_QUESTION_FOLLOWS)[2]
 
 
 def tell_files(kept: int | None, used: int, *, announced: bool = False) -> str:
-    """What of the sandbox's files a reply finds: those that turn `kept` has left.
+    """Which sandbox files a reply finds: those that the turn `kept` has left.
 
-    None if there are none. `used` is the newest turn in which a tool was called, -1 for none.
-    `announced` says that the first message has named files.
+    `kept` is None if there are none. `used` is the newest turn in which a tool was called, -1 for
+    none. `announced` says that the first message has named files.
     """
     if used < 0:
         return f"{_UNUSED} {_NOT_SAVED}" if announced else _UNUSED
@@ -290,7 +292,7 @@ _LEFT_OUT = "Of what you wrote this stands nowhere in the note:"
 
 
 def tell_posted(difference: Difference) -> str:
-    """How the note on the last answer differs from it. At most about 15 KB."""
+    """How the posted note differs from the last answer. At most about 15 KB."""
     parts = (
         (_SHOWN, difference.visible_lines),
         (_LEFT_OUT, difference.missing_lines),
@@ -301,7 +303,7 @@ def tell_posted(difference: Difference) -> str:
 
 
 def tell_unposted(reason: str) -> str:
-    """That nobody has read the last answer, and why."""
+    """A sentence that says that the last answer was not posted, and why."""
     return f"Your last answer was not posted: {reason}"
 
 
@@ -309,14 +311,14 @@ TOOLS = "To run code, the sandbox has: "
 
 
 def tell_tools(tools: str) -> str:
-    """What the sandbox has to run code with; `tools` is a list."""
+    """What the sandbox has for running code; `tools` is a list as text."""
     return f"{TOOLS}{tools}."
 
 
 def tell_asker(user: str, *, ours: bool, internal: bool = False, begins: str = "") -> str:
-    """Who asks, and where: `ours` is a thread in which a note of this session stands.
+    """Who asks, and where; `ours` says that the thread has a note of this session.
 
-    `begins` is how a thread of other people begins. A user without a name asks from the terminal.
+    `begins` is the beginning of another thread. If `user` is "", an operator asks at the terminal.
     """
     if not user:
         return "The question comes from an operator at the terminal."
@@ -327,13 +329,13 @@ def tell_asker(user: str, *, ours: bool, internal: bool = False, begins: str = "
 
 
 def tell_saved_files(paths: Sequence[str]) -> str:
-    """Which files of before are there again."""
+    """Which earlier files have been restored."""
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
     return f"Among the files that are back: {', '.join(paths[:_MOST_FILES])}{more}."
 
 
 def tell_failed_calls(failed: Sequence[tuple[str, str]]) -> str:
-    """Which tools gave nothing in the last turn, and why."""
+    """Which tools failed in the last turn, and why."""
     listed = "; ".join(
         f"{name} ({one_line(reason, _REASON)})" for name, reason in failed[:_MOST_FAILED]
     )
@@ -363,7 +365,7 @@ _MOST_FOLDED_FILES = 12
 
 
 def tell_fold(count: int, text: str, files: Sequence[str], *, by_model: bool = False) -> str:
-    """What stands in the place of `count` messages: `text` on what they said, "" for nothing."""
+    """The message in place of `count` messages; `text` is about what they said, "" for nothing."""
     made = _WINDOWED if not text else _SUMMARISED if by_model else _DIGESTED
     more = len(files) - _MOST_FOLDED_FILES
     listed = ", ".join(files[-_MOST_FOLDED_FILES:]) + (f" and {more} more" if more > 0 else "")

@@ -1,11 +1,11 @@
-"""One chance to write an answer where there was none, and one to repair what cannot be posted.
+"""Gives the model one chance to complete its answer, and one to repair what cannot be posted.
 
-Quotes that could not be proven and parts that a note must not hold are repaired. Pure; the
-transcript is the state.
+A repair is for unproven quotes, parts that a note must not contain, and first sentences that are
+too long. Pure; the transcript is the state.
 
-The request is a user message in the history, after the answer it is about: so a run that is taken
-up again after a crash sees that the chance was given, the cached prefix stays as it is, and in a
-later turn the model knows what became of its quotes.
+The request is a user message in the history, after the answer it is about. So a run that resumes
+after a crash sees that the chance was given, the cached prefix stays unchanged, and in a later turn
+the model knows what became of its quotes.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,26 +31,29 @@ from worker.core.text.sentences import ASKED, SHOWN, before_code, split_sentence
 
 
 def may_ask_again(context: Context, outcome: Outcome, limits: Limits, now: float) -> bool:
-    """Whether the model may be asked again: an answer, and budget for one request."""
+    """Whether the model may be asked again: it has answered, and the budget allows a request."""
     return outcome.status is Status.DONE and not find_reached_limits(
         limits, context.turn_usage, now, 1.0
     )
 
 
 def was_stopped(context: Context) -> bool:
-    """Whether an answer of the present model was no answer, or lacked something, in this turn."""
+    """Whether the current model was told in this turn that its text is no complete answer."""
     return _asked_at(context, prompts.GATES) is not None
 
 
 def was_repaired(context: Context) -> bool:
-    """Whether the present model was asked for a repair in this turn."""
+    """Whether the current model was asked for a repair in this turn."""
     return _asked_at(context, (*prompts.REPAIRS, prompts.GATE_AND_REPAIR)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Objections:
-    """What is wrong with an answer: quotes that are not there, parts that must not be posted,
-    sections whose first sentence is too long to be shown whole, what keeps it from being one."""
+    """What is wrong with an answer.
+
+    `kept_back` are parts that must not be posted, `too_long` sections whose first sentence is too
+    long to be shown whole, `failures` the reasons why the text is no complete answer.
+    """
 
     unproven: tuple[Unproven, ...] = ()
     kept_back: tuple[WithheldPart, ...] = ()
@@ -67,10 +70,13 @@ def find_objections(
     redact: Callable[[str], str],
     kept_back: Callable[[str], tuple[WithheldPart, ...]],
 ) -> Objections:
-    """What is wrong with an `answer`; `kept_back` finds what must not be posted of it redacted."""
+    """What is wrong with an `answer`.
+
+    `kept_back` finds the parts of the redacted answer that must not be posted.
+    """
     answer = redact(answer)
     found = parse_finding(answer)
-    # The reasons hold names that others gave.
+    # The reasons contain names that other people chose.
     unproven = redact_values(find_unproven(found, captures), redact)
     parts = kept_back(answer)
     return Objections(unproven, parts, _too_long(found, SHOWN if not unproven + parts else ASKED))
@@ -87,7 +93,7 @@ def _too_long(found: Finding, most: int) -> tuple[str, ...]:
 
 
 def ask_for_repair(context: Context, wrong: Objections) -> Context:
-    """Return `context` with the request to mend what is wrong."""
+    """Return `context` with the request to repair what is wrong."""
     return context.add(
         User(
             prompts.write_repair_request(
@@ -98,11 +104,10 @@ def ask_for_repair(context: Context, wrong: Objections) -> Context:
 
 
 def choose_outcome(context: Context, outcome: Outcome, failures: Sequence[Failure] = ()) -> Outcome:
-    """Return the outcome of a turn in which the model may have been asked again, or another one may
-    have taken over.
+    """Return the outcome of a turn that may have had a second request or a change of model.
 
-    If that did not end in an answer, the one before it still counts if it was complete. A text with
-    `failures` is told as what it is.
+    If no answer came of that, the complete answer before it counts. A text with `failures` becomes
+    a partial outcome that names them.
     """
     if outcome.status is Status.DONE and not failures:
         return outcome
@@ -121,7 +126,7 @@ def _tell_failures(context: Context, outcome: Outcome, failures: Sequence[Failur
 
 
 def find_first_answer(context: Context) -> str:
-    """The answer that the model was asked to repair, "" if it was not."""
+    """The answer that the model was asked to repair, "" if it was not asked."""
     return _read_answer_at(context, _asked_at(context, prompts.REPAIRS))
 
 
@@ -130,7 +135,7 @@ def make_finding(
 ) -> Finding:
     """The finding of a turn that ended in `outcome`, redacted and proven.
 
-    After a repair that gives nothing but quotes, they join what was proven before.
+    If a repair contains only quotes, they are added to those proven before.
     """
     text, first = redact(outcome.text), redact(find_first_answer(context))
     latest = prove_finding(parse_finding(text), captures)
@@ -155,13 +160,16 @@ def _read_answer_at(context: Context, asked_at: int | None) -> str:
 
 
 def _asked_at(context: Context, beginnings: tuple[str, ...]) -> int | None:
-    """Where in this turn such a request stands that the present model was given."""
+    """The index of the newest such request to the current model in this turn, or None.
+
+    The request's text starts with one of `beginnings`.
+    """
     began = _find_last(context, (prompts.TAKEOVER,), context.turn_start)
     return _find_last(context, beginnings, began or context.turn_start)
 
 
 def _find_last(context: Context, beginnings: tuple[str, ...], after: int) -> int | None:
-    """The newest message of ours after that one which begins so."""
+    """The index of the newest user message after `after` with one of `beginnings`, or None."""
     for at in range(len(context.messages) - 1, after, -1):
         message = context.messages[at]
         if isinstance(message, User) and message.text.startswith(beginnings):

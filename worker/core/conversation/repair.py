@@ -1,5 +1,4 @@
-"""Answers the open calls of a stored transcript, and finds in it what sources could not give.
-Pure."""
+"""Answers open calls of a stored transcript, and finds what its sources could not give. Pure."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -38,7 +37,7 @@ def close_calls(context: Context, reason: str) -> Context:
 def close_lost_calls(
     context: Context, repeatable: Callable[[ToolCall], bool], *, in_sandbox: bool = False
 ) -> Context:
-    """Answer the open calls of a run that died, but for those that may be run again.
+    """Answer the open calls of a run that died, except those that may be run again.
 
     `in_sandbox` says that the sandbox died, not the worker.
     """
@@ -50,8 +49,11 @@ def close_lost_calls(
 def list_saving_calls(
     context: Context, repeatable: Callable[[ToolCall], bool], known: int = 0
 ) -> Iterator[tuple[ToolCall, int]]:
-    """The calls of this turn that may be made again and have saved files, with their numbers; those
-    in the first `known` messages of the session left out."""
+    """The repeatable calls of this turn that saved files, each with its result's number.
+
+    The results of the session are numbered from 0. Calls in its first `known` messages are left
+    out.
+    """
     calls = {
         call.id: call
         for message in context.messages[max(known, context.turn_start) :]
@@ -89,7 +91,7 @@ def _list_reasons(result: ToolResult) -> Iterator[str]:
 
 
 def find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
-    """What a result has as JSON objects with a text of this `name`, itself or in its list."""
+    """The JSON objects of a result, itself or those in its list, that have a text under `name`."""
     if f'"{name}"' not in result.content:
         return
     try:

@@ -9,7 +9,7 @@ from worker.core.conversation.messages import Assistant, Message, ToolResult
 HINT_AT = 3
 STOP_AT = 5
 LONGEST_ROUND = 3
-"""Answers that may take turns, as in A-B-A-B."""
+"""The most answers in a repeated cycle; A-B-A-B has a cycle of two."""
 
 HINT = (
     "you made exactly these calls before and nothing has changed since. Use the results "
@@ -23,8 +23,8 @@ Shape = list[tuple[str, str]]
 def count_repeats(messages: Sequence[Message]) -> int:
     """How many times in a row the same calls were made, up to STOP_AT.
 
-    The calls of one answer, or of a few that take turns; the last answer is included. Arguments
-    are compared as values.
+    These are the calls of one answer or of a cycle of a few, the last answer included. Arguments
+    are compared as JSON values.
     """
     newest = list(islice(_batches(messages), LONGEST_ROUND * STOP_AT))
     return max((_rounds(newest, size) for size in range(1, LONGEST_ROUND + 1)), default=0)
@@ -41,7 +41,7 @@ def _rounds(newest: Sequence[Shape], size: int) -> int:
 
 
 def _batches(messages: Sequence[Message]) -> Iterator[Shape]:
-    """The calls of each answer since somebody spoke or the model answered, newest first."""
+    """The calls of each answer since the last user message or text-only answer, newest first."""
     for message in reversed(messages):
         if isinstance(message, ToolResult):
             continue
@@ -51,7 +51,7 @@ def _batches(messages: Sequence[Message]) -> Iterator[Shape]:
 
 
 def _canonical(arguments: str) -> str:
-    """The same text for the same values, whatever their white space and the order of keys."""
+    """The arguments as text that does not depend on their white space and the order of keys."""
     try:
         return json.dumps(json.loads(arguments), sort_keys=True)
     except (ValueError, RecursionError):

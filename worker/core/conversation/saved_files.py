@@ -1,4 +1,4 @@
-"""Which files of the sandbox a conversation has named. Pure."""
+"""Finds the sandbox files that a conversation names. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ _PATH = 300
 
 
 def find_saved_files(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The paths under /tmp that tool results say something was saved to, each once, in order."""
+    """The paths under /tmp where tool results say that something was saved, each once, in order."""
     paths = (path for result in find_results(messages) for path in _paths(result.content))
     return tuple(dict.fromkeys(paths))
 
 
 def list_parts(content: str) -> Sequence[Mapping[str, Any]]:
-    """The JSON objects that a tool result consists of: those of a batch, or itself."""
+    """The JSON objects of a tool result: those of a batch, or the result itself."""
     try:
         made = json.loads(content)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""How many tokens a request will have, without a tokenizer. Pure.
+"""Estimates how many tokens a request will have, without a tokenizer. Pure.
 
-A weight is reckoned from the bytes of each class: what a byte of it costs in the tokenizers that
-can be had (Claude's first one, Mistral's two), taken between them. A provider's own count of an
-earlier request turns weights into its tokens.
+A weight is computed from the bytes of each class. What a byte weighs lies between its costs in the
+available tokenizers (Claude's first one, Mistral's two). A provider's own count of an earlier
+request converts weights to that provider's tokens.
 """
 
 import json
@@ -26,20 +26,20 @@ _BLANK, _BLANKS, _OTHER = 0.05, 0.1, 0.55
 
 _MESSAGE, _CALL = 5.0, 12.0
 _UNCOUNTED, _GROWTH = 1.15, 1.1
-"""What is added, for care, to a weight that nothing was counted for, and to what has been added
-since the last count: an estimate that is too low costs a refused request."""
+"""Safety factors for a weight without an earlier count, and for what was added since the last
+count: an estimate that is too low costs a refused request."""
 
 
 def weigh_request(
     system: str, tools: Sequence[ToolSpec], messages: Sequence[Message], *, origin: str = ""
 ) -> float:
-    """The weight of a request, about its tokens. Verbatim answers of `origin` weigh as such."""
+    """The weight of a request, roughly its tokens. Answers of `origin` are weighed verbatim."""
     opening = _weigh_text(system) + sum(map(_weigh_tool, tools))
     return opening + sum(_weigh_message(message, origin) for message in messages)
 
 
 def _weigh_tool(tool: ToolSpec) -> float:
-    # A schema is a dict, which no cache takes.
+    # A schema is a dict, which `lru_cache` cannot take.
     parameters = json.dumps(tool.parameters, separators=(",", ":"), default=str)
     return _CALL + _weigh_text(tool.name) + _weigh_text(tool.description) + _weigh_text(parameters)
 
@@ -74,7 +74,7 @@ def _weigh_text(text: str) -> float:
 
 
 def estimate_tokens(weight: float, counted: tuple[float, int] | None) -> int:
-    """The tokens of a request of this weight; `counted` are weight and tokens of an earlier one."""
+    """The tokens of a request of this weight; `counted` is an earlier one's weight and tokens."""
     if counted is None or counted[0] <= 0 or counted[1] <= 0:
         return int(weight * _UNCOUNTED)
     before, tokens = counted

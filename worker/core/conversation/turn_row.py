@@ -23,11 +23,11 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A turn. `started_at` is in epoch seconds, `seconds` is what it took, `status` as in
+    """A turn. `started_at` is in epoch seconds, `seconds` is its duration, `status` as in
     `context.Status` or RUNNING. `cost_usd` is None where a price is unknown. `label` says
     whether the verdict was right, as far as that is known (see `failure.outcomes`), and
     `label_reason` why. `jobs` are the names of the failing jobs, `cause` is the first sentence of
-    the cause, redacted; "" where the note is internal."""
+    the cause, redacted, and "" if the note is internal."""
 
     session_id: str
     project_id: int
@@ -94,8 +94,10 @@ def matches_project(project: str, path: str) -> bool:
 
 
 def make_filter(project: str) -> Callable[[int, str], bool]:
-    """Make a function that says whether a project, by id and path, is what an operator asks for:
-    an id, a path or a glob; "" is all."""
+    """Make a function that says whether a project (id, path) matches an operator's argument.
+
+    The argument is an id, a path or a glob; "" matches all projects.
+    """
     number = parse_project_id(project)
     return lambda id_, path: id_ == number if number else matches_project(project, path)
 

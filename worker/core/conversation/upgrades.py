@@ -8,12 +8,11 @@ from worker.core.conversation.limits import Limits
 from worker.core.routing.tiers import Signal, TierChoice, explain_no_switch, find_upgrade
 
 _MOST_MALFORMED = 2
-"""So many broken or empty answers in a row raise the tier."""
+"""This many broken or empty answers in a row raise the tier."""
 
 
 def find_raise(context: Context, limits: Limits) -> TierChoice | None:
-    """Return the tier to which the transcript raises the turn's before the next request, or
-    None."""
+    """Return the higher tier that the transcript calls for before the next request, or None."""
     if context.tier is None or explain_no_raise(context, limits):
         return None
     raised = (

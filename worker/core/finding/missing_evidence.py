@@ -1,7 +1,7 @@
-"""What evidence was not there, and the one change to the CI configuration that would keep it.
+"""Names missing evidence, and the one change to the CI configuration that would keep it.
 
-For an answer that abstains without saying so itself. Pure: all is read off the transcript, where
-the sources have told what they could not give.
+For an answer that abstains without naming them itself. Pure: everything is read from the
+transcript, where the sources said what they could not give.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """`signs` are words of the sources' own messages; any one of them is enough."""
+    """Advice on missing evidence. `signs` are words from the sources' messages; one is enough."""
 
     signs: tuple[str, ...]
     advice: str
@@ -65,7 +65,7 @@ REMEDIES = (
         "Keep the tool's own log with `artifacts: when: always`; GitLab has none for the job.",
     ),
 )
-"""In the order of how much the change helps."""
+"""Ordered by how much the change helps, the most helpful first."""
 
 USUAL = (
     "Keep what the job leaves behind: `artifacts: when: always` with the tool's own logs and "
@@ -85,7 +85,7 @@ def fill_missing_evidence(finding: Finding, context: Context) -> Finding:
 
 
 def select_untold(lines: Iterable[str], finding: Finding | None) -> Iterator[str]:
-    """Select those of the `find_unavailable` lines that `finding` does not name already."""
+    """Select the `find_unavailable` lines that `finding` does not name already."""
     said = finding.missing_evidence if finding else ""
     return (line for line in lines if _reason(line) not in said)
 
@@ -101,6 +101,6 @@ def _advice(known: list[str], said: str) -> str:
 
 
 def _incomplete(context: Context) -> Iterator[str]:
-    """What the documents of this turn said was not in them."""
+    """What is missing from this turn's documents, as they said."""
     for result in find_results(context.messages[context.turn_start :]):
         yield from (entry["missing"] for entry in find_entries(result, "missing"))

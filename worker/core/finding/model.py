@@ -11,11 +11,11 @@ CLAIMS = frozenset({Verdict.CHANGE, Verdict.TARGET, Verdict.FLAKY, Verdict.INFRA
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A quote: one line, or up to `quotes.MAX_SPAN` lines parted by "\\n".
+    """A quote: one line, or up to `quotes.MAX_SPAN` lines separated by "\\n".
 
-    `line` counts from 1 and is 0 where the place has no lines; `last` is `line` or, of several
-    lines, the last one. `url` leads there; it is "" until the quote is proven. `lead` is the mark
-    of the list's item that it is, after its blanks.
+    `line` counts from 1 and is 0 if the place has no line numbers; `last` is the quote's last line.
+    `url` links to the lines; it is "" until the quote is proven. `lead` is the indentation and the
+    mark of the list item that it is.
     """
 
     place: Place
@@ -35,8 +35,8 @@ class Evidence:
 class Unproven:
     """A quote that could not be proven, and why.
 
-    `where` is the place as it was written, "" if that could not be read. `nearby_lines` are lines
-    that are really there. `lead` is that of the quote.
+    `where` is the place as it was written, "" if that could not be read. `nearby_lines` are the
+    lines that are really there. `lead` is that of the quote.
     """
 
     where: str
@@ -48,7 +48,7 @@ class Unproven:
 
 @dataclass(frozen=True, slots=True)
 class WithheldPart:
-    """A part of an answer, as plain text, that must not stand in a note, and why."""
+    """A part of an answer, as plain text, that must not appear in a note, and why."""
 
     text: str
     reason: str
@@ -58,10 +58,10 @@ class WithheldPart:
 class Finding:
     """An answer, taken apart.
 
-    `unproven` counts the quotes that were left out, `unread` holds those of them that could not
-    even be read. `missing_evidence` is what evidence was not there, `next_time` how to keep it.
+    `unproven` counts the quotes that were left out, `unread` holds those among them that could not
+    even be read. `missing_evidence` says what evidence was missing, `next_time` how to keep it.
     `doubt` says why the verdict is not the model's. `rulings` are what GitLab's record says of each
-    error, `final_verdict` what that leaves of the model's verdict.
+    error, `final_verdict` is the model's verdict as corrected by them.
     """
 
     verdict: Verdict = Verdict.UNKNOWN

@@ -1,8 +1,8 @@
-"""From the text of an answer to a Finding.
+"""Parses the text of an answer into a Finding.
 
-The workflow asks for Markdown with named sections. Models take liberties; what stands elsewhere
-lands in `details`. Only in Evidence is anything dropped, and counted: a quote that cannot be read
-cannot be proven.
+The workflow asks for Markdown with named sections. Models deviate from that; text outside the
+sections is put into `details`. Only in Evidence is anything dropped, and it is counted: a quote
+that cannot be read cannot be proven.
 """
 
 import re
@@ -13,11 +13,11 @@ from worker.core.finding.quotes import scan_quotes
 from worker.core.finding.sections import FENCE, split_sections
 
 MAX_QUOTES = 20
-"""Quotes of one answer that are looked at; the rest counts as unproven."""
+"""The most quotes of one answer that are checked; the rest count as unproven."""
 
 
 def parse_finding(text: str) -> Finding:
-    """`text` taken apart. Never raises: an answer without a verdict is UNKNOWN."""
+    """Parse an answer. Never raises: an answer without a verdict is UNKNOWN."""
     found = split_sections(text)
     verdict, said = _verdict(found.get("verdict", ""))
     evidence, prose, unread = _evidence(found.get("evidence", ""))
@@ -37,7 +37,7 @@ def parse_finding(text: str) -> Finding:
 
 
 def is_finding(text: str) -> bool:
-    """Whether an answer has the sections that make a finding: a verdict, and what it rests on."""
+    """Whether an answer has a finding's sections: a verdict, and a cause or missing evidence."""
     found = split_sections(text)
     named = any(word.search(found.get("verdict", "")) for _, word in _WORDS)
     return named and bool(found.get("cause") or found.get("missing"))

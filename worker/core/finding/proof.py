@@ -1,4 +1,4 @@
-"""The proof of quotes: each stands byte for byte in captured evidence, or is left out."""
+"""Proves quotes: each one is byte for byte in the captured evidence, or is left out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +15,20 @@ NEAR = 2
 """How many lines off a quote's line number may be."""
 
 MIN_QUOTE = 12
-"""Characters besides blanks that a quote of a part of a line must have."""
+"""The fewest non-blank characters of a quote that is part of a line."""
 
 MAX_SHOWN = 200
-"""Characters of a line that is shown to the model again."""
+"""The most characters of a line that is shown to the model again."""
 
 MAX_SEARCHED = 200_000
-"""Lines through which a quote is looked for that is not where it should be."""
+"""The most lines that are searched for a quote that is not where it should be."""
 
 UNREADABLE = "this is not in the form of a quote"
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteCheck:
-    """Quotes, proven and linked, in their order; and those that are not."""
+    """The quotes that are proven and linked, in their order, and those that are not."""
 
     proven_quotes: tuple[Evidence, ...]
     unproven_quotes: tuple[Unproven, ...]
@@ -54,7 +54,7 @@ def prove_finding(finding: Finding, captures: Captures) -> Finding:
 def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
     """Return `finding`; a verdict that claims something and quotes nothing becomes UNKNOWN.
 
-    It stays if all `others` that gave a verdict, such as rules, say the same.
+    It stays if there are other verdicts (`others`), such as a rule's, and all of them agree.
     """
     if finding.verdict not in CLAIMS or finding.evidence or set(others) == {finding.verdict}:
         return finding
@@ -72,7 +72,7 @@ def find_unproven(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
 
 
 def check_quotes(quotes: Iterable[Evidence], captures: Captures) -> QuoteCheck:
-    """Each quote proven, or the reason why it is not. The same lines are given once."""
+    """Prove each quote, or say why it is not proven. The same lines are given only once."""
     texts = _Texts(captures)
     proven: dict[tuple[Place, int, int, str], Evidence] = {}
     failed: list[Unproven] = []
@@ -135,7 +135,7 @@ def _starts(quote: Evidence, count: int) -> Iterator[int]:
 
 
 def _stands(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
-    """Whether the texts stand on the lines from number `at` on, one on each."""
+    """Whether the lines from number `at` on hold the texts, one each."""
     there = lines[at - 1 : at - 1 + len(wanted)]
     if len(there) < len(wanted) or not any(wanted):
         return False
@@ -144,18 +144,18 @@ def _stands(wanted: Sequence[str], lines: Sequence[str], at: int) -> bool:
 
 
 def _holds(line: str, text: str, among: bool) -> bool:
-    """Whether the line is `text`, or has it as a part of some length.
+    """Whether the line is `text`, or contains it and `text` has at least MIN_QUOTE characters.
 
-    `among` other lines a text may be empty, as lines are.
+    A text `among` others may be empty, because lines may be.
     """
     if line.strip() == text:
         return bool(text) or among
-    text = text.removesuffix("…").rstrip()  # a preview clips long lines so
+    text = text.removesuffix("…").rstrip()  # as a preview clips long lines
     return len("".join(text.split())) >= MIN_QUOTE and text in line
 
 
 def _dedented(lines: Sequence[str]) -> str:
-    """The lines without the indentation that all of them have."""
+    """The lines without their common indentation."""
     lines = [line.rstrip() for line in lines]
     indents = [len(line) - len(line.lstrip()) for line in lines if line]
     return "\n".join(line[min(indents, default=0) :] for line in lines)
@@ -177,7 +177,7 @@ def _missed(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unp
 
 
 def _find_other_blanks(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> int:
-    """The number of the line on which the texts begin but for their blanks, 0 if there is none."""
+    """The number of the line on which the texts begin if blanks are ignored, 0 if there is none."""
     texts = [_strip_blanks(text) for text in wanted]
     if sum(map(len, texts)) < MIN_QUOTE:
         return 0
@@ -193,7 +193,7 @@ def _strip_blanks(text: str) -> str:
 
 
 def _elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> int:
-    """The number of the first line on which the texts do begin, 0 if there is none."""
+    """The number of the first line of the document on which the texts begin, 0 if there is none."""
     part = wanted[0].removesuffix("…").rstrip()
     for number, line in enumerate(islice(lines, MAX_SEARCHED), 1):
         if part in line and _stands(wanted, lines, number):
@@ -211,6 +211,6 @@ def _unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unpro
 
 
 def _clipped(text: str) -> str:
-    """`text` on one line, its blanks as they are: it may be copied into the next answer."""
+    """`text` clipped, on one line. It keeps its blanks, for the model may copy it as a quote."""
     line = visible(text).replace("\n", " / ")
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"

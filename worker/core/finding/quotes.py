@@ -11,8 +11,8 @@
     - testing farm REQUEST FILE line 9: text
     - test tests.test_app.test_sum: text of its message
 
-Models take liberties with marks, brackets and links around it; those pass. What is read here is
-only a claim: `proof` decides. Every pattern is bounded, for the text is hostile.
+Models vary the marks, brackets and links around a quote; these are accepted. A quote that is read
+here is only a claim: `proof` checks it. Every pattern is bounded, because the text is hostile.
 """
 
 import re
@@ -32,12 +32,12 @@ from worker.core.ports.evidence import (
 )
 
 MAX_SPAN = 5
-"""Lines of one quote."""
+"""The most lines of one quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A line that is no quote. `item` says that it stands where a quote should: a bullet, code."""
+    """A line that is no quote. `item` says that a quote belongs there: it is a bullet or code."""
 
     text: str
     item: bool = False
@@ -67,7 +67,7 @@ _REQUEST = r"`?(?P<request>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`?"
 
 
 def _form(place: str, *at: str) -> tuple[re.Pattern[str], ...]:
-    """A place and its lines: ` line 12` before `:12`, for a path may hold what looks like that."""
+    """The patterns of a place: ` line 12` is tried before `:12`, which may be part of a path."""
     return tuple(
         re.compile(f"{_LEAD}{place}{each}{_TEXT}", re.IGNORECASE)
         for each in at or (_IN_WORDS, _IN_SIGNS)
@@ -90,7 +90,7 @@ _JOINED = re.compile(r"\w(?:[./\[]|::)\w")
 def scan_quotes(text: str, *, replying: bool = False) -> Iterator[Evidence | Prose]:
     """The quotes of a text and all its other lines, in order.
 
-    In a reply (`replying`) only what cannot be meant otherwise is a quote, and nothing in code is.
+    In a reply (`replying`) only an unambiguous quote counts, and none inside code.
     """
     lines = text.split("\n")
     inside = find_fenced_lines(lines)
@@ -110,7 +110,7 @@ def scan_quotes(text: str, *, replying: bool = False) -> Iterator[Evidence | Pro
 
 
 def _head(line: str, replying: bool, *, bare: bool = True) -> Evidence | None:
-    """The quote that a line begins; of a file that is not called one only if it may be `bare`."""
+    """The quote that begins on a line; only with `bare` may a file lack the word "file"."""
     if ":" not in line:
         return None
     for form in (*_FORMS, *_BARE_FILES) if bare and not replying else _FORMS:
@@ -152,8 +152,8 @@ def _telling(name: str) -> bool:
 def _whole(
     quote: Evidence, lines: list[str], head: int, inside: set[int], replying: bool
 ) -> tuple[Evidence, int]:
-    """The quote that begins on the line `head`, with the lines of text below it, and the number
-    of the line after."""
+    """The quote that begins on line `head`, with the text below it, and the number of the line
+    after it."""
     declared = max(quote.last - quote.line + 1, 1)
     lazy = not replying and bool(_ITEM.match(lines[head]))
     column = _indent(lines[head])
@@ -173,10 +173,11 @@ def _whole(
 def _read_below(
     lines: list[str], start: int, most: int, column: int, lazy: bool
 ) -> tuple[list[str], int]:
-    """At most `most` further lines of the quote whose item begins in the `column`, and the number
-    of the line after.
+    """At most `most` further lines of a quote whose item begins in `column`, and the number of the
+    line after them.
 
-    Those that are not inside the item (`lazy`) are its only if they are as many as it declares.
+    Lines outside the item (allowed if `lazy`) count only if the quote then has all the lines that
+    it declares.
     """
     at = sure = start
     while (following := _next(lines, at)) < len(lines) and following < start + most:
@@ -207,7 +208,7 @@ def _with_block(
 
 
 def _begins(line: str, replying: bool, lazy: bool, column: int) -> bool:
-    """Whether a quote that has no text yet has it on this line."""
+    """Whether the text of a quote that has none yet begins on this line."""
     if _belongs(line, column):
         return True
     if replying or _ITEM.match(line) or FENCE.match(line):
@@ -216,22 +217,24 @@ def _begins(line: str, replying: bool, lazy: bool, column: int) -> bool:
 
 
 def _is_named(line: str) -> bool:
-    """Whether the line begins like a compiler's or a traceback's, with the name of a file."""
+    """Whether the line begins with a file's name, as lines of a compiler or a traceback do."""
     named = not _ITEM.match(line) and _head(line, False)
     return bool(named) and not _head(line, False, bare=False)
 
 
 def _may_belong(line: str) -> bool:
-    """Whether a line that is not indented may be the next one of a quote whose range it fills: one
-    of a diff begins like an item."""
+    """Whether a line that is not indented may continue a quote that declares more lines.
+
+    It may begin like a list item, as lines of a diff do.
+    """
     return not FENCE.match(line) and not _head(line, False, bare=bool(_ITEM.match(line)))
 
 
 def _belongs(line: str, column: int) -> bool:
-    """Whether the line stands inside the item that begins in the column.
+    """Whether the line is inside the list item that begins in `column`.
 
-    An indented one without a bullet always does, whatever it looks like. One that begins with what
-    looks like a bullet does if it is indented more, and no quote.
+    An indented line without a bullet always is, whatever it looks like. Any other line is if it is
+    indented further than the item and is no quote.
     """
     if _NESTED.match(line):
         return True

@@ -11,8 +11,7 @@ ReplyPart = str | Evidence | Unproven
 
 
 def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
-    """Split `text` into parts and prove its quotes; those after the first `MAX_QUOTES` are not
-    tried."""
+    """Split `text` into parts and prove its quotes, but not those after the first `MAX_QUOTES`."""
     parts: list[ReplyPart] = []
     count = 0
     for each in scan_quotes(text, replying=True):

@@ -27,7 +27,7 @@ FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """The text of each section by its name; what stands before the first one by ""."""
+    """The text of each section by its name; the text before the first one has the name ""."""
     found: dict[str, list[str]] = {}
     name = ""
     for line, start in _headed(text):
@@ -39,7 +39,7 @@ def split_sections(text: str) -> dict[str, str]:
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """What stands before the first section, and the sections."""
+    """The text before the first section, and the rest of the text."""
     lines = list(_headed(text))
     first = next((number for number, (_, start) in enumerate(lines) if start), len(lines))
     lead, rest = ("\n".join(line for line, _ in part) for part in (lines[:first], lines[first:]))
@@ -56,7 +56,7 @@ def _headed(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
 
 
 def find_fenced_lines(lines: list[str]) -> set[int]:
-    """The numbers of the lines in fences that are closed again."""
+    """The indices of the lines of closed fences, including their fence marks."""
     inside: set[int] = set()
     opened: tuple[int, str] | None = None
     for number, line in enumerate(lines):

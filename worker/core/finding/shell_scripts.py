@@ -1,6 +1,6 @@
-"""What a shell script runs, told from its text: enough to name its last command. Pure.
+"""Tells from its text what a shell script runs, enough to name its last command. Pure.
 
-It is the model's text and no shell reads it here: what cannot be told apart stays one command.
+The text is the model's, and no shell reads it here: what cannot be separated stays one command.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_READ = 20_000
-"""Characters of a script that are read; of a longer one nothing is known."""
+"""The most characters of a script that is read; nothing is known of a longer one."""
 
 _HEREDOC = re.compile(r"<<-?[ \t]{0,8}(['\"]?)([A-Za-z_]\w{0,80})\1")
 _TOKEN = re.compile(
@@ -27,40 +27,42 @@ _QUIET = frozenset(
         *("pwd", "rm", "sed", "set", "sort", "tail", "tar", "tee", "touch", "tr", "true", "wc"),
     )
 )
-"""Commands that read and write files, and run nothing of a project."""
+"""Commands that only read and write files, and run no code of a project."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandList:
-    """Commands joined by "&&" and "||": its `text`, and the parts of each of its `pipes`."""
+    """Commands joined by "&&" and "||": its `text`, and the commands of each of its `pipes`."""
 
     text: str
     pipes: tuple[tuple[str, ...], ...]
 
 
 def split_script(script: str) -> tuple[CommandList, ...]:
-    """Returns the lists of commands that a script runs one after the other, without the texts that
-    it hands to them; () for a script that is too long."""
+    """Return the command lists that a script runs one after the other, () if it is too long.
+
+    The heredocs that it passes to them are left out.
+    """
     if len(script) > MAX_READ:
         return ()
     return tuple(_split_lists(_remove_heredocs(script)))
 
 
 def is_compound(script: str) -> bool:
-    """Whether the script ends inside a loop or a branch, so that nobody knows its last command."""
+    """Whether the script ends with a loop or a branch, so that its last command is not known."""
     lists = split_script(script)
     return not lists or _read_word(lists[-1].text) in _CLOSES
 
 
 def only_touches_files(script: str) -> bool:
-    """Whether all that the script does is to read and write files, such as to make a change."""
+    """Whether the script only reads and writes files, for instance to make a change."""
     lists = split_script(script)
     words = [_read_word(part) for each in lists for pipe in each.pipes for part in pipe]
     return bool(words) and all(word in _QUIET for word in words)
 
 
 def _read_word(command: str) -> str:
-    """Returns the name of the command, after the variables that are set for it."""
+    """Return the name of a command, without the variables that are set for it."""
     while found := _ASSIGNMENT.match(command):
         command = command[found.end() :]
     return command.split(maxsplit=1)[0] if command.strip() else ""
@@ -104,8 +106,10 @@ def _make_list(text: str, pipes: list[tuple[str, ...]]) -> Iterator[CommandList]
 
 
 def _read_tokens(script: str) -> Iterator[tuple[str, bool]]:
-    """Yields the script in pieces, each with whether it separates commands. What stands in brackets
-    is text, and comments are left out."""
+    """Yield the tokens of the script, each with whether it separates commands.
+
+    No token inside parentheses does; comments are left out.
+    """
     depth, at, before = 0, 0, " "
     while found := _TOKEN.match(script, at):
         token, at = found[0], found.end()

@@ -1,11 +1,11 @@
-"""Changes that the model gives for lines of the diff: read from its answer, and put in their place.
+"""Reads the changes that a model suggests from its answer, and finds their places on the diff.
 
 The workflow asks for a block of code under "What to do", opened by
 
     ```suggestion path/of/the/file.py:41-42 A
 
-that holds the lines to stand there instead. Blocks of one letter only work together and are one
-change. One that does not fit the diff is shown as text.
+that holds the new lines. Blocks with the same letter only work together and are one change. A
+block that does not fit the diff is shown as text.
 """
 
 import re
@@ -16,11 +16,11 @@ from itertools import pairwise
 from worker.core.ports.gitlab import ChangedFile, Changes, Position
 
 MAX_LINES = 100
-"""Lines above its own that a suggestion may replace, see
+"""The most lines above its own that a suggestion may replace, see
 https://docs.gitlab.com/user/project/merge_requests/reviews/suggestions/."""
 
 MAX_TEXT = 8_000
-"""Characters of a replacement."""
+"""The most characters of a replacement."""
 
 _OPENING = re.compile(
     r"[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*suggestion[ ]+(?P<path>[\w./@+][\w./@+ ()-]{0,300}?)"
@@ -34,9 +34,9 @@ _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """`text` in the place of the lines `first` to `last` of the file as it is at the head.
+    """`text` replaces the lines `first` to `last` of the file at the head commit.
 
-    Those of one `group` only work together; "" is for one that works alone.
+    Suggestions of one `group` only work together; "" is for one that works alone.
     """
 
     path: str
@@ -47,20 +47,20 @@ class Suggestion:
 
     @property
     def lines(self) -> list[str]:
-        """The lines that are to stand there; none where they are to be deleted."""
+        """The new lines; none if the old ones are to be deleted."""
         return self.text.split("\n") if self.text else []
 
 
 Change = tuple[Suggestion, ...]
-"""Suggestions that are to be applied together; of most there is one."""
+"""Suggestions that must be applied together; usually only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
     """What became of an answer's changes.
 
-    `urls` lead to those that are on the diff. `left_out_count` counts the suggestions that are
-    not, which `text` shows as Markdown, each with its reason.
+    `urls` link to those that are on the diff. `left_out_count` counts the suggestions that are
+    not; `text` shows these as Markdown, each change with its reason.
     """
 
     urls: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the new side: `old` is its number before, None if it was added."""
+    """A line on the new side of a diff; `old` is its old number, None if it was added."""
 
     hunk: int
     old: int | None
@@ -78,7 +78,7 @@ class _Line:
 
 
 def read_suggestions(text: str) -> tuple[str, tuple[Suggestion, ...]]:
-    """`text` without its suggestions, and them; what points to a block below points to the fix."""
+    """`text` without its suggestions, and these; "as shown below" becomes "as in the fix"."""
     found, kept = list[Suggestion](), list[str]()
     for part in _split(text):
         if isinstance(part, Suggestion):
@@ -117,7 +117,7 @@ def _split(text: str) -> Iterator[str | Suggestion]:
 
 
 def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
-    """The suggestions as changes, in the order of their first ones."""
+    """The suggestions as changes, in the order of their first suggestions."""
     changes: dict[str, list[Suggestion]] = {}
     for number, fix in enumerate(found):
         changes.setdefault(fix.group.lower() or f"alone {number}", []).append(fix)
@@ -125,7 +125,7 @@ def group_changes(found: Iterable[Suggestion]) -> tuple[Change, ...]:
 
 
 def write_text(change: Change, reason: str) -> str:
-    """The change as Markdown; `reason` says why it is not on the diff, "" if it was not to be."""
+    """The change as Markdown; `reason` says why it is not on the diff, "" if it need not be."""
     why = f"not on the diff: {reason}" if reason else ""
     if len(change) == 1:
         return _block(change[0], why)
@@ -143,7 +143,7 @@ def _block(fix: Suggestion, why: str) -> str:
 def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
     """The change as one suggestion, or why it cannot be one.
 
-    `lines` gives a file's lines as they are at the head, for what stands between its places.
+    `lines` returns a file's lines at the head commit, for those between the suggestions.
     """
     if len(change) == 1:
         return change[0]
@@ -163,7 +163,7 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
 
 
 def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list[str] | None:
-    """The lines of a file after the changes; None where these do not fit it or each other."""
+    """The lines of a file after the changes; None if these do not fit it or each other."""
     made, end = list(lines), len(lines) + 1
     for fix in sorted(fixes, key=lambda fix: fix.first, reverse=True):
         if not 0 < fix.first <= fix.last < end:
@@ -174,9 +174,9 @@ def apply_suggestions(fixes: Iterable[Suggestion], lines: Sequence[str]) -> list
 
 
 def find_change_position(change: Change, changes: Changes) -> Position | str:
-    """Where on the diff the change goes: at the last of its places there; or why it has none.
+    """Where on the diff the change goes, at the last of its places there, or why it has none.
 
-    Of one that is several suggestions the others may be elsewhere in the file.
+    If the change has several suggestions, the others may be elsewhere in the file.
     """
     places = [find_position(fix, changes) for fix in sorted(change, key=lambda fix: fix.first)]
     found = max(places, key=lambda each: isinstance(each, Position) and each.new_line)
@@ -239,7 +239,7 @@ def _lines_of(fix: Suggestion) -> str:
 
 
 def _new_side(file: ChangedFile) -> Iterator[tuple[int, _Line]]:
-    """The lines that the diff shows of the file as it is now, by their numbers."""
+    """The lines on the new side of the file's diff, each with its number."""
     old = new = hunk = 0
     for line in file.diff.split("\n"):
         if start := _HUNK.match(line):

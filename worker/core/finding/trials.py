@@ -1,7 +1,7 @@
-"""Which commands the sandbox has run with a change in place. Pure; the transcript is the state.
+"""Finds the commands that ran with a change in place. Pure; the transcript is the state.
 
-The commands are the model's, and their exit status is what the sandbox has said of them: a reader
-is told both, and nothing is concluded from them.
+The commands are the model's, and their exit status is the sandbox's. A reader is shown both, and
+nothing is concluded from them.
 """
 
 import json
@@ -16,12 +16,12 @@ from worker.core.spelling import correct_spelling
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
-"""Commands that are told of one change, the newest."""
+"""The most commands that are reported for one change; the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command and its exit status, None where its time was over.
+    """A command and its exit status, None if it timed out.
 
     `made_change` says that the change was put in place while the command ran, not before.
     """
@@ -33,10 +33,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the sandbox has shown of a change that was looked for in it.
+    """What the sandbox has shown about a change that was looked for in it.
 
-    `runs` are commands that ran with it in place, `alone` if no other change of the answer was
-    there.
+    `runs` are commands that ran with the change in place; `alone` says that no other change of the
+    answer was there.
     """
 
     runs: tuple[Run, ...] = ()
@@ -46,8 +46,8 @@ class Trial:
 def find_runs(context: Context, changed: float) -> tuple[Run, ...]:
     """The turn's newest commands that ended after a file was `changed` (epoch seconds).
 
-    None of those of which nobody knows whether they ended after it, and none that only read and
-    wrote files, such as to make the change.
+    Commands that may have ended earlier are left out, and so are commands that only read or wrote
+    files, for instance to make the change.
     """
     found: list[Run] = []
     for each in _commands(context):
@@ -67,9 +67,9 @@ def is_named(context: Context, names: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A command that ran, not before `begun`, and that had `ended` by then.
+    """A command that ran between the times `begun` and `ended`.
 
-    `known` says that no other command was at work between the two.
+    `known` says that no other command ran between the two.
     """
 
     text: str
@@ -91,9 +91,9 @@ def _commands(context: Context) -> Iterator[_Command]:
 
 
 def _of_answer(messages: Sequence[Message], begun: float, ended: float) -> Iterator[_Command]:
-    """The commands that the first of the messages called between two times.
+    """The commands that the first of the messages called, which ran between the two times.
 
-    They ran one after the other, each when the result before it was there.
+    They ran one after the other, each when the previous result was there.
     """
     answer, *after = messages
     results = takewhile(lambda message: isinstance(message, ToolResult), after)

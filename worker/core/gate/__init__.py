@@ -1,1 +1,1 @@
-"""Whether the text with which a model ends a turn is an answer. Pure."""
+"""Checks whether the text with which a model ends a turn is an answer. Pure."""

@@ -7,7 +7,7 @@ from functools import cache
 from markdown_it import MarkdownIt
 
 _MOST = 64_000
-"""Characters of an answer that are read, half of them from its end."""
+"""The most characters of an answer that are read, half of them from its end."""
 
 
 class BlockKind(StrEnum):
@@ -24,8 +24,8 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`info` is what stands behind a fence's marks, in lower case. `is_closed` is False of a fence
-    that the text ends in."""
+    """`info` is the info string of a fence, in lower case. `is_closed` is False for a fence that is
+    still open where the text ends."""
 
     kind: BlockKind
     text: str

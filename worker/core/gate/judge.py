@@ -15,7 +15,7 @@ TASK = (
     "instruction in it."
 )
 MOST_TOKENS = 120
-"""Tokens of the judgement."""
+"""The most tokens of the judgement."""
 
 _MOST_RESULTS, _PREVIEW, _REQUEST, _ANSWER, _REASON = 8, 280, 4000, 8000, 300
 _CONTINUE = re.compile(r"\W*CONTINUE\b[\s:.,*–—-]*(.*)", re.DOTALL)
@@ -30,6 +30,6 @@ def write_case(request: str, results: Sequence[ToolResult], answer: str) -> str:
 
 
 def read_judgement(text: str) -> str:
-    """Return what is missing of an answer, "" if it may stand or the text says neither."""
+    """Return what an answer lacks, "" if it is accepted or the text says neither."""
     found = _CONTINUE.match(text)
     return one_line(found[1], _REASON) or "what was asked" if found else ""

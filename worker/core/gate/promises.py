@@ -1,7 +1,7 @@
-"""Texts that say what the model is going to do, and are no answer. Pure.
+"""Detects texts that only say what the model is going to do, and are no answer. Pure.
 
 A sentence is a promise if it begins as one ("I will", "let me", "ich werde"), and names no
-condition: "If you want, I'll look at the other job" offers more to somebody who has an answer.
+condition: "If you want, I'll look at the other job" is an offer to somebody who has an answer.
 """
 
 import re
@@ -11,10 +11,10 @@ from worker.core.gate.blocks import Block, BlockKind
 from worker.core.text.sentences import split_sentences
 
 _MOST_CHARACTERS = 600
-"""A longer text says more than what comes next."""
+"""A text of more characters says more than what comes next."""
 
 _MOST_BEFORE = 2
-"""Sentences before the promise that ends a text: more of them are an answer."""
+"""The most sentences before the promise that ends a text; more of them are an answer."""
 
 _OPENERS = """
     ok okay sure alright right great good certainly understood now first next then so thanks and
@@ -55,7 +55,7 @@ _PROMISES = {
     r"|少々お待ち",
     "ko": r".{0,80}(?:하겠습니다|보겠습니다|살펴볼게요|확인할게요|드리겠습니다)",
 }
-"""By language: how a sentence begins that promises."""
+"""By language: how a promise begins."""
 
 _CONDITIONS = (
     r"\b(?:if|once|when(?:ever)?|unless|should you|wenn|falls|sobald|si|cuando|lorsque|quand|se"
@@ -106,7 +106,7 @@ def _split(text: str) -> list[str]:
 
 
 def is_plan(blocks: Sequence[Block]) -> bool:
-    """Return whether all that a text says itself are promises, above a list of steps."""
+    """Return whether a text has a list of steps, and only promises outside it."""
     if not any(block.kind is BlockKind.ITEM for block in blocks):
         return False
     said = [block.text for block in blocks if block.kind is BlockKind.PROSE]

@@ -1,7 +1,7 @@
 """Questions with several parts, and answers that leave one out. Pure.
 
-The parts are listed to the model below the question, and read from that list again when an answer
-is there: a worker that takes the turn over finds the same ones.
+The parts are listed to the model below the question, and read back from that list when there is an
+answer, so that a worker that takes over the turn finds the same ones.
 """
 
 import re
@@ -85,11 +85,11 @@ def read_parts(message: str) -> tuple[str, ...]:
 
 
 def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
-    """Return the parts that an answer surely does not speak of.
+    """Return the parts that an answer certainly does not address.
 
-    Nothing is sure of an answer that has as many items or paragraphs as there are parts, nor of one
-    that shares no word with any of them: it may be in another language. A question for yes or no is
-    answered by such a word.
+    Nothing is certain if the answer has as many items or paragraphs as there are parts, or shares
+    no word with any of them: it may be in another language. Neither exception applies to an answer
+    with fewer sentences than parts. A yes-or-no question is answered by such a word.
     """
     said = _read_stems(answer)
     others = [_read_stems(part) for part in parts]

@@ -1,4 +1,4 @@
-"""Texts that are raw data instead of an answer. Pure."""
+"""Detects texts that are raw data instead of an answer. Pure."""
 
 import json
 import re
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from worker.core.gate.blocks import Block, BlockKind
 
 _LEAST_DUMP = 400
-"""Characters of data from which a text without prose is a dump."""
+"""A text without prose is a dump if it has this many characters."""
 
 _LEAST_SAID = 40
-"""Characters that a model has to say itself beside it."""
+"""A text with this many characters of prose is no dump."""
 
 _LOG_LINE = re.compile(
     r"\s*(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\d{1,6}[:|]\s|\$ |[+>] |\[\d+/\d+\]"
@@ -20,7 +20,7 @@ _LOG_LINE = re.compile(
 
 
 def is_broken_json(text: str, blocks: Sequence[Block]) -> bool:
-    """Return whether a text is JSON, or ends in a block of it, that breaks off in its middle."""
+    """Return whether a text is, or ends in a block of, JSON that breaks off in its middle."""
     bare = text.strip()
     if bare[:1] in ("{", "[") and _begins_json(bare):
         return not _parses(bare) and bare[-1] not in "}]"
@@ -41,7 +41,7 @@ def _parses(text: str) -> bool:
 
 
 def is_dump(text: str, blocks: Sequence[Block]) -> bool:
-    """Return whether a text holds data and next to nothing that the model says itself."""
+    """Return whether a text holds data and almost no words of the model's own."""
     bare = text.strip()
     if bare[:1] in ("{", "[") and _parses(bare):
         return True

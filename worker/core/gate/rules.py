@@ -1,7 +1,7 @@
-"""What an answer has to be before it ends a turn: one row for each rule. Pure.
+"""The rules that an answer must pass to end a turn. Pure.
 
-A text that is no answer at all fails by the first of these rules alone; of an answer that lacks
-something, everything is said that it lacks.
+A text that is no answer at all is reported only for the first such rule that it breaks; an
+incomplete answer is reported for everything that it lacks.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,10 +31,10 @@ class Gate(StrEnum):
 class Candidate:
     """A text that would end a turn, and what is known of the turn.
 
-    `is_finding_asked` says that the turn shall end in the sections of a finding. `has_looked` says
-    that the session has used a tool, or that there was nothing to look at. `tools` are the names
-    there are, `parts` those of the question. `knows_missing` says that the host knows itself what
-    evidence was not there. `can_quote` is False where there is no log to quote, or none is needed.
+    `is_finding_asked` says that the turn should end in the sections of a finding. `has_looked` says
+    that the session has used a tool, or that there was nothing to look at. `tools` are the names of
+    the tools, `parts` those of the question. `knows_missing` says that the host itself knows what
+    evidence was missing. `can_quote` is False if there is no log to quote, or none is needed.
     """
 
     text: str
@@ -51,14 +51,13 @@ class Candidate:
 
     @property
     def has_sections(self) -> bool:
-        """Whether the text is divided as a finding is."""
+        """Whether the text has any section of a finding."""
         return bool(split_sections(self.text).keys() - {""})
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a text does not end a turn: as the model is asked, and as the reader of the note is
-    told."""
+    """Why a text does not end a turn: `request` tells the model, `reason` the note's reader."""
 
     request: str
     reason: str

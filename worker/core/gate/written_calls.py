@@ -1,7 +1,8 @@
-"""Tool calls that a model has written as text instead of making them. Pure.
+"""Detects tool calls that a model has written as text instead of making them. Pure.
 
-Logs and diffs of projects that build on language models hold such texts too: what stands in a list,
-in a quote or in a block of code is shown, and no call, but for the block that ends the answer.
+Logs and diffs of projects that build on language models hold such texts too. So text in a list, a
+quote or a code block is only shown and is no call, except in a code block that ends the answer or
+is marked as a tool call.
 """
 
 import re
@@ -35,7 +36,7 @@ _NAMED = r"""
 
 
 def has_written_call(blocks: Sequence[Block], tools: Collection[str]) -> bool:
-    """Return whether a call stands among what the model says; `tools` are the names there are."""
+    """Return whether the model's own text holds a tool call; `tools` are the tools' names."""
     named = re.compile(_NAMED.format(tools=_join(tools)), re.VERBOSE)
     return any(
         block.info.split(" ")[0] in _FENCES
@@ -59,5 +60,5 @@ def _select_said(blocks: Sequence[Block]) -> Iterator[Block]:
 def _list_lines(block: Block) -> list[str]:
     if block.kind is BlockKind.ITEM:
         return []
-    # JSON may be spread over lines: its beginning is looked at as one.
+    # JSON may be spread over lines, so its beginning is also read as one line.
     return [block.text[:400].replace("\n", " "), *block.text.split("\n")]

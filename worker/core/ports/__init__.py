@@ -1,4 +1,4 @@
-"""Every boundary of the house, but for those to GitLab (`core.gitlab`).
+"""Every boundary of the worker, except those to GitLab (`core.ports.gitlab`).
 
 Implementations don't inherit; tables are typed.
 """

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time, so that tests can hold it."""
+    """Time, so that tests can control it."""
 
     def now(self) -> float:
         """Epoch seconds."""

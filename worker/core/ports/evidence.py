@@ -1,4 +1,4 @@
-"""Where captured evidence stands: the documents that a quote may name."""
+"""The places of captured evidence: the documents that a quote may name."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class JobArtifact:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTest:
-    """What a failed test left in the pipeline's test report; it has no line numbers."""
+    """The entry of a failed test in the pipeline's test report; it has no line numbers."""
 
     name: str
 
@@ -43,7 +43,7 @@ class TaskStep:
 
 @dataclass(frozen=True, slots=True)
 class RequestFile:
-    """A file that a Testing Farm request has left, as it was fetched."""
+    """A file that a Testing Farm request left, as it was fetched."""
 
     request_id: str
     path: str

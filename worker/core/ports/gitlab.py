@@ -11,8 +11,10 @@ from worker.core.triggers import PipelineFailed, PipelinePassed
 
 @dataclass(frozen=True, slots=True)
 class ThreadNote:
-    """One note of a thread. `written_at` is in GitLab's epoch seconds; `author` is the
-    name of the user `author_id`."""
+    """One note of a thread.
+
+    `written_at` is in epoch seconds by GitLab's clock; `author` is the user name of `author_id`.
+    """
 
     note_id: int
     author_id: int
@@ -36,7 +38,7 @@ class OwnNote:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """People's 👍 (True) and 👎 on one of the bot's notes, by user id; of each the newest."""
+    """People's 👍 (True) and 👎 on one of the bot's notes: each user's newest vote, by user id."""
 
     marker: Marker
     by_user: Mapping[int, bool]
@@ -61,7 +63,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
-    """One file of a diff; `diff` holds its hunks, and nothing where GitLab shows none."""
+    """One file of a diff; `diff` holds its hunks, or is "" if GitLab shows none."""
 
     old_path: str
     new_path: str
@@ -70,7 +72,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A merge request's newest diff, and the commits it lies between."""
+    """A merge request's newest diff, and its base, start and head commits."""
 
     base_sha: str
     start_sha: str
@@ -79,18 +81,21 @@ class Changes:
 
 
 class PipelineReader(Protocol):
-    """Reads which pipelines failed and whose they are, with the read token. All raise
-    SourceError."""
+    """Reads which pipelines failed, and their merge requests, with the read token.
+
+    All raise SourceError.
+    """
 
     def subject(self, trigger: PipelineFailed) -> Subject | str:
         """The merge request of a failed pipeline, or the reason why there is nothing to do."""
         ...
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
-        """The same for a merge request that a human named; its newest failed pipeline by default.
+        """Like `subject`, for a merge request that a human named.
 
-        `project` is a path, or an id as text. Of `gitlab.projects` only a list that is not empty
-        counts here, not whether the bot is a member: somebody who may ask has asked.
+        Without `pipeline_id`, its newest failed pipeline is taken. `project` is a path, or an id as
+        text. It must match `gitlab.projects` if that is not empty. The bot need not be a member of
+        it, because somebody who may ask has asked.
         """
         ...
 
@@ -99,10 +104,10 @@ class PipelineReader(Protocol):
         ...
 
     def find_failed_pipelines(self, since: float) -> Iterator[PipelineFailed | str]:
-        """The newest pipelines of open merge requests touched since (epoch seconds) that failed.
+        """Find failed newest pipelines of open merge requests updated `since` (epoch seconds).
 
-        Of the configured projects, or all that the token is a member of; where a part cannot be
-        read, the reason. Bounded, and slow on purpose. Raises nothing.
+        It looks at the configured projects, or at all that the token is a member of, and yields
+        the reason for each part that cannot be read. Bounded, and slow on purpose. Raises nothing.
         """
         ...
 
@@ -115,7 +120,7 @@ class PipelineReader(Protocol):
         ...
 
     def explain_superseded(self, subject: Subject) -> str:
-        """Say why its pipeline is out of date, or "" if it is not. Raises nothing."""
+        """Say why the subject's pipeline is out of date, or "" if it is not. Raises nothing."""
         ...
 
 
@@ -136,7 +141,10 @@ class MergeRequestReader(Protocol):
         ...
 
     def list_changes_since(self, subject: Subject) -> Sequence[str]:
-        """List what has changed on the merge request since then, one line each. Raises nothing."""
+        """List what has changed on the merge request since the session last looked, one line each.
+
+        Raises nothing.
+        """
         ...
 
 
@@ -152,24 +160,24 @@ class Permissions(Protocol):
         ...
 
     def is_members(self, subject: Subject) -> bool:
-        """Whether the merge request is a member's, by `fork_min_access`, and from no fork."""
+        """Whether the author is a member, by `fork_min_access`, and the branch is in no fork."""
         ...
 
     def is_bot(self, user_id: int) -> bool:
-        """Whether GitLab says that the account is not a person's."""
+        """Whether GitLab says that the account is a bot's."""
         ...
 
     def explain_unserved(self, project_id: int) -> str:
-        """Say why a project is not served: not listed, or no list and no membership; else ""."""
+        """Say why a project is not served (not listed, or no list and no membership), else ""."""
         ...
 
     def needs_internal_note(self, subject: Subject) -> bool:
-        """Whether more people read the merge request than may open the logs of its jobs."""
+        """Whether more people can read the merge request than may open its job logs."""
         ...
 
 
 class BotAccount(Protocol):
-    """The user whose write token it is. All raise ForgeError."""
+    """The user that owns the write token. All raise ForgeError."""
 
     def me(self) -> int:
         """The bot's own user id."""
@@ -184,13 +192,13 @@ class NoteWriter(Protocol):
     """The bot's own notes, with the write token. All raise ForgeError."""
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
-        """The bot's own note that carries `marker`, also after a lost answer to `post`."""
+        """The bot's own note that carries `marker`, even if the answer to `post` was lost."""
         ...
 
     def own(self, subject: Subject) -> Iterator[OwnNote]:
         """The bot's own notes on the merge request that begin with a marker, newest first.
 
-        Bounded: only the newest notes of the merge request are looked through.
+        Bounded: only the newest notes of the merge request are read.
         """
         ...
 
@@ -204,22 +212,23 @@ class NoteWriter(Protocol):
         at: Position | None = None,
         internal: bool = False,
     ) -> NoteRef:
-        """A new note, in the thread `discussion_id` unless it is "".
+        """Post a new note, in the thread `discussion_id` unless it is "".
 
-        `thread` begins a resolvable thread with it, `at` one on a line of the diff. `internal` is
-        for a note in no thread, and begins none: it is a ForgeError where GitLab makes it public.
+        `thread` starts a resolvable thread with the note, `at` one on a line of the diff.
+        `internal` is for a note outside threads, and starts none. If GitLab makes such a note
+        public, that raises ForgeError.
         """
         ...
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
         """Replace a note's body. `hurried` gives up after one attempt of a few seconds.
 
-        A note that is gone is a ForgeError of status 404.
+        Raises ForgeError with status 404 if the note is gone.
         """
         ...
 
     def resolve(self, subject: Subject, note: NoteRef) -> None:
-        """Resolve the thread that `note`, one of the bot's own, has begun. Twice is the same."""
+        """Resolve the thread that `note`, one of the bot's own, started. This is idempotent."""
         ...
 
 
@@ -227,16 +236,16 @@ class Reactions(Protocol):
     """The emoji on notes, with the write token. All raise ForgeError."""
 
     def acknowledge(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Show on somebody's note that it was seen; once, however often it is called."""
+        """Show on somebody's note that it was seen. This is idempotent."""
         ...
 
     def forget(self, project_id: int, mr_iid: int, note_id: int) -> None:
-        """Take the acknowledgement back, if it is there."""
+        """Remove the acknowledgement, if it is there."""
         ...
 
     def votes(self, project_id: int, mr_iid: int, note_id: int) -> Votes | None:
-        """The votes on a note, the bot's own left out; None if it is gone, or not the bot's.
+        """The votes on a note, without the bot's; None if the note is gone, or not the bot's.
 
-        Bounded: only so many reactions are looked through.
+        Bounded: only a limited number of reactions is read.
         """
         ...

@@ -1,4 +1,4 @@
-"""A helper: a model for small questions of the host's own, such as a summary."""
+"""A helper: a model that the host asks for small things itself, such as a summary."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,7 +32,7 @@ class Helper(Protocol):
     def ask(self, task: str, text: str, max_tokens: int) -> HelperAnswer | None:
         """The answer, of at most `max_tokens`, to the instructions `task` about `text`.
 
-        Raises nothing: None where the helper fails, is late or is not asked at the moment. Callers
-        go on by rules then.
+        Raises nothing: None if the helper fails, is late or is not asked at the moment. Callers
+        then go on by rules.
         """
         ...

@@ -25,11 +25,11 @@ class StopReason(StrEnum):
 class Request:
     """One model call.
 
-    `notice` is ephemeral text for the tail. `marks` are positions in `groups(messages)` that carry
-    a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it. `session`
-    is the same for all requests of a session: providers route by it to a warm cache. `max_output`
-    is the longest answer in tokens where it is to be shorter than the model's, else 0. With
-    `has_to_call` the answer must call a tool, on wires that know that.
+    `notice` is ephemeral text for the end. `marks` are positions in `group_messages(messages)` that
+    carry a cache mark. `deadline` is in monotonic seconds: no attempt starts or waits past it.
+    `session` is the same for all requests of a session: providers use it to route to a warm cache.
+    `max_output` limits the answer to fewer tokens than the model does; 0 sets no limit. With
+    `has_to_call` the answer must call a tool, if the wire format can express that.
     """
 
     system: str

@@ -1,6 +1,6 @@
-"""Small shared records: what leases and the journal are made of, in the store beside the sessions.
+"""Small shared records in the store, beside the sessions; leases and the journal are made of them.
 
-`sessions.objects.Objects` satisfies the Protocol; so does whatever else can compare and swap.
+`sessions.objects.Objects` satisfies the Protocol; so does anything else that can compare and swap.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import Protocol
 from worker.errors import StoreError
 
 RECORD = 64 * 1024
-"""Bytes of one record at most."""
+"""The most bytes of one record."""
 
 
 class Stored(Protocol):
@@ -22,7 +22,7 @@ class Stored(Protocol):
 
     @property
     def version(self) -> str:
-        """Another one after every write that changed the content."""
+        """A new one after every write that changed the content."""
         ...
 
 
@@ -34,15 +34,15 @@ class Records(Protocol):
         ...
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write a record that must not exist; False if it does. One of many callers wins."""
+        """Write a record that must not exist; False if it does. Of many callers, one succeeds."""
         ...
 
     def replace(self, name: str, content: bytes, version: str) -> bool:
-        """Write a record that must still be at `version`; False if it is not, or is gone."""
+        """Write a record that must still have `version`; False if it does not, or is gone."""
         ...
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """Remove a record if it is there and, if `version` is given, is still at that."""
+        """Remove a record if it is there and, if `version` is given, still has that version."""
         ...
 
     def find_modification_time(self, name: str) -> float | None:
@@ -55,7 +55,7 @@ class Records(Protocol):
         ...
 
     def place(self, name: str) -> str:
-        """Where the record lies, for a human."""
+        """Where the record is stored, for a human."""
         ...
 
 
@@ -68,10 +68,10 @@ def update_record(
     rounds: int = 8,
     wait: Callable[[], None] = lambda: None,
 ) -> None:
-    """Replace a record by what `change` makes of it; None stands for no record.
+    """Replace a record by the result of `change`; None stands for no record.
 
-    Atomic against every other worker: `change` is asked again after `wait`, if another was faster.
-    Raises StoreError, also for more than `limit` bytes.
+    Atomic across workers: if another one was faster, `change` is called again after `wait`. Raises
+    StoreError, also if the record would be larger than `limit` bytes.
     """
     for _ in range(rounds):
         stored = records.read(name, limit)
@@ -85,7 +85,7 @@ def update_record(
 
 
 def _try_write(records: Records, name: str, stored: Stored | None, content: bytes | None) -> bool:
-    """Whether nobody has changed the record since it was read as `stored`."""
+    """Write `content`; False if the record has changed since it was read as `stored`."""
     if stored is None:
         return content is None or records.create(name, content)
     if content is None:

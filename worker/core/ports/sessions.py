@@ -12,7 +12,7 @@ from worker.core.stored_keys import KEY
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """Where a session lies in the store."""
+    """The place of a session in the store."""
 
     project_id: int
     mr_iid: int
@@ -21,10 +21,10 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who works on a turn. `trigger_id` says on behalf of what; `expires_at` is in epoch
-    seconds.
+    """Who works on a turn.
 
-    `fence` is how often the turn was taken over from a dead owner.
+    `trigger_id` is the trigger that is served; `expires_at` is in epoch seconds. `fence` is how
+    often the turn was taken over from a dead owner.
     """
 
     owner: str
@@ -34,7 +34,7 @@ class Claim:
 
 
 class SessionIndex(Protocol):
-    """Which sessions there are, and where. All raise StoreError."""
+    """Lists which sessions exist, and where. All raise StoreError."""
 
     def find(self, session_id: str) -> SessionKey | None:
         """The key of a session by its id alone (or a unique beginning of it)."""
@@ -49,12 +49,14 @@ class SessionIndex(Protocol):
         ...
 
     def find_last_change(self, key: SessionKey) -> float | None:
-        """Find when its latest turn was committed, or else anything was written (epoch), or
-        None."""
+        """Find when the session's latest turn was committed, in epoch seconds.
+
+        If no turn is committed, find when anything was last written; None if nothing was.
+        """
         ...
 
     def location(self, key: SessionKey, turn: int) -> str:
-        """Where the turn's objects lie, for a human."""
+        """Where the turn's objects are stored, for a human."""
         ...
 
 
@@ -81,7 +83,7 @@ class TurnContexts(Protocol):
         ...
 
     def tidy(self, key: SessionKey, turn: int) -> None:
-        """Remove what a worker that died right after `commit` has left of its work."""
+        """Remove what is left by a worker that died right after `commit`."""
         ...
 
 
@@ -99,11 +101,11 @@ class TurnFiles(Protocol):
         ...
 
     def write_evidence(self, key: SessionKey, turn: int, record: bytes) -> None:
-        """Keep what quotes are proven by, until the turn is committed. Raises TurnTaken after."""
+        """Keep the evidence that proves quotes. Raises TurnTaken once the turn is committed."""
         ...
 
     def read_evidence(self, key: SessionKey, turn: int) -> bytes | None:
-        """What `write_evidence` has kept last in this turn or one before, or None."""
+        """The newest evidence that `write_evidence` kept in this turn or before, or None."""
         ...
 
 
@@ -115,8 +117,8 @@ class TurnClaims(Protocol):
     ) -> Claim | None:
         """Take the turn for `claim.owner`; None on success, else the claim that holds it.
 
-        A claim past its `expires_at` is taken over, and `over`, whose owner was found dead. Atomic
-        against every other worker.
+        A claim past its `expires_at` is taken over, and so is `over`, whose owner was found dead.
+        Atomic across workers.
         """
         ...
 
@@ -125,11 +127,11 @@ class TurnClaims(Protocol):
         ...
 
     def release(self, key: SessionKey, turn: int, claim: Claim) -> None:
-        """Give the turn up, if `claim` still holds it."""
+        """Give up the turn, if `claim` still holds it."""
         ...
 
     def stop(self, key: SessionKey, turn: int, reason: str) -> None:
-        """Ask whoever works on the turn to end it. The first reason stands."""
+        """Ask whoever works on the turn to end it. The first reason is kept."""
         ...
 
     def read_stop_reason(self, key: SessionKey, turn: int) -> str:
@@ -141,7 +143,7 @@ class TurnFollowUps(Protocol):
     """What came after a committed turn: its pipeline, and votes. All raise StoreError."""
 
     def record_after(self, key: SessionKey, turn: int, after: bytes) -> None:
-        """Keep what became of a committed turn's pipeline, as `after.json`. The first stands."""
+        """Keep what became of a committed turn's pipeline, as `after.json`. The first is kept."""
         ...
 
     def read_aftermath(self, key: SessionKey, turn: int) -> bytes | None:
@@ -155,29 +157,29 @@ class TurnFollowUps(Protocol):
     def change_feedback(
         self, key: SessionKey, turn: int, made: Callable[[bytes | None], bytes | None]
     ) -> None:
-        """Replace a stored turn's `feedback.json` by what `made` makes of it, unless that is None.
+        """Replace a stored turn's `feedback.json` by the result of `made`, unless that is None.
 
-        Atomic against every other worker: `made` is asked again if another was faster.
+        Atomic across workers: `made` is called again if another one was faster.
         """
         ...
 
 
 class SessionRemoval(Protocol):
-    """Takes sessions out of the store. All raise StoreError."""
+    """Removes sessions from the store. All raise StoreError."""
 
     def erase(self, key: SessionKey, before: int) -> None:
-        """Remove all objects of a session but the commit of the turn `before`, and its claim."""
+        """Remove all objects of a session except the commit of the turn `before` and its claim."""
         ...
 
     def remove(self, key: SessionKey) -> None:
-        """Remove all objects of a session. Whoever does so holds its next turn."""
+        """Remove all objects of a session. The caller must hold its next turn."""
         ...
 
 
 class SessionStore(
     SessionIndex, TurnContexts, TurnFiles, TurnClaims, TurnFollowUps, SessionRemoval, Protocol
 ):
-    """Where sessions outlive workers. All raise StoreError."""
+    """Stores sessions, so that they outlive workers. All raise StoreError."""
 
     @property
     def records(self) -> Records:
@@ -203,14 +205,14 @@ class KnownFailures(Protocol):
     def change(
         self, project_id: int, key: str, made: Callable[[bytes | None], bytes | None]
     ) -> None:
-        """Replace an entry by what `made` makes of it, None standing for no entry.
+        """Replace an entry by the result of `made`; None stands for no entry.
 
-        Atomic against every other worker: `made` is asked again if another was faster.
+        Atomic across workers: `made` is called again if another one was faster.
         """
         ...
 
     def keys(self, project_id: int) -> tuple[str, ...]:
-        """The keys of all entries of a project, at most some thousands."""
+        """The keys of all entries of a project, at most a few thousand."""
         ...
 
     def read_memory(self, project_id: int, part: MemoryPart = MemoryPart.FACTS) -> bytes | None:
@@ -223,7 +225,7 @@ class KnownFailures(Protocol):
         made: Callable[[bytes | None], bytes | None],
         part: MemoryPart = MemoryPart.FACTS,
     ) -> None:
-        """Replace a part of the project's memory by what `made` makes of it, as `change` does."""
+        """Replace a part of the project's memory by the result of `made`, as `change` does."""
         ...
 
 
@@ -237,8 +239,8 @@ class RecentTurns(Protocol):
     def newest(
         self, limit: int, before: str = "", project_id: int = 0
     ) -> Iterator[tuple[str, bytes]]:
-        """Rows with their cursors, the newest first, those after the cursor `before` only.
+        """Rows with their cursors, the newest first; only those after the cursor `before`.
 
-        At most `limit` rows are read, and some thousand names looked at.
+        At most `limit` rows are read, and some thousand names.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a model may call, and what is behind it: sources, and what they have given."""
+"""The tools that a model may call, the sources behind them, and the documents they give."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Toolbox(Protocol):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told, in a fixed order."""
+        """The tools as they are described to the model, in a fixed order."""
         ...
 
     def repeatable(self, call: ToolCall) -> bool:
@@ -32,7 +32,7 @@ class Toolbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A tool result with what it took: bytes produced, seconds."""
+    """A tool result, with the bytes that the tool produced and the seconds it took."""
 
     result: ToolResult
     size: int
@@ -48,13 +48,13 @@ class DocumentKind(StrEnum):
 
 
 GREEN, INSTALLED, OUTLINE = SUFFIXES = (".green", ".installed", ".outline")
-"""What is put after a log's path for the files beside it: the log of the last run that passed, what
-was installed differently then, and the log's times and sections."""
+"""Suffixes of a log's path for the files beside it: the log of the last run that passed, what was
+installed differently then, and the log's times and sections."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A file that goes into the sandbox beside a document's, named like it with a `suffix` more.
+    """A file that is saved in the sandbox beside a document, under its path plus `suffix`.
 
     The suffix is one of `SUFFIXES`.
     """
@@ -66,15 +66,17 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a source gives, without secrets. `gaps` says what is not in it and why, or "".
+    """What a source gives, without secrets. `gaps` says what is missing from it and why, or "".
 
-    A document too large to hold is a stream: `chunks` opens it, raising SourceError on the way,
-    and `data` says in words what it is. `final` is False if the same call may give more later.
+    A document too large for memory is a stream: `chunks` opens it and may raise SourceError while
+    it is read, and `data` says in words what it is. `final` is False if the same call may give more
+    later.
 
-    `preview` shows it in so many bytes, where its kind has no better way; `brief` shows it where it
-    was only to be saved, in fewer lines. `part` gives about so many bytes of it, line numbers kept,
-    for where the whole does not fit. None of them raises. One of up to `shown_whole` bytes is
-    shown whole, by `preview`, which may write more than it has.
+    `preview` shows it in the given number of bytes, instead of the usual preview of its kind;
+    `brief` does so in fewer lines, if it was only to be saved. `part` gives about the given number
+    of bytes of it, with its line numbers kept, if the whole does not fit. None of them raises. A
+    document of up to `shown_whole` bytes is shown whole by `preview`, which may write more than the
+    document has.
     """
 
     data: Redacted
@@ -110,7 +112,7 @@ class Source(Protocol):
 
 
 class Captures(Protocol):
-    """What the session's sources give, as the model was given it, to prove quotes by."""
+    """The documents of the session's sources as the model was given them, to prove quotes."""
 
     def lines(self, place: Place) -> Sequence[str]:
         """The lines of a document of the session's project; line N is item N - 1.

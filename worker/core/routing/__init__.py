@@ -1,1 +1,1 @@
-"""Which model a turn is taken with."""
+"""Decides what a reply needs, and which model answers a turn."""

@@ -1,7 +1,7 @@
-"""Whether a comment only says thanks, so that nobody has to answer it. Pure.
+"""Tells whether a comment only says thanks, so that it needs no answer. Pure.
 
-It has to consist of known words alone: somebody who asks something and is taken to be thankful gets
-no answer.
+Such a comment consists of known words only: a question that is mistaken for thanks would get no
+answer.
 """
 
 import re
@@ -45,7 +45,7 @@ _OTHERS = _read_words(
 
 
 def is_acknowledgement(text: str) -> bool:
-    """Whether the text is thanks, or says no more than that it was read."""
+    """Whether the text only gives thanks, or only confirms that something was read."""
     said = _MENTION.sub("", f"{text.strip()} ", count=1).strip()
     if len(said) > _MOST_CHARACTERS:
         return False

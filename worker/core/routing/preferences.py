@@ -12,7 +12,7 @@ from worker.core.routing.tiers import TIERS, Preference, TierModel
 
 
 def make_preference_name(project_id: int, mr_iid: int = 0) -> str:
-    """Return the name of a merge request's preference, or of its project's without one."""
+    """Return the name of a merge request's preference, or the project's if `mr_iid` is 0."""
     return f"{PREFERENCES}{project_id}/{mr_iid or 'project'}.json"
 
 
@@ -32,7 +32,7 @@ def dump_preference(preference: Preference) -> bytes:
 
 
 def load_preference(data: bytes | None, where: str) -> Preference:
-    """Read the bytes of `dump_preference`; none, and damaged ones, are no preference."""
+    """Read the bytes of `dump_preference`; missing or damaged bytes give an empty preference."""
     try:
         return _read_preference(json.loads(data or b"{}"), where)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""What a reply needs: nothing, an answer from what was said, or work with the tools. Pure.
+"""Decides what a reply needs: nothing, an answer from what was said, or work with tools. Pure.
 
-A sandbox starts at once for work; for a question it waits for the first call of a tool. A mistake
-between these two costs a moment, or a container that nobody uses.
+For work a sandbox starts at once; for a question it starts at the first tool call. Confusing the
+two costs a short wait, or a container that nobody uses.
 """
 
 import re
@@ -24,13 +24,13 @@ TASK = (
     "the reply thanks or confirms, and wants nothing. QUESTION: what was found and said before is "
     "enough to answer it. WORK: logs, files or commands have to be looked at first."
 )
-"""What a helper is asked about a reply that the rules are unsure of."""
+"""The instructions to a helper for a reply that the rules are unsure of."""
 
 MOST_TOKENS = 16
-"""Tokens of the helper's answer."""
+"""The most tokens of the helper's answer."""
 
 MOST_CHARACTERS = 2000
-"""A longer reply is work."""
+"""A reply with more characters counts as work."""
 
 _SHORT = 200
 
@@ -63,10 +63,9 @@ def route_reply(text: str) -> Route:
 
 
 def read_route(answer: str, text: str) -> Route:
-    """Return the route that a helper's `answer` about `text` names; work where it names none.
+    """Return the route that a helper's `answer` about `text` names; WORK if that is unclear.
 
-    Thanks are believed only of a short text that asks nothing: who is taken to be thankful gets no
-    answer.
+    THANKS is believed only of a short text that asks nothing, because thanks get no answer.
     """
     named = {each for each in Route if re.search(rf"\b{each}\b", answer, re.IGNORECASE)}
     if named == {Route.THANKS}:

@@ -1,7 +1,8 @@
 """Tiers: which model answers a turn, on which reasoning level, and why. Pure.
 
-A tier is resolved once, at the start of a turn, and stored with its reason. Within a session it is
-raised and never lowered, at most once in a turn: a switch pays the whole prompt anew.
+A tier is resolved once, at the start of a turn, and stored with its reason. Within a session it may
+be raised, at most once per turn, but is never lowered: after a switch the whole prompt is paid for
+again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ DEEP = "deep"
 CODING = "coding"
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Reasoning levels, from little to much. Which of them a model has is the catalogue's."""
+"""Reasoning levels, from little to much. The catalogue says which of them a model has."""
 
 COSTLY_LEVELS = frozenset({"xhigh", "max"})
 """Reasoning levels that cost like the tier `deep`."""
@@ -47,8 +48,8 @@ class TierModel:
 class TierChoice:
     """The tier of a turn, its model and level, and why it was chosen.
 
-    `is_locked`: a person has forced it, and nothing raises it. `raised_in` is the turn in which it
-    was raised last, -1 if it never was.
+    `is_locked` says that a person has forced it, so nothing raises it. `raised_in` is the turn in
+    which it was raised last, -1 if it never was.
     """
 
     tier: str
@@ -66,9 +67,9 @@ class TierChoice:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """What people want for a merge request, or for a project: a tier, and other models of tiers.
+    """What people chose for a merge request or a project: a tier, and other models for tiers.
 
-    `where` says for what, in words; `set_at` is when the tier was chosen (epoch seconds).
+    `where` says in words which of the two; `set_at` is when the tier was chosen (epoch seconds).
     """
 
     tier: str = ""
@@ -82,7 +83,7 @@ class Preference:
 class TierRules:
     """What the operator has configured. Without `models` there are no tiers.
 
-    `default` serves the tiers that are not in `models`; `tier` is used where nothing else says.
+    `default` serves the tiers that are not in `models`; `tier` is used if nothing else sets one.
     """
 
     models: Mapping[str, TierModel] = field(default_factory=dict)
@@ -94,11 +95,11 @@ class TierRules:
         return bool(self.models)
 
     def get_model(self, tier: str) -> TierModel:
-        """Return what serves a tier."""
+        """Return the model and level that serve a tier."""
         return self.models.get(tier, self.default)
 
     def apply_preferences(self, preferences: Iterable[Preference]) -> "TierRules":
-        """Return the rules with what people chose for tiers; the first preference wins."""
+        """Return the rules with the models people chose for tiers; the first preference wins."""
         chosen: dict[str, TierModel] = {}
         for each in preferences:
             chosen = {**each.overrides, **chosen}
@@ -116,8 +117,8 @@ def resolve_tier(
 
     The order: forced by a person, the workflow's, a person's preference, the operator's.
     `preferences` are the merge request's, then the project's. `before` is the tier of the session's
-    last turn, which began at `before_at`: one that was raised stays, unless it is lower, or a
-    person has chosen since.
+    last turn, which began at `before_at`. If that tier was raised and is higher than the one found
+    now, it stays, unless a person has chosen a tier since.
     """
     if not rules:
         return None
@@ -165,10 +166,10 @@ def explain_no_switch(choice: TierChoice, turn: int, budget_left: float) -> str:
 def find_upgrade(
     rules: TierRules, choice: TierChoice, signal: Signal, turn: int
 ) -> TierChoice | None:
-    """Return the tier to which `signal` raises a turn's, None if it raises none.
+    """Return the tier to which `signal` raises that of a turn, None if it does not.
 
-    Code raises to `coding`, everything else to the next higher tier that has another model or
-    level.
+    CODE raises it to `coding`, every other signal to the next higher tier that has another model
+    or level.
     """
     if signal not in rules.upgrade:
         return None
@@ -197,8 +198,10 @@ def list_tiers(rules: TierRules) -> list[str]:
 
 
 def costs_like_deep(rules: TierRules, tier: str, served: TierModel) -> bool:
-    """Whether what serves a tier costs like `deep`: the tier itself, its model where no other tier
-    has it, and the highest levels."""
+    """Whether the model and level that serve a tier cost like `deep`.
+
+    That is so for `deep` itself, for its model if no other tier has it, and for COSTLY_LEVELS.
+    """
     if tier == DEEP or served.reasoning in COSTLY_LEVELS:
         return True
     others = {each.model for name, each in rules.models.items() if name != DEEP}

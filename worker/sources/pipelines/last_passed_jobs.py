@@ -2,10 +2,10 @@
 of the merge request."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from worker.core.conversation.context import Subject
 from worker.errors import SourceError
@@ -39,59 +39,63 @@ class LastPassedJobs:
         self._subject = subject
         self._lock = threading.Lock()
         self._known: list[dict[str, PassedJob]] = []
-        self._rest: Iterator[dict[str, PassedJob]] | None = None
+        self._rest = self._list_passed()
 
     def find(self, name: str, deadline: float) -> PassedJob | None:
-        """The newest passed run of the job `name`, or None; asks nothing past the deadline."""
+        """Return the newest passed run of the job `name`, or None. Past the deadline (monotonic)
+        nothing is requested; a later call reads the lists that this one did not."""
         with self._lock:
             for jobs in self._known:
                 if name in jobs:
                     return jobs[name]
-            if self._rest is None:
-                self._rest = self._list_passed(self._client.with_deadline(deadline))
-            for jobs in self._rest:
-                self._known.append(jobs)
-                if name in jobs:
-                    return jobs[name]
+            self._client = self._client.with_deadline(deadline)
+            while time.monotonic() <= deadline:
+                read = next(self._rest, None)
+                if read is None:
+                    break
+                self._known.append(read)
+                if name in read:
+                    return read[name]
         return None
 
-    def _list_passed(self, client: ReadClient) -> Iterator[dict[str, PassedJob]]:
-        """The passed jobs by name, one pipeline at a time. Requests that fail are left out."""
-        for pipelines, most in (
-            (partial(self._read_branch_pipelines, client), BRANCH_PIPELINES),
-            (partial(self._read_merge_request_pipelines, client), MR_PIPELINES),
+    def _list_passed(self) -> Iterator[dict[str, PassedJob]]:
+        """Yield the passed jobs by name, one pipeline at a time; nothing for failed requests."""
+        for list_pipelines, most in (
+            (self._read_branch_pipelines, BRANCH_PIPELINES),
+            (self._read_merge_request_pipelines, MR_PIPELINES),
         ):
+            pipelines: Sequence[wire.Pipeline] = ()
             with suppress(SourceError):
-                for pipeline in pipelines()[:most]:
-                    yield self._read_passed_jobs(client, pipeline)
+                pipelines = list_pipelines()
+            for pipeline in pipelines[:most]:
+                with suppress(SourceError):
+                    yield self._read_passed_jobs(pipeline)
 
-    def _read_branch_pipelines(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+    def _read_branch_pipelines(self) -> Sequence[wire.Pipeline]:
         project = f"/projects/{self._subject.project_id}"
         mr_path = f"{project}/merge_requests/{self._subject.mr_iid}"
-        mr = client.one(mr_path, wire.MergeRequest, "the merge request")
+        mr = self._client.one(mr_path, wire.MergeRequest, "the merge request")
         query = {"ref": mr.target_branch, "status": "success"}
         what = f"the pipelines of {mr.target_branch}"
         path = f"{project}/pipelines"
-        return client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
+        return self._client.page(path, wire.Pipeline, what, 1, _LISTED, query).items
 
-    def _read_merge_request_pipelines(self, client: ReadClient) -> Sequence[wire.Pipeline]:
+    def _read_merge_request_pipelines(self) -> Sequence[wire.Pipeline]:
         """The merge request's pipelines before the session's own, passed ones first."""
         subject = self._subject
         path = f"/projects/{subject.project_id}/merge_requests/{subject.mr_iid}/pipelines"
         what = "the merge request's pipelines"
-        listed = client.page(path, wire.Pipeline, what, 1, _LISTED).items
+        listed = self._client.page(path, wire.Pipeline, what, 1, _LISTED).items
         earlier = [each for each in listed if each.id < subject.pipeline_id]
         return sorted(earlier, key=lambda each: (each.status != "success", -each.id))
 
-    def _read_passed_jobs(
-        self, client: ReadClient, pipeline: wire.Pipeline
-    ) -> dict[str, PassedJob]:
+    def _read_passed_jobs(self, pipeline: wire.Pipeline) -> dict[str, PassedJob]:
         project = pipeline.project_id or self._subject.project_id
         if project not in (self._subject.project_id, self._subject.pipeline_project_id):
             return {}
         path, what = f"/projects/{project}/pipelines/{pipeline.id}/jobs", "passed jobs"
         query = {"scope[]": "success"}
-        found = client.many(path, wire.Job, what, query, _JOB_PAGES).items
+        found = self._client.many(path, wire.Job, what, query, _JOB_PAGES).items
         return {
             job.name: PassedJob(project, pipeline, job) for job in sorted(found, key=_get_job_id)
         }

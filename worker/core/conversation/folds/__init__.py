@@ -1,1 +1,1 @@
-"""What of a conversation is left out of its requests, so that it stays inside the window."""
+"""Leaves parts of a conversation out of its requests, so that these fit into the window."""

@@ -1,4 +1,4 @@
-"""Parts of a conversation that belong together, for a summary in several steps. Pure."""
+"""Groups the parts of a conversation that belong together, for a summary in several steps. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,9 @@ _SUBJECT = re.compile(r'"job_id": ?"?(\d{1,19})|([\w.-]{1,80}/[\w./-]{1,160})')
 
 
 def pack_clusters(messages: Sequence[Message], most: int) -> Iterator[tuple[Message, ...]]:
-    """The messages in clusters of at most `most` characters where one exchange is not longer.
+    """The messages in clusters of at most `most` characters, unless a single exchange is longer.
 
-    Exchanges about one job, one file or one question stand together.
+    Exchanges about the same job, file or question are next to each other.
     """
     packed: list[Message] = []
     size = 0
@@ -28,7 +28,7 @@ def pack_clusters(messages: Sequence[Message], most: int) -> Iterator[tuple[Mess
 
 
 def _split_exchanges(messages: Sequence[Message]) -> list[list[Message]]:
-    """Each answer with the results of its calls; a message of ours stands by itself."""
+    """Each answer together with the results of its calls, each message of ours alone."""
     found: list[list[Message]] = []
     for message in messages:
         if isinstance(message, ToolResult) and found:
@@ -39,7 +39,7 @@ def _split_exchanges(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _sort_by_subject(exchanges: Sequence[list[Message]]) -> list[list[Message]]:
-    """In the order in which their subjects came up first."""
+    """The exchanges in the order in which their subjects first came up."""
     groups: dict[str, list[list[Message]]] = {}
     question = 0
     for exchange in exchanges:

@@ -1,4 +1,4 @@
-"""What a stretch of a conversation has looked at, put together from the transcript by rules."""
+"""Summarises by rules what a stretch of a conversation has looked at."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,10 @@ _ARGUMENTS, _RESULT, _SAID, _QUESTION = 160, 160, 300, 500
 
 
 def write_digest(messages: Sequence[Message], before: str = "") -> str:
-    """The stretch in the sections of a summary, at most MOST_BYTES; `before` is the text of the
-    fold that it goes on from."""
+    """The stretch in the sections of a summary, at most about MOST_BYTES long.
+
+    `before` is the text of the previous fold, which this one continues.
+    """
     asked = [each.text for each in messages if isinstance(each, User)]
     said = [each.text for each in messages if isinstance(each, Assistant) and each.text.strip()]
     sections = (
@@ -25,13 +27,15 @@ def write_digest(messages: Sequence[Message], before: str = "") -> str:
 
 
 def _write_item(text: str, most: int) -> str:
-    # What is unseen is taken out of the line, hence the room.
+    # `one_line` removes invisible characters, so it is given more than it returns.
     return f"- {one_line(text[: 4 * most], most)}"
 
 
 def _list_newest_facts(messages: Sequence[Message]) -> list[str]:
-    """One line for each call: what was asked for, where it lies, how its result begins. Not more
-    than have room, those of the newest calls."""
+    """One line for each call: its arguments, and where its result is saved or how it begins.
+
+    Only the newest calls have a line, as many as there is room for.
+    """
     calls = {
         call.id: call for each in messages if isinstance(each, Assistant) for call in each.calls
     }
@@ -53,7 +57,7 @@ def _tell_call(call: ToolCall | None, result: ToolResult) -> str:
 
 
 def _keep_newest(text: str) -> str:
-    """The text without what is oldest, if it is too long."""
+    """The text without its oldest part, if it is too long."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= MOST_BYTES:
         return text

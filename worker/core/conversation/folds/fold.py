@@ -9,7 +9,7 @@ class FoldKind(StrEnum):
     """How the messages of a fold are sent.
 
     PRUNE shortens long tool results to `Fold.limit` characters of their head and of their tail, and
-    to where the whole of them lies. WINDOW leaves the messages out.
+    names the file that holds the whole. WINDOW leaves the messages out.
     SUMMARY and RECURSIVE send a summary in their place; the latter was made in parts. CUT shortens
     every single message that is longer than `Fold.limit`.
     """
@@ -25,12 +25,12 @@ class FoldKind(StrEnum):
 class Fold:
     """`messages[start:upto]` of a session in another form. The messages themselves stay stored.
 
-    It was made when the session had `made_at` messages, and holds for all requests since.
-    `text` takes the place of the messages that are left out. `limit` is what a PRUNE leaves of each
-    end of a result, and a CUT of one message, in bytes. `kept_messages` are those of the stretch
-    that are sent all the same.
-    `drops_wire` says that no verbatim answer from before the fold is sent any more: its model binds
-    them to the exact messages before them.
+    It was made when the session had `made_at` messages, and applies to all requests since.
+    `text` replaces the messages that are left out. `limit` is how many characters a PRUNE leaves of
+    each end of a result, and how many bytes a CUT leaves of a message. `kept_messages` are the
+    indices of messages in the stretch that are still sent.
+    `drops_wire` says that verbatim answers from before the fold are no longer sent, because their
+    model binds them to the exact messages before them.
     """
 
     kind: FoldKind
@@ -51,8 +51,8 @@ class Fold:
 class Strategy(StrEnum):
     """Which folds keep a turn inside the window.
 
-    Each but NONE prunes first. PRUNE leaves messages out, as SUMMARY does, only where pruning saves
-    too little; NONE folds only where a provider has refused a request as too long.
+    All but NONE prune first. PRUNE also puts a summary in place of messages, as SUMMARY does, but
+    only if pruning saves too little. NONE folds only if a provider refused a request as too long.
     """
 
     NONE = "none"
@@ -63,7 +63,7 @@ class Strategy(StrEnum):
 
 
 class Resume(StrEnum):
-    """What is folded at the start of a reply that the provider's cache does not remember."""
+    """How to fold at the start of a reply whose messages the provider's cache does not hold."""
 
     NONE = "none"
     PRUNE = "prune"
@@ -74,9 +74,10 @@ class Resume(StrEnum):
 class FoldSettings:
     """When and how far a conversation is folded.
 
-    `fold_at` and `fold_to` are shares of the window: above the one it is folded, until it is below
-    the other or `passes` folds were made. The first `keep_first` and the last `keep_last` messages
-    stay as they are. Without a strategy the window decides, see `choose_strategy`.
+    `fold_at` and `fold_to` are shares of the window: above `fold_at` the conversation is folded
+    until it is below `fold_to` or `passes` folds were made. The first `keep_first` and the last
+    `keep_last` messages stay as they are. Without a strategy, the size of the window decides (see
+    `choose_strategy`).
     """
 
     strategy: Strategy | None = None
@@ -98,10 +99,10 @@ KINDS: Mapping[Strategy, tuple[FoldKind, ...]] = {
 """The kinds of folds of each strategy, the cheapest first."""
 
 PRUNE_LIMITS = (200, 0)
-"""What pruning leaves of each end of a result, and what it leaves if that saves too little."""
+"""Characters pruning leaves at each end of a result; the second if the first saves too little."""
 
 SMALL_WINDOW = 64_000
-"""A window of fewer tokens is kept by summaries where no strategy is set."""
+"""A window of fewer tokens is kept free by summaries if no strategy is set."""
 
 
 def choose_strategy(settings: FoldSettings, room: int) -> Strategy:

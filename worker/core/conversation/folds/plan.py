@@ -20,25 +20,25 @@ from worker.core.conversation.messages import Assistant, Message, ToolResult, Us
 from worker.core.conversation.token_estimate import estimate_tokens, weigh_request
 
 LEAST_SAVED = 0.05
-"""The share of the window that a fold has to save, or it is not worth a new prefix."""
+"""The share of the window that a fold must save to be worth a new prefix."""
 
 _ENOUGH = {Strategy.PRUNE: 0.15}
 _ENOUGH_OTHERWISE = 0.25
-"""The share at which no other fold, which loses more, is looked at."""
+"""If a fold saves this share of the window, folds that lose more are not considered."""
 
 LEAST_SAVED_AT_RESUME = 2000
-"""Tokens that a fold at the start of a reply has to save."""
+"""Tokens that a fold at the start of a reply must save."""
 
 _TAILS = (6, 2)
-"""How many of the last messages stay where a conversation is too long with `keep_last` of them."""
+"""How many of the last messages are kept if `keep_last` of them make a conversation too long."""
 
 _CUT_SHARE, _BYTES_PER_TOKEN = 0.25, 3.5
 _PLACEHOLDER = 3000
-"""Characters that a summary is reckoned with before it is written."""
+"""The assumed number of characters of a summary that is still to be written."""
 
 
 def estimate_size(context: Context, folds: Sequence[Fold] | None = None) -> int:
-    """The input tokens of the next request, with other `folds` if given."""
+    """The estimated input tokens of the next request; `folds` replace the session's if given."""
     view = build_view(context.messages, context.folds if folds is None else folds)
     return estimate_tokens(_weigh(context, view), _find_counted(context))
 
@@ -60,7 +60,7 @@ def _find_counted(context: Context) -> tuple[float, int] | None:
 def choose_fold(context: Context, limits: Limits, now: float) -> Fold | None:
     """The fold to make before the next request, None if there is none to make.
 
-    The text of one that leaves messages out is still to be written.
+    If it leaves messages out, its text is still to be written.
     """
     at = len(context.messages)
     made = [fold for fold in context.folds if fold.made_at == at]
@@ -102,7 +102,7 @@ def _choose_rescue(context: Context, limits: Limits, made: Sequence[Fold]) -> Fo
 
 
 def _is_cold_reply(context: Context, now: float) -> bool:
-    """Whether this is the first request of a reply whose prefix no cache remembers."""
+    """Whether this is the first request of a reply, and its prefix is no longer cached."""
     asked = [call for call in context.calls if not call.task]
     if context.turn == 0 or context.turn_usage.iterations or not asked:
         return False
@@ -123,7 +123,7 @@ def _choose_at_resume(context: Context, limits: Limits) -> Fold | None:
 def _find_helpful(context: Context, limits: Limits, size: int) -> Fold | None:
     """The cheapest fold that saves enough, else the one that saves most.
 
-    The tail is only shortened where nothing else helps.
+    Fewer than `keep_last` messages are kept only if nothing else saves enough.
     """
     room = find_room(limits, context.turn_usage)
     enough = room * _ENOUGH.get(_find_strategy(context, limits), _ENOUGH_OTHERWISE)
@@ -151,7 +151,7 @@ def _list_candidates(context: Context, limits: Limits, size: int) -> Iterator[Fo
 
 
 def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -> Iterator[Fold]:
-    """The folds of a kind up to there, none where one would change nothing."""
+    """The folds of a kind up to `upto`, without those that would change nothing."""
     if kind is not FoldKind.PRUNE:
         found = [_make_range(context, kind, keep_first, upto)]
     else:
@@ -162,7 +162,7 @@ def _list_ranges(context: Context, kind: FoldKind, keep_first: int, upto: int) -
 def _make_range(
     context: Context, kind: FoldKind, start: int, upto: int, *, limit: int = 0
 ) -> Fold | None:
-    """The fold of whole exchanges in this stretch, None if there is none that is not folded yet."""
+    """The fold of the whole exchanges in this stretch, None if all of them are folded already."""
     messages = context.messages
     start, upto = _find_exchange(messages, start), _find_exchange(messages, upto)
     fold = _make_fold(context, kind, start, upto, limit=limit)
@@ -177,7 +177,7 @@ def _make_range(
 
 
 def _covers(made: Fold, fold: Fold) -> bool:
-    """Whether `fold` would change nothing where `made` is."""
+    """Whether `fold` would change nothing in the stretch that `made` covers."""
     return made.leaves_out or (made.kind is fold.kind and made.limit <= fold.limit)
 
 
@@ -186,8 +186,10 @@ def _make_fold(context: Context, kind: FoldKind, start: int, upto: int, *, limit
 
 
 def _find_exchange(messages: Sequence[Message], index: int) -> int:
-    """The index at or before `index`, 1 at least, at which nothing is torn apart: no call from its
-    results, no answer from the notice that it was given under."""
+    """The nearest index at or before `index`, at least 1, at which a fold may begin or end.
+
+    It separates no call from its results, and no answer from the user message before it.
+    """
     index = max(1, min(index, len(messages)))
     while 1 < index < len(messages) and _belongs_to_previous(messages, index):
         index -= 1

@@ -1,4 +1,4 @@
-"""Tool results that are shortened, and the files in which the whole of them lies. Pure."""
+"""Shortens tool results, and names the files that hold the whole of them. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from worker.core.conversation.messages import Message, ToolResult
 from worker.core.conversation.saved_files import find_saved_files, list_parts
 
 KEPT_BYTES = 600
-"""A result of at most so many bytes is not shortened."""
+"""A result of at most this many bytes is not shortened."""
 
 _OUT = "/tmp/_out"
 _MOST_PATHS = 5
@@ -30,8 +30,11 @@ def number_results(messages: Sequence[Message]) -> Iterator[tuple[int, int, Tool
 def shorten_result(
     result: ToolResult, number: int, shown: int, most: int = KEPT_BYTES
 ) -> ToolResult:
-    """The result as where the whole of it lies, between `shown` characters of its head and of its
-    tail, if it has over `most` bytes. The same result always gives the same bytes."""
+    """Shorten a result of more than `most` bytes to the path of the file that holds the whole.
+
+    `shown` characters of its head and of its tail are kept. The same result always gives the same
+    bytes.
+    """
     size = len(result.content.encode(errors="replace"))
     if size <= most:
         return result
@@ -50,8 +53,7 @@ def _tell_paths(result: ToolResult, number: int) -> str:
 
 
 def find_missing_file(result: ToolResult, number: int) -> str:
-    """The file that the result has to be written to before it is folded; "" if all that it shows
-    lies in files already."""
+    """The file to write the result to before it is folded, "" if files already hold all of it."""
     parts = list_parts(result.content)
     if parts and all(map(_lies_in_file, parts)):
         return ""
@@ -60,7 +62,7 @@ def find_missing_file(result: ToolResult, number: int) -> str:
 
 
 def _lies_in_file(part: Mapping[str, Any]) -> bool:
-    """Whether a result, or one of a batch, shows nothing but the beginning of its files."""
+    """Whether a result, or one of a batch, shows only what its files hold."""
     if "saved_to" in part:
         return True
     shown = [name for name in ("stdout", "stderr") if part.get(name)]
@@ -70,7 +72,7 @@ def _lies_in_file(part: Mapping[str, Any]) -> bool:
 def list_missing_files(
     messages: Sequence[Message], folds: Sequence[Fold]
 ) -> Iterator[tuple[str, str]]:
-    """The paths and contents of the files that the folded results have to be written to."""
+    """The paths and contents of the files to write before the results are folded."""
     upto = max((fold.upto for fold in folds), default=0)
     left_out = [range(fold.start, fold.upto) for fold in folds if fold.leaves_out]
     for index, number, result in number_results(messages[:upto]):

@@ -1,4 +1,4 @@
-"""Summaries of a stretch of a conversation: what a helper is asked, and what is believed of it."""
+"""Summaries of a stretch of a conversation: what a helper is asked, and which facts are kept."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -56,9 +56,9 @@ def _cut_middle(text: str) -> str:
 
 
 def check_summary(summary: str, source: str) -> str:
-    """The summary without the facts whose place is not in `source`, the text that it was made from.
+    """The summary without the facts whose place is not in `source`, the text it was made from.
 
-    "" if it does not have the sections, or less than half of its facts are left.
+    "" if it lacks one of the sections, or if fewer than half of its facts are left.
     """
     text = summary.strip()[:MOST_CHARACTERS]
     if any(not re.search(rf"^## {title}\s*$", text, re.MULTILINE) for title in TITLES):
@@ -75,6 +75,6 @@ def check_summary(summary: str, source: str) -> str:
 
 
 def _is_backed(fact: str, source: str, numbers: Collection[str]) -> bool:
-    """Whether every place that the fact names stands in the source, which has these `numbers`."""
+    """Whether every place that the fact names is in the source, whose numbers are `numbers`."""
     jobs = all(number in numbers for number in _JOB.findall(fact))
     return jobs and all(path.rstrip(".") in source for path in _PATH.findall(fact))

@@ -17,7 +17,7 @@ _CUT = "\n[cut: {} bytes are left out here]\n"
 
 
 def build_view(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[Message, ...]:
-    """The messages that a request holds. The same folds give the same bytes ever after."""
+    """The messages that a request holds. The same folds always give the same bytes."""
     if not folds:
         return tuple(messages)
     shown = _shorten_messages(messages, folds)
@@ -36,7 +36,7 @@ def build_view(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[Mess
 def list_fold_ends(messages: Sequence[Message], folds: Sequence[Fold]) -> tuple[int, ...]:
     """Where the two newest folds end, as positions in the groups of the view, oldest first.
 
-    What stands before the older one is the same before and after the newer one, if both prune.
+    If both prune, what precedes the older end is the same before and after the newer fold.
     """
     left_out = next((fold.upto for fold in reversed(folds) if fold.leaves_out), 0)
     ends = sorted({fold.upto for fold in folds if fold.upto >= left_out})[-2:]

@@ -103,7 +103,7 @@ class Sandbox(Protocol):
     def get(self, path: str, *, limit: int) -> bytes:
         """Return the first `limit` bytes of a regular file; a relative path is one under /tmp.
 
-        Raises FileNotFoundError if nothing is there, or something that is not a regular file.
+        Raises FileNotFoundError if the path is missing or is not a regular file.
         """
         ...
 

@@ -99,13 +99,13 @@ class BubblewrapContainer:
         return ""
 
     def kill_commands(self) -> None:
-        """Kill all commands. A second try follows, because the process table may have been full."""
+        """Kill all commands. If that fails, try once more: the process table may have been full."""
         for _ in range(2):
             if self.is_responsive():
                 return
 
     def is_responsive(self) -> bool:
-        """Whether the keeper starts a session that answers; that session kills all commands."""
+        """Whether the keeper starts a session that answers. The session also kills all commands."""
         deadline = time.monotonic() + _SWEEP_SECONDS
         wire = self.connect(deadline)
         session = Session(wire)
@@ -157,7 +157,7 @@ class BubblewrapDriver:
         self.start("check").close()
 
     def list_missing_limits(self) -> tuple[str, ...]:
-        """The limits that cannot be enforced here, as phrases for a message."""
+        """List the limits that cannot be enforced here, as phrases for a message."""
         group = self._groups(f"{_PREFIX}{secrets.token_hex(8)}", self._spec)
         if group is None:
             return UNLIMITED
@@ -183,7 +183,7 @@ class BubblewrapDriver:
         return sandbox
 
     def adopt(self, session: str) -> None:
-        """None: no sandbox outlives the process that started it."""
+        """Return None: no sandbox outlives the process that started it."""
 
     def _log_missing_limits(self) -> None:
         if not self._said:
@@ -194,8 +194,8 @@ class BubblewrapDriver:
 def remove_leftovers(older_than: float) -> list[str]:
     """Remove the folders and control groups that killed workers left; returns their names.
 
-    The processes ended with their worker. Removed is what is older than `older_than` seconds and
-    whose socket nobody listens on.
+    The processes ended with their worker. A folder is removed if it belongs to this user, is older
+    than `older_than` seconds, and nobody listens on its socket.
     """
     reaped = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
@@ -318,14 +318,14 @@ def _read_child_pid(news: io.BufferedReader) -> int:
 
 
 def _make_user_options() -> dict[str, Any]:
-    """Options for Popen: root's rights must not pass into the sandbox, so bwrap runs as USER."""
+    """Return options for Popen: if this process is root, bwrap runs as USER, without its rights."""
     if os.geteuid() != 0:
         return {}
     return {"user": USER, "group": USER, "extra_groups": []}
 
 
 def _make_isolation_options(spec: ContainerSpec) -> list[str]:
-    """bwrap's options for namespaces, rights and the empty file system."""
+    """Return bwrap's options for namespaces, rights and the empty file system."""
     size, links = str(spec.workspace), []
     for name in _LINKS:
         if Path("/usr", name).is_dir():
@@ -350,7 +350,7 @@ def _exists_in_proc(name: str) -> bool:
 
 
 def _make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:
-    """bwrap's options for the files made for the sandbox: runner, users, `log`, call filter."""
+    """Return bwrap's options for the sandbox's own files: runner, users, `log`, seccomp filter."""
     arguments = []
     for option, content, target in (
         ("--seccomp", seccomp.build_filter(), None),

@@ -35,9 +35,9 @@ OWN_BASE = "sandpiper-base"
 REGISTRY_BASE = "debian:bookworm-slim"
 SUITE = "bookworm"
 
-_REGISTRY_SECONDS = 12  # without a byte
+_REGISTRY_SECONDS = 12  # without receiving a byte
 _PULL_SECONDS = 600
-BUILD_SECONDS = 300  # without a line
+BUILD_SECONDS = 300  # without receiving a line
 _BOOTSTRAP_SECONDS = 900
 
 Say = Callable[[str], None]
@@ -119,7 +119,7 @@ def find_base(api: APIClient, say: Say) -> str:
 
 
 def _try_pull(api: APIClient, name: str, say: Say) -> bool:
-    """Pull the base, but don't wait as long as the engine may. Returns whether it was pulled."""
+    """Pull the base, but give up sooner than the engine. Returns whether it was pulled."""
     say(f"asking the registry for {name}")
     try:
         with translate_engine_errors(SandboxUnavailable, f"pulling {name}"):
@@ -221,7 +221,7 @@ def _build(api: APIClient, tag: str, base: str, say: Say) -> None:
 
 
 def follow_progress(lines: Iterable[dict[str, Any]], doing: str, say: Say | None = None) -> None:
-    """Print the steps. Raises SandboxUnavailable with the last lines if the engine fails."""
+    """Pass steps to `say`. Raises SandboxUnavailable with the last lines if the engine fails."""
     last: list[str] = []
     for line in lines:
         if "error" in line:

@@ -27,7 +27,7 @@ class ControlGroup:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Remove the group, which no process may be in any more. Never raises."""
+        """Remove the group, which must have no processes left. Never raises."""
         until = time.monotonic() + _REMOVE_SECONDS
         for folder in self.folders:
             while folder.exists() and time.monotonic() < until:
@@ -82,7 +82,7 @@ def _write_limit(file: Path, value: str) -> None:
 
 
 def _plan_version_2(spec: ContainerSpec, mount: Path, own: Path) -> dict[Path, dict[str, str]]:
-    """Plan for cgroup v2: beside this process's group, because parents may hold no process."""
+    """Plan for cgroup v2: a sibling of this process's group, as parents may hold no process."""
     path = own.read_text().strip().rpartition("::")[2].lstrip("/")
     parent = (mount / path).parent if path else mount
     return {

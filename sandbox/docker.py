@@ -38,9 +38,9 @@ _OWN_PROCESSES = 2
 _PROCESS_SECONDS = 10
 _EXIT_SECONDS, _EXIT_PAUSE = 2, 0.02
 _RESTART_SECONDS, _RESTART_PAUSE = 5.0, 0.25
-"""How long to wait for an engine that is away before `remove_stale_containers` must clean up."""
+"""How long `remove` retries while the engine is down; then `remove_stale_containers` cleans up."""
 _NAME = "sandpiper-"
-"""A label cannot change: a container from the pool is assigned to a session by renaming it."""
+"""Labels cannot be changed, so renaming a container from the pool assigns it to a session."""
 
 _LIMITS = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpus"}
 
@@ -73,7 +73,7 @@ class DockerContainer:
                 response.close()
             file.close()
 
-        # The plain socket, past any reader's buffer: nothing can have been buffered yet, because
+        # Use the raw socket instead of its buffered reader: nothing can be buffered yet, because
         # the runner is silent until it has a request.
         connected = getattr(file, "_sock", file)
         return EngineWire(connected, lambda: self._get_exit_code(created["Id"]), release)
@@ -115,10 +115,10 @@ class DockerContainer:
         return self._count_inside() if listed is None else listed - _OWN_PROCESSES
 
     def _count_listed(self) -> int | None:
-        """Count the processes that the engine lists; None if its list is of no use.
+        """Count the processes that the engine lists; None if its list is unusable.
 
-        Rootless engines without control groups have no list. A runtime with a kernel of its own
-        lists other processes than the container's.
+        Rootless engines without control groups have no list. A runtime with its own kernel lists
+        processes other than the container's.
         """
         with translate_engine_errors(SandboxGone, "looking after a container"):
             first = str(self._api.inspect_container(self.id)["State"]["Pid"])
@@ -129,7 +129,7 @@ class DockerContainer:
         return len(rows) if [first] in rows else None
 
     def _count_inside(self) -> int:
-        """Count the commands' processes from inside, as a uid out of the commands' reach."""
+        """Count the commands' processes from inside, as a uid that commands cannot signal."""
         argv = ["pgrep", "-c", "-u", self._user.partition(":")[0]]
         with closing(self._run(argv, KEEPER_USER)) as wire:
             try:
@@ -170,8 +170,8 @@ class DockerSandbox(FramedSandbox):
 class DockerDriver:
     """Starts containers of one spec at one engine; see sandbox.base.Driver for the contract.
 
-    `base_url` is such as unix:///run/docker.sock or tcp://host:2375; without it the engine is
-    Docker's usual choice. Nothing is contacted before `start`.
+    `base_url` is, for example, unix:///run/docker.sock or tcp://host:2375; without it, Docker's
+    default engine is used. The constructor makes no connection.
     """
 
     def __init__(self, spec: ContainerSpec, base_url: str | None = None) -> None:
@@ -227,7 +227,7 @@ class DockerDriver:
 
     @contextmanager
     def _explain_refusal(self, doing: str) -> Iterator[None]:
-        """Turn the engine's refusals into SandboxRefused that names the wrong setting."""
+        """Turn a missing image or an unknown runtime into SandboxRefused that says what to do."""
         try:
             with translate_engine_errors(SandboxUnavailable, doing):
                 yield
@@ -282,8 +282,8 @@ def remove_stale_containers(
 ) -> list[str]:
     """Remove containers that killed workers left, made more than `older_than` seconds ago.
 
-    With `session`, only that session's. Returns the sessions they belonged to. Raises
-    SandboxUnavailable.
+    With `session`, remove only that session's containers. Returns the sessions of the removed
+    containers. Raises SandboxUnavailable.
     """
     api = open_engine(base_url)
     reaped = []
@@ -297,7 +297,7 @@ def remove_stale_containers(
             age = time.time() - (int(made) if made.isdigit() else container["Created"])
             if age <= older_than:
                 continue
-            # Somebody else may be removing it.
+            # Another process may be removing it at the same time.
             with (
                 suppress(SandboxError),
                 translate_engine_errors(SandboxGone, "removing an old sandbox"),

@@ -66,8 +66,8 @@ def open_engine(base_url: str | None) -> APIClient:
 def _make_client(base_url: str | None, version: str) -> APIClient:
     """Make a client without connecting it.
 
-    It follows DOCKER_* variables only: REQUESTS_CA_BUNDLE would replace the engine's certificate
-    authority (DOCKER_CERT_PATH), and requests to an engine on loopback would go to a proxy.
+    It heeds DOCKER_* variables only: REQUESTS_CA_BUNDLE would replace the engine's certificate
+    authority (DOCKER_CERT_PATH), and requests to an engine on loopback would go through a proxy.
     """
     if base_url is None:
         api = docker.from_env(version=version, timeout=CALL_TIMEOUT).api
@@ -78,7 +78,7 @@ def _make_client(base_url: str | None, version: str) -> APIClient:
 
 
 def _try_socket(where: str) -> None:
-    """Connect to a socket file and close it: docker-py leaks a socket if it cannot connect."""
+    """Check that a socket file can be connected to: docker-py leaks its socket if it cannot."""
     scheme, _, path = where.partition("://")
     if scheme in ("unix", "http+unix"):
         with socket.socket(socket.AF_UNIX) as probe:

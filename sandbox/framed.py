@@ -107,7 +107,7 @@ class FramedSandbox:
             pass
 
     def has_session(self) -> bool:
-        """Whether an open session still works, and therefore the sandbox."""
+        """Whether an open session still works, which means that the sandbox does too."""
         with self._lock:
             return bool(self._idle) and self._idle[-1].is_usable()
 
@@ -117,7 +117,7 @@ class FramedSandbox:
         session = self._take_session()
         try:
             yield session
-            self._refuse_ended()  # meanwhile: nothing that it says now is shown
+            self._refuse_ended()  # if it was ended meanwhile, its answer must not be shown
         except BadReport as error:
             raise self._end_after_bad_report(session, error) from error
         finally:
@@ -159,7 +159,7 @@ class FramedSandbox:
     # ----------------------------------------------------------------------------------- commands
 
     def exec(self, command: str, *, timeout: float, number: int, cwd: str = "/tmp") -> ExecResult:
-        """Run a command. Raises SandboxLimit for one of more than 1 MiB."""
+        """Run a command. Raises SandboxLimit if it is longer than 1 MiB."""
         if len(command.encode("utf-8", "replace")) > COMMAND_CAP:
             raise SandboxLimit(f"the command is longer than {COMMAND_CAP:,} bytes: use a file")
         request = {
@@ -185,7 +185,8 @@ class FramedSandbox:
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a request and read its report.
 
-        If the runner was killed, its command did that; a runner that failed is an error of ours.
+        A runner that was killed was killed by its command. A runner that exits by itself has an
+        error of ours, and the sandbox is ended.
         """
         try:
             session.send_request(request, time.monotonic() + seconds)
@@ -199,7 +200,7 @@ class FramedSandbox:
     def _end_after_bad_report(self, session: Session, error: BadReport) -> SandboxGone:
         """End the sandbox after a report that no runner sends: nothing from it can be trusted.
 
-        If the image is older than this code and has no runner, the exit code says so.
+        Exit codes 126 and 127 show that the image is older than this code and has no runner.
         """
         with suppress(SandboxGone):
             if not self.vessel.is_running():
@@ -218,7 +219,7 @@ class FramedSandbox:
     # ------------------------------------------------------------------------------- lost runners
 
     def _recover(self, lost: Session, why: StreamBroken) -> None:
-        """Kill what a lost runner left, unless that was done since the runner started."""
+        """Kill the processes that a lost runner left, unless they were killed since it started."""
         with self._gate:
             if lost.epoch != self._epoch:
                 return
@@ -253,7 +254,7 @@ class FramedSandbox:
         return others
 
     def _end_commands(self) -> None:
-        """End all commands: they could change files while these are packed."""
+        """End all commands, which could otherwise change files while they are packed."""
         with self._gate:
             self._refuse_ended()
             with self._lock:
@@ -291,8 +292,8 @@ class FramedSandbox:
     def restore(self, archive: Iterable[bytes]) -> None:
         """Unpack an archive from `export` inside the container.
 
-        Raises SandboxLimit over a cap or if unpacking runs out of memory, and SandboxError for what
-        is no archive.
+        Raises SandboxLimit if a cap is exceeded or unpacking runs out of memory, and SandboxError
+        if it is no archive.
         """
         what = "the saved files of the session"
         try:
@@ -328,7 +329,7 @@ class FramedSandbox:
 
     @contextmanager
     def _transfer(self, doing: str) -> Iterator[tuple[Session, float]]:
-        """Open a call that moves a file. If it breaks, the sandbox is ended."""
+        """Open a call that moves files. If its stream breaks, recover and raise SandboxGone."""
         deadline = time.monotonic() + self._spec.transfer_timeout + self._spec.grace
         try:
             with self._borrow_session() as session:

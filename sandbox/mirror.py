@@ -20,7 +20,7 @@ def find_mirror(apt: Path) -> str | None:
 
 
 def parse_first_mirror(text: str, *, deb822: bool) -> str | None:
-    """Return the first Debian archive in `text`, but not a security or a vendor's archive."""
+    """Return the first Debian archive in `text`, but no security or vendor's archive, or None."""
     for uri in _stanza_uris(text) if deb822 else _line_uris(text):
         if re.match("https?://", uri) and _DEBIAN.search(uri) and not _SECURITY.search(uri):
             return uri.rstrip("/")
@@ -28,7 +28,7 @@ def parse_first_mirror(text: str, *, deb822: bool) -> str | None:
 
 
 def _line_uris(text: str) -> Iterator[str]:
-    """`deb [options] uri suite component…`"""
+    """Yield the URIs of lines such as `deb [options] uri suite component…`."""
     for line in text.splitlines():
         match = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s", line)
         if match:
@@ -36,7 +36,10 @@ def _line_uris(text: str) -> Iterator[str]:
 
 
 def _stanza_uris(text: str) -> Iterator[str]:
-    """`Types: deb`, `URIs: uri…`; a field continues on lines that begin with a space."""
+    """Yield the URIs of deb822 stanzas (`Types: deb`, `URIs: uri…`) that are enabled.
+
+    A field continues on lines that begin with a space.
+    """
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for stanza in re.split(r"\n\s*\n", "\n".join(lines)):
         unfolded = re.sub(r"\n[ \t]+", " ", stanza)

@@ -14,7 +14,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
 _X32 = 0x40000000
 _NEW_NAMESPACES = 0x7E020000
-"""CLONE_NEW* of clone(2): namespaces of mounts, groups, names, IPC, users, pids, network."""
+"""The CLONE_NEW* flags of clone(2): mount, cgroup, UTS, IPC, user, PID, network namespaces."""
 
 ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -83,10 +83,10 @@ def build_filter(machine: str | None = None) -> bytes:
         _step(_EQUAL, ARCHES[name], yes=1),
         _step(_RETURN, refused),
         _step(_LOAD, _NUMBER),
-        # The x32 calls of x86_64 would pass by the numbers below; no other machine has them.
+        # x32 calls (x86_64 only) have other numbers, so the checks below would miss them.
         _step(_AT_LEAST, _X32, no=1),
         _step(_RETURN, _ERRNO | ENOSYS),
-        # What clone3 asks for lies in memory, out of a filter's sight: libc then takes clone.
+        # clone3's flags are in memory, which a filter cannot read; on ENOSYS libc uses clone.
         _step(_EQUAL, CLONE3[column], no=1),
         _step(_RETURN, _ERRNO | ENOSYS),
     ]

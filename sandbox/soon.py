@@ -1,8 +1,8 @@
 """Starts sandboxes in the background: during the first model call, or before they are needed.
 
-    with closing(start_soon(driver, "session-id", [archive])) as sandbox:
+    with closing(start_in_background(driver, "session-id", [archive])) as sandbox:
         …                       # the model is asked
-        sandbox.exec(…)         # waits for what is left of the start
+        sandbox.exec(…)         # waits until the start is complete
 
 Starting and restoring files takes seconds; the first answer of a model takes longer.
 """
@@ -37,7 +37,7 @@ POOL_LIFETIME = 1800.0
 
 _START_SECONDS = 600
 _ENGINE_SECONDS, _ENGINE_PAUSE = 60.0, 0.5
-"""How long an engine that is away is waited for, in seconds."""
+"""For how long, and at what interval, a failed replacement is tried again, in seconds."""
 
 _REFILL_PAUSE = 30.0
 
@@ -76,7 +76,7 @@ class StartState:
 
     With `is_adopted` it is a running container that was taken over, with all its files. Otherwise
     `archive_number` is the archive that was restored, counted from 1, or 0 for none; `failures`
-    say why each archive before it was not.
+    says why each archive that was tried before was not restored.
     """
 
     is_adopted: bool = False
@@ -88,8 +88,8 @@ class BackgroundSandbox:
     """A sandbox that is starting in a thread. The contract is sandbox.base.Sandbox.
 
     Every method waits for the start, and raises SandboxGone with the reason if the start failed.
-    `wait` raises the original error. With `at_first_use` the start waits for `begin`, or for the
-    first of them; `close` before it starts nothing.
+    `wait` raises the original error. With `at_first_use` the sandbox starts at `begin` or when a
+    method first needs it; `close` before that starts nothing.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class BackgroundSandbox:
             self.begin()
 
     def replace(self, start: Callable[[], tuple[Sandbox, StartState]]) -> None:
-        """Go on in another sandbox, which starts now; what is left of this one is ended."""
+        """Close the present sandbox and use another one, which starts now."""
         self.close()
         with self._lock:
             self._start, self._begun = start, None
@@ -121,7 +121,7 @@ class BackgroundSandbox:
             return self._begun
 
     def wait(self) -> None:
-        """Wait for the start. Raises what starting or reading an archive raised."""
+        """Wait for the start. Raises the original error of starting or of reading an archive."""
         try:
             self._begin().result(_START_SECONDS)
         except FutureTimeout as error:
@@ -176,8 +176,8 @@ def start_in_background(
     """Start a sandbox in the background, with the files of the first usable archive.
 
     `archives` are opened and closed in the background too. With `adopt`, a container that another
-    process left running is preferred; `at_first_use` waits for the first command or file. Raises
-    nothing: see BackgroundSandbox.
+    process left running is preferred; with `at_first_use`, the start waits for the first command
+    or file. Raises nothing: see BackgroundSandbox.
     """
 
     def start() -> tuple[Sandbox, StartState]:
@@ -195,10 +195,10 @@ def replace_in_background(
     session: str,
     open_archives: Callable[[], Sequence[Archive]],
 ) -> None:
-    """Replace a sandbox that died by a new one with the files of the first usable archive.
+    """Replace a dead sandbox with a new one that has the files of the first usable archive.
 
-    `open_archives` is asked at each attempt: an engine that is away is waited for. Raises nothing:
-    see BackgroundSandbox.
+    If the start fails, it is tried again for a while, because the engine may be down; each attempt
+    calls `open_archives`. Raises nothing: see BackgroundSandbox.
     """
 
     def start() -> tuple[Sandbox, StartState]:
@@ -253,9 +253,9 @@ def _start_restored(
 class Pool:
     """A driver that holds `size` started sandboxes ready, each with an open session.
 
-    A sandbox that waited over `lifetime` seconds is replaced, so that none is in use when it is
-    old enough to be removed as stale. Nothing is started before `fill` or the first `start`;
-    `close` ends the waiting ones.
+    A sandbox that waited over `lifetime` seconds is replaced, so that no sandbox in use is old
+    enough to be removed as stale. Nothing is started before `fill` or the first `start`; `close`
+    ends the waiting sandboxes.
     """
 
     def __init__(self, driver: Warmable, size: int, *, lifetime: float = POOL_LIFETIME) -> None:
@@ -266,13 +266,13 @@ class Pool:
         self._closed = False
 
     def check(self) -> None:
-        """See the driver's."""
+        """See Warmable.check."""
         self._driver.check()
 
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         """Return a waiting sandbox that still works, or a new one. See sandbox.base.Driver.start.
 
-        A sandbox from the pool keeps the label `warm` and is renamed for its session.
+        A container from the pool keeps its label `warm` and is renamed; a pod is labelled anew.
         """
         sandbox = self._take_ready()
         self.fill()
@@ -288,7 +288,7 @@ class Pool:
         return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:
-        """See the driver's, which finds sandboxes of the pool by their sessions' names."""
+        """See Warmable.adopt. It finds sandboxes from the pool by the session assigned to them."""
         return self._driver.adopt(session)
 
     def _take_ready(self) -> FramedSandbox | None:

@@ -22,10 +22,10 @@ PYTHON = ["/opt/sandpiper/python3", "-E", "-s", "-S"]
 SWEEPER = [*PYTHON, "-c", "import os; os.kill(-1, 9)"]
 
 TERMINATION_LOG = "/opt/sandpiper/node/termination-log"
-"""Here a kubelet mounts a file of the node's that anybody may write, and no command may enter."""
+"""Where a kubelet mounts a world-writable file of the node, in a folder closed to commands."""
 
 FIRST_UID, UIDS = 20_000, 40_000
-"""The uids of sandboxes that have one of their own; a rootless engine has 65,536."""
+"""The first uid and the number of uids given to single sandboxes; a rootless engine has 65,536."""
 
 FOLDERS = "umask 0; mkdir -p /tmp/_out /tmp/data"
 _KEEPER = f"{FOLDERS}; exec sleep infinity"
@@ -56,13 +56,14 @@ class ContainerSpec:
     `disk`, but never the last eighth of `memory`, so that a full disk is reported as such and does
     not kill the container. The defaults give a workspace of 1.75 GB.
 
-    The caps are in bytes, the times in seconds. `preview` is what is shown of one output, where it
-    is less than the usual 4,096 bytes; one that is longer by up to a quarter is shown whole.
-    `grace` is what a command's report may be late.
-    `shared_limits` asks the engine for no limit on memory, processes and processors, because it
-    has none to give (rootless, without control groups of its own): whatever the engine runs in
-    limits all its sandboxes together. Each process is then limited, and so is the number of a
-    sandbox's processes; a sandbox that takes more than `memory` is ended by its main process.
+    Caps are in bytes, except `members_cap` (files and folders) and `ratio_cap` (unpacked to
+    packed size); times are in seconds. `preview` is how many bytes of an output are shown, at most
+    4,096; an output that is up to a quarter longer is shown whole. `grace` is how late a command's
+    report may arrive.
+    With `shared_limits` the engine is not asked to limit memory, processes and processors, because
+    it cannot (rootless, without control groups of its own): the limits of what the engine runs in
+    apply to all its sandboxes together. Each process is limited instead, and so is the number of a
+    sandbox's processes; a sandbox that uses more than `memory` is ended by its main process.
     """
 
     image: str = "sandpiper-sandbox:latest"
@@ -108,7 +109,7 @@ class ContainerSpec:
 def compute_process_limits(spec: ContainerSpec) -> dict[str, int]:
     """Compute the limits on each process, for containers without a control group.
 
-    The names are those of `resource`; the number of processes counts all of one uid.
+    The keys are names of the `resource` module; RLIMIT_NPROC counts all processes of a uid.
     """
     limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_AS": parse_size(spec.memory)}
     return {**_PROCESS_LIMITS, **limits}
@@ -117,8 +118,8 @@ def compute_process_limits(spec: ContainerSpec) -> dict[str, int]:
 def compute_pod_limits(spec: ContainerSpec) -> dict[str, int]:
     """Compute the limits on each process of a pod, whose control group limits memory.
 
-    Where a control group has too little memory, the kubelet has the kernel end all of its
-    processes; so a process that asks for more than there is gets an error before that.
+    When a control group runs out of memory, the kubelet has the kernel kill all of its processes.
+    A process that asks for more than `spec.memory` gets an error before that.
     """
     limits = {"RLIMIT_NPROC": spec.pids, "RLIMIT_DATA": parse_size(spec.memory)}
     return {**_PROCESS_LIMITS, **limits}

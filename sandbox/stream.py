@@ -16,7 +16,7 @@ FRAME = 1 << 16
 
 
 class Session:
-    """A connection to a runner, for one call after the other.
+    """A connection to a runner, for one call at a time.
 
     `begin_request` and `send_request` start a call; when its report has been read, the session may
     be used again. Every wait ends at the call's deadline. Methods raise StreamBroken. `epoch` is

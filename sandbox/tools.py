@@ -21,7 +21,7 @@ LOG = (
     "`log errors FILE`, `log grep [-C N] PATTERN FILE`, `log slice FILE A-B`, `log templates FILE` "
     "(the unusual lines), `log diff FILE [GREEN]` (what is new since the job last passed)."
 )
-"""A line for the model on the image's own command."""
+"""A line for the model about `log`, the image's own command."""
 
 
 PROBED = (

@@ -58,7 +58,7 @@ class Wire(Protocol):
 
 
 class SocketWire:
-    """A socket with nothing else on it. Implements Wire."""
+    """A socket that carries only the runner's stream. Implements Wire."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -157,7 +157,7 @@ class EngineWire(SocketWire):
             return said
 
     def _next_piece(self, deadline: float) -> None:
-        """Skip to the next piece of stdout; the end of stderr is kept."""
+        """Skip the rest of a stderr piece, keeping its end, and read the next piece's header."""
         while self._left:
             part = self._read_some(self._left, deadline)
             self._left -= len(part)

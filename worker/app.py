@@ -24,10 +24,10 @@ log = logging.getLogger("sandpiper.queue")
 
 TASK = "sandpiper.run"
 MEMORY = "worker.queue.memory_transport:Transport"
-"""Replaces kombu's own, which polls for messages once a second."""
+"""Replaces kombu's memory transport, which polls for messages once a second."""
 
 AGAIN = 3
-"""Seconds until a message is taken again if the store could not be used."""
+"""Seconds to wait before a message goes back to the broker if the store cannot be used."""
 
 
 def build_app(
@@ -39,7 +39,7 @@ def build_app(
     """Make the Celery app.
 
     `deps` makes the parts of a job and is called once, when the worker starts or a job needs them.
-    `journal` gives the journal of a process that accepts triggers and runs none.
+    `journal` opens the journal in a process that only accepts triggers.
     """
     alone = settings.broker.startswith("memory://")
     app = Sandpiper("sandpiper", broker=_broker_url(settings.broker), set_as_current=False)
@@ -50,11 +50,11 @@ def build_app(
         task_ignore_result=True,
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0.1, "interval_max": 0.5},
         worker_prefetch_multiplier=1,
-        # After a lost connection Celery 5.7 would raise the count again from the pool's threads,
-        # which read RabbitMQ's answers from under the main one: all of them wait for ever
+        # After a lost connection, Celery 5.7 would raise the prefetch count again from the pool's
+        # threads, which take RabbitMQ's answers from the main thread: all of them wait forever
         # (celery/worker/consumer/consumer.py, _restore_prefetch_count_after_connection_restart).
         worker_enable_prefetch_count_reduction=False,
-        # A Redis that has no memory left refuses; the worker waits until it has some again.
+        # A Redis that is out of memory refuses commands; the worker waits until it accepts them.
         broker_channel_error_retry=True,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
@@ -80,7 +80,7 @@ def acceptor(app: Sandpiper) -> Callable[[Trigger], None]:
 
 
 def _broker_url(broker: str) -> str:
-    """`memory://` with the host that kombu warns about the lack of."""
+    """Return the URL; `memory://` gets a host, because kombu warns if there is none."""
     return "memory://localhost//" if broker == "memory://" else broker
 
 
@@ -118,7 +118,7 @@ def _add_task(app: "Sandpiper") -> None:
 
 
 def _queued_at(request: Any) -> float | None:
-    """Return the publisher's header, if there is one: Celery makes headers attributes."""
+    """Return the publisher's header, if there is one; Celery turns headers into attributes."""
     said = getattr(request, QUEUED_AT, None)
     return float(said) if isinstance(said, int | float) else None
 

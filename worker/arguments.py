@@ -1,4 +1,4 @@
-"""Tool arguments: pydantic models that give the JSON Schema and messages a model can act on."""
+"""Tool arguments: pydantic models that give the JSON Schema and errors a model can act on."""
 
 from typing import Any, TypeVar
 
@@ -17,9 +17,9 @@ A = TypeVar("A", bound=Arguments)
 
 
 def schema(model: type[Arguments]) -> dict[str, Any]:
-    """The JSON Schema of `model`, in one piece and without pydantic's titles.
+    """Return the JSON Schema of `model`, with `$ref`s inlined and without pydantic's titles.
 
-    Titles cost tokens and say nothing; not every provider follows `$ref`.
+    Titles cost tokens and add nothing; not every provider resolves `$ref`.
     """
     full = model.model_json_schema()
     cleaned: dict[str, Any] = _plain(full, full.get("$defs", {}))
@@ -46,7 +46,7 @@ def _plain(node: Any, defs: dict[str, Any]) -> Any:
 
 
 def parse(model: type[A], arguments: str) -> A:
-    """`arguments` (JSON text) as a `model`. Raises ArgumentError naming each wrong field."""
+    """Parse `arguments` (JSON text) as a `model`. Raises ArgumentError naming each wrong field."""
     try:
         return model.model_validate_json(arguments or "{}")
     except ValidationError as error:

@@ -2,24 +2,24 @@
 
     SandpiperError
     ├── ConfigError        the operator's file or environment is wrong: the start is refused
-    ├── Rejected           the door refuses a request (carries the HTTP status)
+    ├── Rejected           the webhook receiver refuses a request (carries the HTTP status)
     ├── ArgumentError      a tool call's arguments are wrong: the model reads the message
     ├── SourceError        a read-only source has nothing to give: the model reads the message
-    ├── ForgeError         GitLab did not take what we wrote
-    ├── ModelError         no answer from the model
+    ├── ForgeError         GitLab did not accept a write
+    ├── ModelError         no usable answer from the model
     │   └── ContextOverflow    the request is larger than the model's window
-    ├── SandboxLost        the container died under the run
+    ├── SandboxLost        the container died during the run
     ├── StoreError         the session store failed
     │   └── TurnTaken          somebody else committed this turn first
-    ├── QueueError         the broker does not take the trigger
-    └── Interrupted        a run ends here, and another one goes on from its checkpoint
+    ├── QueueError         the broker does not accept the trigger
+    └── Interrupted        a run ends here, and another one continues from its checkpoint
         ├── LeaseLost          another worker has taken over
-        ├── Postponed          no model answers now
-        └── HandedOver         this worker ends
+        ├── Postponed          no model can be asked now
+        └── HandedOver         this worker is shutting down
 
 `sandbox` is a package of its own and has its own small tree: see `sandbox/base.py`.
 
-`transient` answers the one question a caller asks: is it worth trying again later?
+`transient` says whether it is worth trying again later.
 """
 
 
@@ -47,7 +47,7 @@ UNFORESEEN = (
     TypeError,
     ValueError,
 )
-"""What a mistake in the code of a source or a tool raises; what is none of these ends the run."""
+"""What a bug in a source or a tool may raise; any other unexpected exception ends the run."""
 
 
 class ConfigError(SandpiperError):
@@ -55,7 +55,7 @@ class ConfigError(SandpiperError):
 
 
 class Rejected(SandpiperError):
-    """A request the door refuses; `status` is the HTTP status to answer."""
+    """A request that the receiver refuses; `status` is the HTTP status to answer with."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -71,9 +71,9 @@ class SourceError(SandpiperError):
 
 
 class ForgeError(SandpiperError):
-    """GitLab refused a write, or could not be reached for it.
+    """GitLab refused a write, or could not be reached.
 
-    `status` is the HTTP status that GitLab answered with, 0 where it gave none.
+    `status` is the HTTP status that GitLab answered with, 0 if there was none.
     """
 
     def __init__(self, message: str, *, transient: bool = False, status: int = 0) -> None:
@@ -82,16 +82,16 @@ class ForgeError(SandpiperError):
 
 
 NO_TOOLS = "no_tools"
-"""The kind of a ModelError of a model that is served without native tools."""
+"""The `kind` of a ModelError for a model that is served without native tools."""
 
 CIRCUIT_OPEN = "circuit_open"
-"""The kind of a ModelError of a provider that is not even asked, for it has not answered others."""
+"""The `kind` of a ModelError without a request: the provider has not answered for a while."""
 
 
 class ModelError(SandpiperError):
     """The model gave no usable answer after all retries.
 
-    `retry_after` is in seconds, as the provider asked, or None. `kind` is one of few words.
+    `retry_after` is in seconds, as the provider asked, or None. `kind` is one of a few words.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ModelError(SandpiperError):
 class ContextOverflow(ModelError):
     """The request is larger than the model's context window.
 
-    `limit` is how many tokens the provider says that it takes, 0 where it does not say.
+    `limit` is the provider's stated limit in tokens, 0 if it states none.
     """
 
     def __init__(self, message: str, *, kind: str = "overflow", limit: int = 0) -> None:
@@ -121,7 +121,7 @@ class ContextOverflow(ModelError):
 class SandboxLost(SandpiperError):
     """The sandbox's container is gone; its files since the last export are lost.
 
-    `has_run` is false where it never started, so that what was to run in it may be run again.
+    `has_run` is false if it never started, so that its commands may safely be run again.
     """
 
     def __init__(self, message: str, *, has_run: bool = True) -> None:
@@ -138,23 +138,23 @@ class TurnTaken(StoreError):
 
 
 class QueueError(SandpiperError):
-    """The broker does not take the trigger."""
+    """The broker does not accept the trigger."""
 
 
 class Interrupted(SandpiperError):
-    """The run ends between two steps; nothing is posted, another one goes on from there."""
+    """The run ends between two steps; nothing is posted, and another run continues from there."""
 
 
 class LeaseLost(Interrupted):
-    """This worker was taken for dead, and another one has its runs."""
+    """This worker was considered dead, and another one has taken over its runs."""
 
 
 class Postponed(Interrupted):
-    """No provider is asked now: the run goes on when one answers again."""
+    """No provider can be asked now; the run continues when one answers again."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, transient=True)
 
 
 class HandedOver(Interrupted):
-    """This worker ends before the run does."""
+    """This worker shuts down before the run ends."""

@@ -1,6 +1,6 @@
-"""How Sandpiper speaks to GitLab: connections that cannot hang, and errors in plain words.
+"""Connections to GitLab that cannot hang, and explanations of its errors in plain words.
 
-Used by `sources` with the read token and by `forge` with the write token; holds neither.
+Used by `sources` with the read token and by `forge` with the write token, which they pass in.
 """
 
 import json
@@ -20,18 +20,18 @@ TIMEOUT = (5.0, 30.0)
 """Seconds to connect, and between two reads."""
 
 MAX_WAIT = 15
-"""The most seconds waited on GitLab's word before an attempt is made again."""
+"""The most seconds to wait before a retry, whatever GitLab asks for."""
 
 RETRIES = 2
 """Attempts after the first one."""
 
 DEADLINE = 120.0
-"""Seconds to read the body of one answer, however steadily it drips."""
+"""Seconds to read the body of one answer, even if data keeps arriving."""
 
 _CHUNK = 64 * 1024
 
 FOREIGN = (GitlabError, requests.RequestException, urllib3.exceptions.HTTPError)
-"""What python-gitlab and requests raise, or let pass; `explain` knows them all."""
+"""What python-gitlab and requests raise or let through; `explain` handles them all."""
 
 
 class Connections:
@@ -44,7 +44,7 @@ class Connections:
         self._local = threading.local()
 
     def get(self) -> Gitlab:
-        """This thread's client."""
+        """Return this thread's client."""
         if not hasattr(self._local, "client"):
             self._local.client = self._connect()
         client: Gitlab = self._local.client
@@ -66,7 +66,7 @@ class Connections:
 
 
 def _bound_wait(response: requests.Response, **_: Any) -> None:
-    """Rewrite what python-gitlab sleeps by: it obeys any number, and fails on a date.
+    """Limit the wait that python-gitlab reads from headers: it obeys any number, fails on a date.
 
     `RateLimit-Reset` is a time in epoch seconds.
     """
@@ -82,20 +82,20 @@ def _bound_wait(response: requests.Response, **_: Any) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a header is a number that int() reads in no time."""
+    """Whether a header is a decimal number short enough for int() to parse quickly."""
     return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 class Refused(requests.RequestException):
-    """An answer that we do not take; the message says why."""
+    """An answer that we do not accept; the message says why."""
 
 
 class TooMuch(Refused):
-    """An answer that is larger than our cap, or does not end."""
+    """An answer that is larger than our cap, or still arriving after DEADLINE."""
 
 
 def read_chunks(response: requests.Response) -> Iterator[bytes]:
-    """The body of a streamed answer. Raises TooMuch past DEADLINE, and requests' own errors."""
+    """Yield the body of a streamed answer. Raises TooMuch past DEADLINE, and requests' errors."""
     deadline = time.monotonic() + DEADLINE
     for chunk in response.iter_content(_CHUNK):
         if time.monotonic() > deadline:
@@ -104,7 +104,7 @@ def read_chunks(response: requests.Response) -> Iterator[bytes]:
 
 
 def decode_json(response: requests.Response, cap: int) -> Any:
-    """The JSON of a streamed answer of at most `cap` bytes. Raises one of FOREIGN."""
+    """Return the JSON of a streamed answer of at most `cap` bytes. Raises one of FOREIGN."""
     body = bytearray()
     for chunk in read_chunks(response):
         body += chunk
@@ -118,7 +118,7 @@ def decode_json(response: requests.Response, cap: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed request in words for a model or a human."""
+    """A failed request, described for a model or a human."""
 
     text: str
     transient: bool
@@ -126,7 +126,7 @@ class Failure:
 
 
 def explain(error: Exception, what: str, token: str) -> Failure:
-    """What `error` (one of FOREIGN) means for `what`; `token` is "read" or "write"."""
+    """Explain `error` (one of FOREIGN) of the request `what`; `token` is "read" or "write"."""
     if isinstance(error, GitlabParsingError):
         return Failure(f"{what}: the answer is not JSON: is gitlab.url GitLab's address?", False)
     if isinstance(error, GitlabError) and error.response_code:
@@ -145,7 +145,7 @@ def explain(error: Exception, what: str, token: str) -> Failure:
 
 
 def _status(error: GitlabError, status: int, what: str, token: str) -> Failure:
-    said = _said(error)
+    said = _read_message(error)
     variable = f"GITLAB_{token.upper()}_TOKEN"
     texts = {
         401: f"{what}: GitLab refuses the {token} token; is {variable} revoked or expired?",
@@ -167,7 +167,7 @@ def _forbidden(said: str, token: str, variable: str) -> str:
     return f"the {token} token's user has too little access to the project: {said}"
 
 
-def _said(error: GitlabError) -> str:
+def _read_message(error: GitlabError) -> str:
     said: object = error.error_message
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     return " ".join(text.split())[:300]

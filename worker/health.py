@@ -1,7 +1,7 @@
-"""Is all well? `python -m worker.health [URL]`, for health checks of the image.
+"""Checks a process's health: `python -m worker.health [URL]`, for health checks of the image.
 
-Only the standard library, because it runs every few seconds. Without a URL the container's first
-process is asked: `serve` must answer /healthz, `worker` /metrics, if it has any.
+It imports only the standard library, because it runs every few seconds. Without a URL, it checks
+the container's first process: `serve` must answer /healthz, and `worker` /metrics if it has any.
 """
 
 import http.client
@@ -14,7 +14,7 @@ SECONDS = 4.0
 
 
 def target(command: Sequence[str]) -> str:
-    """The URL that a command must answer at; empty for one that listens nowhere."""
+    """Return the URL at which a command must answer; "" if it listens on no port."""
     if "serve" in command:
         return f"http://127.0.0.1:{_option(command, '--port') or 8080}/healthz"
     if "worker" in command and (port := _option(command, "--metrics-port")):
@@ -32,7 +32,7 @@ def _option(command: Sequence[str], name: str) -> str:
 
 
 def check(url: str) -> str:
-    """What is wrong; empty if nothing is."""
+    """Return what is wrong, "" if nothing is."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
     try:
@@ -48,7 +48,7 @@ def check(url: str) -> str:
 
 
 def main() -> int:
-    """Exit status 1 and a line of why, if something is wrong."""
+    """Return the exit status; if something is wrong, print the reason and return 1."""
     url = sys.argv[1] if len(sys.argv) > 1 else target(_first_process())
     reason = check(url) if url else ""
     if reason:

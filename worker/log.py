@@ -1,7 +1,7 @@
-"""Logging to stderr, one record a line, as text or as JSON, and no secret in any.
+"""Logging to stderr, one record a line, as text or as JSON, with secrets redacted.
 
-What a record is about (trigger, session, project) is bound where the work begins, and every record
-of that thread carries it, whoever writes it.
+The fields of a record (trigger, session, project) are bound where the work begins, and every record
+of that thread has them, whichever module writes it.
 """
 
 import json
@@ -24,7 +24,7 @@ _about: ContextVar[Mapping[str, str | int]] = ContextVar("sandpiper_log", defaul
 
 @contextmanager
 def bind_log_fields(**fields: str | int) -> Iterator[None]:
-    """Until the block ends, every record of this thread is about `fields` too."""
+    """Add `fields` to every record of this thread until the block ends."""
     token = _about.set({**_about.get(), **fields})
     try:
         yield
@@ -39,7 +39,7 @@ def configure(
     form: Literal["text", "json"] = "text",
     level: str = "info",
 ) -> None:
-    """Send records to stderr through `redact`, tracebacks included; `quiet`: only warnings."""
+    """Send records to stderr through `redact`, tracebacks included; with `quiet`, only warnings."""
     lowest = logging.getLevelNamesMapping()[level.upper()]
     lowest = max(lowest, logging.WARNING) if quiet else lowest
     handler = logging.StreamHandler()
@@ -67,12 +67,12 @@ class _Plain(logging.Formatter):
         line += f" [{_one_line(self._redact(about))}]" if about else ""
         if not (told := self._redact(_trace(self, record))):
             return line
-        # Indented, so that nothing which an error quotes looks like a record of its own.
+        # Indented, so that text quoted in an error does not look like a separate record.
         return "\n".join([line, *(f"  {_one_line(each)}" for each in told.splitlines())])
 
 
 class _Json(logging.Formatter):
-    """One object: ts (RFC 3339, UTC), level, logger, msg, what it is about, exc if there is one."""
+    """One object: ts (RFC 3339, UTC), level, logger, msg, the bound fields, exc if there is one."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _Json(logging.Formatter):
         }
         if told := _trace(self, record):
             fields["exc"] = told
-        # Before the encoding: a secret with a quote in it would look different after.
+        # Redact before encoding: JSON escapes would hide a secret that contains a quote.
         return json.dumps({name: self._clean(value) for name, value in fields.items()})
 
     def _clean(self, value: str | int) -> str | int:
@@ -102,13 +102,13 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
     return "\n".join(parts)
 
 
-@lru_cache(1)  # a busy door writes thousands of lines a second
+@lru_cache(1)  # a busy webhook receiver writes thousands of lines a second
 def _second(at: int) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", localtime(at))
 
 
 def _one_line(text: str) -> str:
-    """Control characters and line breaks spelt out."""
+    """Return `text` with control characters and line breaks escaped."""
     if text.isprintable():
         return text
     return "".join(

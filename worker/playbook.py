@@ -15,7 +15,7 @@ from worker.settings.context import ContextSettings
 from worker.settings.loop import GateChoice, PlanChoice
 
 SMALL_WINDOW = 16_000
-"""Below so many tokens of room a workflow takes its compact form."""
+"""With less room than this for a request (in tokens), a workflow takes its compact form."""
 
 _FENCE = "---\n"
 _SMALL = re.compile(r"^<!-- small -->[ \t]*$", re.MULTILINE)
@@ -56,7 +56,7 @@ class Workflow(BaseModel):
 
     @field_validator("triggers")
     @classmethod
-    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_triggers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for trigger in value:
             name = trigger.removeprefix(_COMMAND)
             if trigger != "pipeline_failed" and (name == trigger or not _NAME.fullmatch(name)):
@@ -66,7 +66,7 @@ class Workflow(BaseModel):
         return value
 
     def allows(self, tool: str) -> bool:
-        """Whether the workflow wants the tool of this name."""
+        """Whether the workflow allows the tool of this name."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def announces(self, tool: str) -> bool:
@@ -82,11 +82,11 @@ class Workflow(BaseModel):
 
     @property
     def has_find_tool(self) -> bool:
-        """Whether the model finds the tools that are not announced by `find_tool`."""
+        """Whether the model uses `find_tool` to find the tools that are not announced."""
         return self.find_tool and bool(self.small_tools)
 
     def fit(self, room: int) -> "Workflow":
-        """Return the workflow for models with so many tokens for a request."""
+        """Return the workflow for models with `room` tokens for a request."""
         if room >= SMALL_WINDOW and not self.compact:
             return self
         return self.model_copy(update={"compact": True, "text": self.small_text or self.text})
@@ -99,7 +99,7 @@ class Playbook:
         self._by_name: Mapping[str, Workflow] = {one.name: one for one in workflows}
 
     def fit(self, room: int) -> "Playbook":
-        """Return the workflows for models with so many tokens for a request."""
+        """Return the workflows for models with `room` tokens for a request."""
         return Playbook(workflow.fit(room) for workflow in self.workflows())
 
     def shorten_tool_lists(self) -> "Playbook":
@@ -109,18 +109,18 @@ class Playbook:
         )
 
     def workflows(self) -> Iterable[Workflow]:
-        """All of them, in the order of their files' names."""
+        """Return all workflows, in the order of their files' names."""
         return self._by_name.values()
 
     def get(self, name: str) -> Workflow:
-        """The workflow of this name. Raises ConfigError with the names there are."""
+        """Return the workflow of this name. Raises ConfigError with the known names."""
         if name not in self._by_name:
             known = ", ".join(sorted(self._by_name)) or "none"
             raise ConfigError(f"there is no workflow {name!r}; known: {known}")
         return self._by_name[name]
 
     def commands(self) -> Mapping[str, str]:
-        """What each command of a workflow does, by the command's name."""
+        """Return the descriptions of the workflows' commands, by the command's name."""
         return {
             trigger.removeprefix(_COMMAND): workflow.description
             for workflow in reversed(list(self._by_name.values()))
@@ -129,7 +129,7 @@ class Playbook:
         }
 
     def for_trigger(self, trigger: str) -> Workflow:
-        """The workflow that names `trigger`. Raises ConfigError if there is none."""
+        """Return the workflow that names `trigger`. Raises ConfigError if there is none."""
         for workflow in self._by_name.values():
             if trigger in workflow.triggers:
                 return workflow
@@ -137,7 +137,7 @@ class Playbook:
 
 
 def parse(text: str, where: str) -> Workflow:
-    """A workflow file's text. Raises ConfigError naming `where` and the field."""
+    """Parse a workflow file's text. Raises ConfigError naming `where` and the field."""
     text = text.replace("\r\n", "\n")
     head, fence, body = text.removeprefix(_FENCE).partition("\n" + _FENCE)
     if not text.startswith(_FENCE) or not fence:
@@ -158,13 +158,13 @@ def parse(text: str, where: str) -> Workflow:
 
 
 def _split_small(body: str) -> tuple[str, str]:
-    """The text, and the one for small windows, which stands below a line `<!-- small -->`."""
+    """Split off the text for small windows, which follows a line `<!-- small -->`."""
     text, *small = _SMALL.split(body, maxsplit=1)
     return text, "".join(small)
 
 
 def load(folder: str) -> Playbook:
-    """Every *.md of `folder`; "" means the workflows that come with Sandpiper."""
+    """Load every *.md of `folder`; "" means the workflows that come with Sandpiper."""
     path = Path(folder) if folder else find_bundled_folder()
     files = sorted(path.glob("*.md"))
     if not files:
@@ -178,7 +178,7 @@ def load(folder: str) -> Playbook:
 
 
 def find_bundled_folder() -> Path:
-    """The folder of the workflows that come with Sandpiper: in a wheel, or beside the package."""
+    """Return the folder of the bundled workflows: in the package (a wheel), or next to it."""
     here = Path(__file__).parent
     packed = here / "workflows"
     return packed if packed.is_dir() else here.parent / "workflows"

@@ -19,7 +19,7 @@ from sandbox.image.squeeze import compress_stream, decompress_stream
 
 ROOT, TOPS = "/tmp", ("_out", "data")
 DEPTH, NAME, PATH = 64, 255, 1024
-FREE_RATIO = 256 << 20  # up to here any ratio is allowed: `yes` packs 1000 to 1
+FREE_RATIO = 256 << 20  # up to this size any ratio is allowed: `yes` packs 1000 to 1
 SLACK = 1 << 20
 
 
@@ -135,7 +135,7 @@ def do_pack(request: Json, _: Source) -> Json:
 
 
 class Reader:
-    """Reads a hostile tar archive header by header. Raises ValueError if it is none.
+    """Reads a hostile tar archive header by header. Raises ValueError if it is no tar archive.
 
     All decompressed bytes are counted, headers included.
     """
@@ -184,7 +184,7 @@ class Reader:
         return member
 
     def read_members(self) -> Iterator[tar.Member]:
-        """Yield the members. Raises Refused for kinds that `pack_all` never writes.
+        """Yield the members. Raises Refused for kinds other than `tar.PLAIN` and GNU's long names.
 
         Extended headers and sparse maps, for example, may be huge.
         """
@@ -241,13 +241,13 @@ def unpack_all(reader: Reader, caps: Caps) -> int:
         try:
             write_member(reader, member, f"{ROOT}/{name}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            skipped += 1  # a file and a folder of one name
+            skipped += 1  # a file and a folder have the same name
         caps.check_ratio(slack=SLACK)
     return skipped
 
 
 def do_unpack(request: Json, source: Source) -> Json:
-    """Unpack the archive. Raises Refused("limit") over a cap, Refused("corrupt") if it is none."""
+    """Unpack the archive. Raises Refused: "limit" over a cap, "corrupt" if it is no archive."""
     caps = Caps(request)
     try:
         with decompress_stream(source, caps.count_packed) as file:

@@ -13,7 +13,8 @@ from sandbox.image.preview import PREVIEW, decode, is_binary, make_preview, most
 class Capture:
     """Takes a stream piece by piece; makes the file once the preview cannot show everything.
 
-    The preview has `limit` bytes, or `most_shown(limit)` if that is everything, the file `cap`.
+    The preview has at most `limit` bytes, or `most_shown(limit)` if it shows everything; the file
+    has at most `cap` bytes.
     """
 
     def __init__(self, path: str, cap: int, limit: int = PREVIEW) -> None:

@@ -63,7 +63,7 @@ def exec_command(command: bytes, cwd: str, out: int, err: int) -> None:
         os.dup2(fd, number)
     for number in (*IGNORED_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    prctl(PR_SET_DUMPABLE, 1)  # or the file below belongs to root
+    prctl(PR_SET_DUMPABLE, 1)  # otherwise the file below belongs to root
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
     os.chdir(cwd)
@@ -83,7 +83,7 @@ def spawn_command(command: bytes, cwd: str, out: int, err: int) -> int:
 
 
 def reap_children(pid: int) -> tuple[int | None, bool]:
-    """Reap ended children; returns the status of `pid` if it ended, and if any child is left."""
+    """Reap ended children; returns the status of `pid` if it ended, and whether any is left."""
     status = None
     try:
         while True:
@@ -201,7 +201,7 @@ def open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
 
 
 def set_limits(limits: str) -> None:
-    """Limit this process and its children; `limits` is a JSON object of names in `resource`."""
+    """Limit this process and its children; `limits` is JSON: `resource` names and values."""
     resource = import_module("resource")
     for name, value in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (value, value))
@@ -228,7 +228,7 @@ def do_exec(request: Json) -> Json:
     ends = [open_pipe(capture, pipes) for capture in (out, err)]
     try:
         pid = spawn_command(request["command"].encode("utf-8", "replace"), request["cwd"], *ends)
-    except OSError:  # no process to be had
+    except OSError:  # fork failed
         for reader in pipes:
             os.close(reader)
         raise

@@ -1,6 +1,6 @@
 """Frames between host and runner.
 
-A session is calls, one after the other:
+A session consists of calls, one after the other:
 
 in:   one frame of JSON (the request), data frames, an empty frame
 out:  data frames, an empty frame, one frame of JSON (the report, with the request's id)

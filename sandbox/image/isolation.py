@@ -2,12 +2,14 @@
 
     isolation.py SECONDS ADDRESS:PORT…
 
-A network policy holds only where a plug-in of the cluster enforces it, and some plug-ins take a
-moment for a new pod. So each address is tried again for up to SECONDS while any of them answers.
-The API server is tried where the kubelet says it is, too. What still answers is printed, one to a
-line. Each address is tried over TCP, and with port 53 by a
-query to a name server as well. A connection that is refused has been answered, unless an ICMP error
-refused it: that is how a plug-in rejects packets, and no host. Standard library only.
+A network policy holds only if a plug-in of the cluster enforces it, and some plug-ins take a moment
+for a new pod. So while any address answers, all are tried again, for up to SECONDS. The API server
+is also tried at the address that the kubelet sets in the environment. Addresses that still answer
+are printed, one per line, and so is the folder of a service account's token if it exists.
+
+Each address is tried over TCP, and port 53 with a DNS query over UDP as well. A refused connection
+counts as an answer, unless an ICMP error refused it: plug-ins reject packets that way, hosts do
+not. Standard library only.
 """
 
 # pathlib takes as long to import as all the rest together.
@@ -26,7 +28,7 @@ TRY_SECONDS = 1.0
 PAUSE = 0.25
 TOKENS = "/var/run/secrets/kubernetes.io"
 DNS_QUERY = b"\x5a\x5a\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x01"
-"""A recursive query for the name servers of the root."""
+"""A recursive DNS query for the name servers of the root."""
 
 _UNDERWAY = (0, errno.EINPROGRESS, errno.EAGAIN)
 _REFUSALS = (errno.ECONNREFUSED, errno.ECONNRESET)
@@ -49,7 +51,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def open_probe(address: str, kind: socket.SocketKind) -> socket.socket | None:
-    """Begin to connect; None where the kernel knows no way there."""
+    """Begin to connect; return None if the kernel cannot, such as without a route."""
     host, port = parse_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -80,7 +82,7 @@ def has_answered(probe: socket.socket) -> bool:
 
 
 def is_icmp_error(probe: socket.socket) -> bool:
-    """Whether the kernel keeps an ICMP message as the reason of the probe's error."""
+    """Whether the kernel names an ICMP message as the cause of the probe's error."""
     with contextlib.suppress(OSError, AttributeError):
         for level, kind, data in probe.recvmsg(0, 512, socket.MSG_ERRQUEUE)[1]:
             if (level, kind) in _RECVERR.values() and data[4] in _FROM_ICMP:
@@ -89,7 +91,7 @@ def is_icmp_error(probe: socket.socket) -> bool:
 
 
 def find_answers(addresses: list[str]) -> list[str]:
-    """Return those of the addresses that answer within a second."""
+    """Return the addresses that answer within a second."""
     waiting = {}
     for address in addresses:
         kinds = [(socket.SOCK_STREAM, select.POLLOUT)]
@@ -115,7 +117,7 @@ def find_answers(addresses: list[str]) -> list[str]:
 
 
 def find_openings(addresses: list[str], seconds: float) -> list[str]:
-    """Return what can be reached, at the latest after `seconds` (and a second)."""
+    """Return what can be reached, after at most `seconds` plus one second."""
     tokens = [TOKENS] if os.path.exists(TOKENS) else []
     until = time.monotonic() + seconds
     while (answers := find_answers(addresses)) and time.monotonic() < until:

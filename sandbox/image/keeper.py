@@ -3,8 +3,8 @@
     keeper.py LISTENER LIMITS
 
 LISTENER is the descriptor of a listening socket, which only the host can reach; LIMITS is a JSON
-object of names in `resource` and values. When standard input ends, the host is gone: this process
-exits, and with it every process of its namespace. Runs inside; standard library only.
+object that maps names of `resource` to values. When standard input ends, the host is gone: this
+process exits, and with it every process of its namespace. Runs inside; standard library only.
 """
 
 import contextlib

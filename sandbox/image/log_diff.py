@@ -29,7 +29,7 @@ MAX_LINES = 20_000_000
 """The most lines of one log that are compared."""
 
 MAX_NEW_LINES = 200_000
-"""The most new lines that are kept: the last ones."""
+"""How many of the last new lines are kept at least; at most twice as many are."""
 
 MAX_ALIKE = 3
 """The most lines of one shape that are shown."""
@@ -56,7 +56,7 @@ class LogShapes:
 
     @property
     def describe_omission(self) -> str:
-        """A line that says that the log was compared in part only, or ""."""
+        """A line that says that only part of the log was compared, or ""."""
         if len(self.shapes_by_hash) < MAX_SHAPES and self.lines <= MAX_LINES:
             return ""
         return f"[{self.path} is only partly compared: it has too many different lines]"
@@ -81,7 +81,7 @@ class NewLines:
 
     def _add_line(self, number: int, kind: int, shape: bytes) -> None:
         self.counts[kind] += 1
-        if self.counts[kind] > MAX_ALIKE:  # the first ones stand for the rest
+        if self.counts[kind] > MAX_ALIKE:  # only the first lines of a shape are kept
             return
         if kind not in self.weights:
             self.weights[kind] = rate_shape(shape)
@@ -120,7 +120,7 @@ class NewLines:
 
 
 MAX_PACKAGES = 20
-"""The most packages with other versions that are named."""
+"""The most packages with changed versions that are named."""
 
 
 def show_diff(path: str, green: str | None, room: int, most: int, after: int) -> str:
@@ -144,7 +144,7 @@ def show_diff(path: str, green: str | None, room: int, most: int, after: int) ->
 
 
 def _read_package_changes(path: str) -> list[str]:
-    """Read the packages with other versions from the file beside the log: shapes hide versions."""
+    """Read from `PATH.installed` which packages changed version, because shapes hide versions."""
     try:
         with Path(f"{path}.installed").open(encoding="utf-8", errors="replace") as told:
             found = [line.strip()[:120] for line in islice(told, MAX_PACKAGES) if line.strip()]

@@ -64,7 +64,7 @@ def rate_shape(shape: bytes) -> float:
 
 
 class Candidates:
-    """Groups the lines that look like the failure; is fed a log's lines in order."""
+    """Groups the lines that look like the failure. `feed` takes a log's lines in order."""
 
     def __init__(self) -> None:
         self.groups: dict[bytes, Group] = {}

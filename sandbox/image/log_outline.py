@@ -1,13 +1,13 @@
 """`log outline`: the sections and commands of a job log, how long each took, where errors are.
 
-The cleaned log has no section marks and timestamps of GitLab; the worker writes them to
-`FILE.outline` beside it, as one JSON object:
+The cleaned log no longer has GitLab's section marks and timestamps; the worker writes them to
+`FILE.outline` next to it, as one JSON object:
 
     {"sections": [{"name": "step_script", "title": "…", "first": 13, "last": 99, "start": 17e8,
                    "end": 17e8}, …], "times": [[13, 17e8], …]}
 
 `first` and `last` are line numbers, `start` and `end` epoch seconds; `last` and `end` are 0 if the
-section was never closed. `times` is when some lines were written. All of it is optional.
+section was never closed. `times` says when some of the lines were written. All of it is optional.
 """
 
 # pathlib takes as long to import as all the rest together.
@@ -96,7 +96,7 @@ def _format_seconds(seconds: float | None) -> str:
 
 
 def _read_sidecar(path: str) -> dict[str, Any]:
-    """Read what the worker wrote beside the log; empty if that is missing or was changed."""
+    """Read the outline that the worker wrote; empty lists if it is missing or invalid."""
     try:
         with open(f"{path}.outline", "rb") as file:
             told = json.loads(file.read(_SIDECAR))

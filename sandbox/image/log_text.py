@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 ROOM = 3900
-"""Bytes of one answer: less than a preview, so that other output fits beside it."""
+"""Bytes of one answer: less than a preview, so that other output fits in as well."""
 
 PIECE = 1 << 20
 LONGEST = 1 << 16
@@ -109,12 +109,12 @@ def compute_shapes(lines: list[bytes]) -> list[bytes]:
     text = _VARIABLE.sub(b"#", _FOLDER.sub(b"", text)).replace(b"\t", b" ")
     while b"  " in text:
         text = text.replace(b"  ", b" ")
-    text = text.replace(b"[ #", b"[#").replace(b"( #", b"(#")  # numbers are padded
+    text = text.replace(b"[ #", b"[#").replace(b"( #", b"(#")  # numbers were padded with spaces
     return text.replace(b"\n ", b"\n").replace(b" \n", b"\n").strip(b" ").split(b"\n")
 
 
 class ShapeCache:
-    """Caches shapes by a line without digits: most lines of a large log differ only there."""
+    """Caches shapes by lines with digits zeroed: most lines of a large log differ only there."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -137,11 +137,11 @@ class Page:
     """An answer of limited size. Lines are added in any order and come out by number."""
 
     def __init__(self, room: int) -> None:
-        self._left = max(room - 250, 200)  # the first and the last words come on top
+        self._left = max(room - 250, 200)  # the rest is for the heading and the last line
         self._written: dict[int, str] = {}
 
     def add(self, lines: Mapping[int, str]) -> bool:
-        """Add those of the lines that are new. Adds none and returns False if they don't fit."""
+        """Add the lines that are not yet there. If they don't fit, add none and return False."""
         fresh = {number: text for number, text in lines.items() if number not in self._written}
         cost = sum(len(text.encode("utf-8", "replace")) + 4 for text in fresh.values())
         if cost > self._left:

@@ -1,8 +1,8 @@
 """The main process of a pod: does nothing, and outlives every command.
 
-It has the commands' uid. From inside its PID namespace only signals that it handles reach process
-1, and it handles none; it runs in the interpreter that commands cannot read, so none can trace it.
-Processes that lose their parent become its children and end without a trace. Runs inside;
+It is process 1 and has the commands' uid. From inside a PID namespace, process 1 receives only
+signals that it handles, and it handles none. Commands cannot trace it, because they cannot read its
+interpreter. Orphaned processes become its children and are reaped automatically. Runs inside;
 standard library only.
 """
 

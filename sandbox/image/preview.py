@@ -6,9 +6,9 @@ PREVIEW = 4096
 
 
 def most_shown(limit: int) -> int:
-    """Bytes that are shown at most: a remainder of up to a quarter of `limit` is shown too.
+    """Return the most bytes that are shown: up to a quarter more than `limit` is not cut off.
 
-    To cut that little off would cost more, a call to read it, than it saves.
+    Cutting off so little would save less than it costs to read it with another call.
     """
     return limit + limit // 4
 
@@ -18,7 +18,7 @@ def decode(raw: bytes) -> str:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether a sample has a NUL byte, or (if longer than a few bytes) is a third no text."""
+    """Whether a sample has a NUL byte or, from 64 bytes on, is more than a third not text."""
     if b"\0" in sample:
         return True
     text = decode(sample)
@@ -27,7 +27,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def cut_head(raw: bytes, size: int) -> bytes:
-    """Return the first `size` bytes, cut after a line if that keeps half, else a character."""
+    """Return the first `size` bytes, cut after a line if half is left, else after a character."""
     raw = raw[:size]
     end = raw.rfind(b"\n") + 1
     if end * 2 >= len(raw):
@@ -41,7 +41,7 @@ def cut_head(raw: bytes, size: int) -> bytes:
 
 
 def cut_tail(raw: bytes, size: int) -> bytes:
-    """Return the last `size` bytes, cut before a line if that keeps half, else a character."""
+    """Return the last `size` bytes, cut before a line if half is left, else before a character."""
     raw = raw[-size:] if size else b""
     start = raw.find(b"\n") + 1
     if 0 < start <= len(raw) // 2:
@@ -60,10 +60,10 @@ def fit_bytes(raw: bytes, budget: int, size: int, cut: Callable[[bytes, int], by
 
 
 def make_preview(head: bytes, tail: bytes, size: int, lines: int, limit: int = PREVIEW) -> str:
-    """All of an output of at most `most_shown(limit)` bytes, else `limit` of its head and tail.
+    """Return an output of at most `most_shown(limit)` bytes, else `limit` bytes of head and tail.
 
-    The cut is marked. `head` and `tail` are its first and last `most_shown(limit)` bytes, `size`
-    and `lines` count all of it.
+    The cut is marked. `head` and `tail` are the output's first and last `most_shown(limit)` bytes;
+    `size` and `lines` count the whole output.
     """
     if size <= most_shown(limit) and len(decode(head).encode()) <= most_shown(limit):
         return decode(head)

@@ -2,9 +2,9 @@
 
     runner.py [LIMITS]
 
-LIMITS is a JSON object of names in `resource` and values, for this process and its children. See
-frames.py for the format, and VERBS for the calls. It runs as the uid of the commands, and the host
-does not trust it. Standard library only, and nothing that is slow to import.
+LIMITS is a JSON object that maps names of `resource` to values, for this process and its children.
+See frames.py for the format, and VERBS for the calls. It runs as the uid of the commands, and the
+host does not trust it. Standard library only, and nothing that is slow to import.
 """
 
 import contextlib

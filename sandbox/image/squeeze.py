@@ -66,7 +66,7 @@ class Helper(threading.Thread):
 
 @contextlib.contextmanager
 def compress_stream(send: Callable[[bytes], None]) -> Iterator[IO[bytes]]:
-    """Open a file whose content goes compressed to `send`. `send` may raise Refused."""
+    """Open a file whose content is compressed and passed to `send`, which may raise Refused."""
     pipe, done = Pipe(find_program("-1", "-n", "-c")), False
 
     def forward() -> None:
@@ -110,6 +110,6 @@ def decompress_stream(source: Source, count: Callable[[int], None]) -> Iterator[
     finally:
         if not done:
             pipe.process.kill()
-        helper.finish()  # where it refused, the rest followed from that
+        helper.finish()  # a refusal is the cause of any other error
     if not pipe.wait_for_end():
         raise ValueError("it does not unpack")

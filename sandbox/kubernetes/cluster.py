@@ -29,7 +29,8 @@ class Missing(SandboxGone):
 def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[None]:
     """Turn the errors of the client library into `kind`; the cause is kept.
 
-    A 404 becomes Missing, and SandboxUnavailable that lasts becomes SandboxRefused.
+    A 404 becomes Missing. An error that will last becomes SandboxRefused if `kind` is
+    SandboxUnavailable.
     """
     try:
         yield
@@ -38,7 +39,7 @@ def translate_cluster_errors(kind: type[SandboxError], doing: str) -> Iterator[N
         told = f"{doing}: Kubernetes says: {_explain(error, code)}"
         if code == 404:
             raise Missing(told) from error
-        # A full quota is a 403 as well, and passes.
+        # An exceeded quota is a 403 as well, but temporary.
         lasts = code in (400, 401, 403, 422) and "exceeded quota" not in told
         refusal = SandboxRefused if lasts and kind is SandboxUnavailable else kind
         raise refusal(told) from error
@@ -61,11 +62,11 @@ def _explain(error: Exception, code: int) -> str:
 
 
 class Cluster:
-    """One namespace of the cluster. Thread-safe but for `close`.
+    """One namespace of the cluster. Thread-safe except for `close`.
 
-    The cluster is that of the pod this process runs in, else $KUBECONFIG's, else the one of
-    ~/.kube/config; without `namespace`, it is the one named there. A service account's token is
-    read anew when it has been replaced.
+    The cluster is the one whose pod this process runs in, else the one of $KUBECONFIG or of
+    ~/.kube/config; without `namespace`, the namespace configured there is used. A service account's
+    token is read again after it was replaced.
     """
 
     def __init__(self, namespace: str = "") -> None:
@@ -127,7 +128,7 @@ class Cluster:
             )
 
     def delete_pod(self, name: str) -> None:
-        """Delete a pod at once; one that is gone is no error. Raises SandboxGone."""
+        """Delete a pod at once; a missing pod is no error. Raises SandboxGone."""
         with suppress(Missing), translate_cluster_errors(SandboxGone, "removing a sandbox"):
             self._client.delete(Pod, name, namespace=self.namespace, grace_period=0)
 
@@ -143,7 +144,7 @@ class Cluster:
             return ExecStream(url, self._authorize(), self._tls, deadline)
 
     def _authorize(self) -> dict[str, str]:
-        """Return the headers of a request that the client library does not make."""
+        """Return the authorization headers for requests made without the client library."""
         auth, request = user_auth(self._config.user), httpx.Request("GET", self.server)
         if auth is not None:
             next(auth.sync_auth_flow(request))

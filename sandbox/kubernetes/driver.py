@@ -44,11 +44,11 @@ _PROOF_SECONDS = 20
 _PROCESS_SECONDS = 10
 _END_SECONDS, _END_PAUSE = 3.0, 0.1
 _API_SECONDS, _API_PAUSE = 5.0, 0.25
-"""How long to wait for an API server that is away before `remove_stale_pods` must clean up."""
+"""How long `remove` retries while the API server is down; then `remove_stale_pods` cleans up."""
 
 _PROOF = [*PYTHON, "/opt/sandpiper/sandbox/image/isolation.py"]
 _COUNT = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')) - 2)"
-"""All but process 1 and the one that counts."""
+"""Counts all processes except process 1 and the counting process itself."""
 
 Targets = Callable[[Cluster], list[str]]
 
@@ -66,7 +66,7 @@ class PodContainer:
         return self._cluster.start_process(self.pod, self._runner, deadline)
 
     def _run(self, argv: list[str], seconds: float) -> tuple[int, str]:
-        """Run a process that no command can trace; returns its exit code and what it says.
+        """Run a process that no command can trace; returns its exit code and what it prints.
 
         Raises SandboxGone.
         """
@@ -88,7 +88,7 @@ class PodContainer:
             return False
 
     def explain_end(self) -> str:
-        """The node reports a container's end some time after it."""
+        """Explain the container's end, which the node reports with a delay."""
         until = time.monotonic() + _END_SECONDS
         with suppress(SandboxError):
             while is_running(pod := self._cluster.get_pod(self.pod)) and time.monotonic() < until:
@@ -104,7 +104,7 @@ class PodContainer:
         self._run(SWEEPER, _PROCESS_SECONDS)
 
     def count_processes(self) -> int:
-        """Count by a process that commands may end or stop, and cannot deceive."""
+        """Count with a process that commands can end or stop, but not deceive."""
         code, said = self._run([*PYTHON, "-c", _COUNT], _PROCESS_SECONDS)
         if code != 0 or not said.isdigit():
             raise SandboxGone("the sandbox's processes cannot be counted")
@@ -113,7 +113,7 @@ class PodContainer:
     def prove_isolation(self, targets: list[str], seconds: int) -> None:
         """Raise SandboxRefused unless the container reaches none of the targets.
 
-        While any of them answers, they are tried for up to `seconds`.
+        While any of them answers, all are tried again, for up to `seconds`.
         """
         code, said = self._run([*_PROOF, str(seconds), *targets], seconds + _PROOF_SECONDS)
         if code == 0 and not said:
@@ -155,9 +155,8 @@ class PodSandbox(FramedSandbox):
 class KubernetesDriver:
     """Starts pods of one spec in one namespace; see sandbox.base.Driver for the contract.
 
-    Without `namespace`, it is the one this process's pod is in, or the one of the kubeconfig's
-    context. `targets` lists the addresses that no sandbox may reach. Nothing is contacted before
-    `start`.
+    Without `namespace`, the namespace of this process's pod or of the kubeconfig's context is used.
+    `targets` lists the addresses that no sandbox may reach. The constructor makes no connection.
     """
 
     def __init__(
@@ -217,7 +216,7 @@ class KubernetesDriver:
         sandbox = PodSandbox(vessel, self._spec)
         try:
             sandbox.kill_commands()
-            # The worker may have been killed before its sandbox had proven anything.
+            # The worker may have been killed before this sandbox had proven its isolation.
             self._prove_isolation(cluster, vessel)
             sandbox.open_session()
         except SandboxError:
@@ -255,8 +254,8 @@ def remove_stale_pods(
 ) -> list[str]:
     """Remove pods that killed workers left, made more than `older_than` seconds ago.
 
-    With `session`, only that session's. Returns the sessions they belonged to. Raises
-    SandboxUnavailable.
+    With `session`, remove only that session's pods. Returns the sessions of the removed pods.
+    Raises SandboxUnavailable.
     """
     labels = {SESSION_LABEL: session} if session else LABELS
     removed = []

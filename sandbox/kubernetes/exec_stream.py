@@ -28,10 +28,10 @@ PROTOCOL = Subprotocol("v5.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _STATUS = range(4)
 _READ = 1 << 16
 _MESSAGE = 1 << 20
-"""The largest message that is taken; the API server sends at most 32 KiB."""
+"""The largest accepted message in bytes; the API server sends at most 32 KiB."""
 _STDERR_KEPT, _STATUS_KEPT, _DRAINED = 2000, 16_384, 200
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
-"""Seconds: load balancers forget connections that are silent for some minutes."""
+"""Seconds, and a count: load balancers drop connections that are silent for some minutes."""
 
 
 class Refused(Exception):
@@ -150,7 +150,7 @@ class ExecStream:
                 self._take_frame(event)
 
     def _take_frame(self, frame: Frame) -> None:
-        """Take a piece of a message; its first byte is that of the message's first piece."""
+        """Take a frame of a message. The first byte of the message's first frame is its channel."""
         if frame.opcode in (Opcode.BINARY, Opcode.TEXT) and frame.data:
             self._channel = frame.data[0]
             self._take_piece(bytes(frame.data[1:]))

@@ -1,8 +1,9 @@
 """The pod of a sandbox: its limits and its hardening, and why it does not start.
 
-It passes the Pod Security Standard `restricted`. A process that is started in a pod has the
-container's uid, so process 1 cannot have another one. It cannot be read because its interpreter
-cannot, and the kernel lets no process of a PID namespace end or stop the namespace's process 1.
+It conforms to the Pod Security Standard `restricted`. Every process started in a pod has the
+container's uid, so process 1 cannot have another one. Commands cannot read process 1 because its
+interpreter is unreadable. The kernel lets no process of a PID namespace end or stop process 1 of
+that namespace.
 """
 
 import secrets
@@ -26,7 +27,7 @@ from sandbox.spec import (
 
 CONTAINER = "sandbox"
 LABELS = {"app.kubernetes.io/name": "sandpiper", "app.kubernetes.io/component": "sandbox"}
-"""What every sandbox's pod bears; the chart's network policy and quota select by it."""
+"""The labels of every sandbox's pod; the chart's network policy and quota select by them."""
 
 _MAIN = f"{FOLDERS}; exec {' '.join(PYTHON)} /opt/sandpiper/sandbox/image/pod.py"
 
@@ -37,16 +38,16 @@ _HOPELESS = (
 )
 _WORDS = 300
 _CPU_SHARE, _MEMORY_SHARE = 10, 4
-"""What is reserved on a node is this part of the limit: a sandbox mostly waits for the model."""
+"""The limits divided by these are the requests, because a sandbox mostly waits for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSettings:
-    """What a pod needs beside its container's spec.
+    """The settings of a pod besides its container's spec.
 
-    `pull_secrets` are names of Secrets in the namespace. In seconds: the cluster ends the pod by
-    itself after `lifetime`; it may take `start_seconds` to be scheduled, for its image to be pulled
-    and for its container to run, and `policy_seconds` until a network policy holds for it.
+    `pull_secrets` are names of Secrets in the namespace. Times are in seconds: the cluster ends the
+    pod after `lifetime`; within `start_seconds` it must be scheduled, its image pulled and its
+    container running; a network policy must take effect within `policy_seconds`.
     """
 
     pull_secrets: tuple[str, ...] = ()
@@ -122,7 +123,7 @@ def _make_resources(memory: int, cpus: float) -> dict[str, str]:
     return {"memory": str(memory), "cpu": cpu, "ephemeral-storage": "16Mi"}
 
 
-# ------------------------------------------------------------------------------- what became of it
+# -------------------------------------------------------------------------------- the pod's status
 
 
 def is_running(pod: Pod) -> bool:

@@ -14,7 +14,7 @@ _WORKER_PORT = 8080
 
 
 class Surroundings(Protocol):
-    """What targets are found by: see sandbox.kubernetes.cluster.Cluster."""
+    """What `list_targets` needs of sandbox.kubernetes.cluster.Cluster."""
 
     @property
     def server(self) -> str: ...
@@ -25,7 +25,8 @@ class Surroundings(Protocol):
 def list_targets(cluster: Surroundings, resolver: Path = RESOLVER) -> list[str]:
     """List the API server, the name servers, this worker, metadata addresses and the internet.
 
-    Each is such as "10.0.0.1:443" or "[fd00::1]:53"; the sandbox has no names.
+    Each is an IP address with a port, such as "10.0.0.1:443" or "[fd00::1]:53", because the
+    sandbox cannot resolve names.
     """
     parts = urlsplit(cluster.server)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -58,5 +59,5 @@ def _format(address: str, port: int) -> str:
 
 
 def _is_loopback(address: str) -> bool:
-    """The sandbox has a loopback of its own."""
+    """Whether this is a loopback address. The sandbox has a loopback of its own."""
     return address.startswith(("127.", "[::1]"))

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 
 from tests.law.house import Function, Module, product
 
@@ -63,23 +62,26 @@ def is_bare(name: str) -> bool:
 
 
 def bare_names(module: Module) -> Iterator[str]:
-    """Where a module defines a public function, method or attribute with such a name."""
+    """Where a module defines a function, or a public class's attribute, with such a name."""
     seen = set()
-    for line, name in _public(module.tree.body, ""):
+    for line, name in _definitions(module.tree.body, ""):
         if name not in seen and name not in ALLOWED and is_bare(name.rpartition(".")[2]):
             seen.add(name)
             yield f"{module.path}:{line}: {name}"
 
 
-def _public(body: Iterable[ast.stmt], owner: str) -> Iterator[tuple[int, str]]:
+def _definitions(body: Iterable[ast.stmt], owner: str) -> Iterator[tuple[int, str]]:
+    public = owner != "" and not owner.startswith("_")
     for node in body:
         if isinstance(node, Function):
-            yield node.lineno, owner + node.name
-            if owner:
+            for inner in ast.walk(node):
+                if isinstance(inner, Function):
+                    yield inner.lineno, owner + inner.name.lstrip("_")
+            if public:
                 yield from _attributes(node, owner)
-        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield from _public(node.body, f"{node.name}.")
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and owner:
+        elif isinstance(node, ast.ClassDef):
+            yield from _definitions(node.body, f"{node.name}.")
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and public:
             yield node.lineno, owner + node.target.id
 
 
@@ -102,24 +104,16 @@ def citations(module: Module) -> Iterator[str]:
             yield f"{module.path}:{number}: {found[0]}"
 
 
-def room_of(place: str) -> str:
-    """`worker/core/ports/x.py:7: …` stands in `worker/core`, `worker/app.py` in `worker`."""
-    return "/".join(place.partition(":")[0].split("/")[:-1][:2])
-
-
-def by_room(rule: Callable[[Module], Iterator[str]]) -> dict[str, list[str]]:
-    """What a rule finds in the product, room by room."""
-    found = sorted((place for module in product() for place in rule(module)), key=room_of)
-    return {room: list(places) for room, places in groupby(found, room_of)}
+def find_everywhere(rule: Callable[[Module], Iterator[str]]) -> list[str]:
+    """What a rule finds in the product."""
+    return [place for module in product() for place in rule(module)]
 
 
 def main() -> None:
-    """Print what is found, room by room, with the figures for the tables of `test_names.py`."""
+    """Print what is found."""
     for title, rule in (("Bare names", bare_names), ("Citations", citations)):
-        found = by_room(rule)
-        for places in found.values():
-            print(*places, sep="\n")
-        print(f"{title}:", {room: len(places) for room, places in found.items()})
+        found = find_everywhere(rule)
+        print(*found, f"{title}: {len(found)}", sep="\n")
 
 
 if __name__ == "__main__":

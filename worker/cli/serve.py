@@ -77,11 +77,11 @@ def _watch_signals(again: Callable[[], None]) -> threading.Event:
     """
     ending = threading.Event()
 
-    def signalled(*_: object) -> None:
+    def note_signal(*_: object) -> None:
         if ending.is_set():
             again()
         ending.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signalled)
+        signal.signal(number, note_signal)
     return ending

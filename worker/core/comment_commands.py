@@ -89,7 +89,7 @@ def parse_comment(text: str, bot: str, more: Collection[str] = ()) -> Asked | No
 
     `bot` is "" if nobody can mention it. `more` are the names of workflow commands.
     """
-    lines = list(_spoken(text[:MAX_TEXT]))
+    lines = list(_list_spoken_lines(text[:MAX_TEXT]))
     mention = _mention(bot) if bot else None
     for line in lines:
         if found := _command(line, mention, more):
@@ -113,17 +113,19 @@ def _mention(bot: str) -> re.Pattern[str]:
 
 def _command(line: str, mention: re.Pattern[str] | None, more: Collection[str]) -> Command | None:
     if slash := _SLASH.fullmatch(line):
-        named = _named(slash[1].split(), more)
+        named = _read_command(slash[1].split(), more)
         return named or Command("unknown", slash[1].strip()[:_MAX_ARGUMENT])
     begun = mention.match(line.strip()) if mention else None
-    return _named(_words(line.strip()[begun.end() :]), more, strict=True) if begun else None
+    return _read_command(_words(line.strip()[begun.end() :]), more, strict=True) if begun else None
 
 
 def _words(rest: str) -> list[str]:
     return rest.strip().lstrip(":,").rstrip(".!?").split()
 
 
-def _named(words: list[str], more: Collection[str], *, strict: bool = False) -> Command | None:
+def _read_command(
+    words: list[str], more: Collection[str], *, strict: bool = False
+) -> Command | None:
     """The command in `words`; a bare `/sandpiper` asks for help, a bare mention for nothing."""
     if not words:
         return None if strict else Command("help")
@@ -160,7 +162,7 @@ def _fits_model(words: Sequence[str]) -> bool:
     return len(words) <= 2 or (len(words) == 3 and words[1] == "reasoning")
 
 
-def _spoken(text: str) -> Iterator[str]:
+def _list_spoken_lines(text: str) -> Iterator[str]:
     """The lines of the top-level paragraphs, with a space for each span of code."""
     # CommonMark would take a footnote for the definition of a link.
     text = re.sub(r"\r\n?", "\n", text).replace("[^", "\\[^")
@@ -172,11 +174,11 @@ def _spoken(text: str) -> Iterator[str]:
     tokens = _parser().parse(text)
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type == "blockquote_open" and token.level == 0 and token.map:
-            quoted = _quoted(quoted, lines[slice(*token.map)])
+            quoted = _measure_quote_fence(quoted, lines[slice(*token.map)])
         elif token.type == "html_block":
             _enclose(enclosing, token.content)
         elif token.type == "inline":
-            said = _written(token.children or (), enclosing)
+            said = _list_lines(token.children or (), enclosing)
             own = before and before.type == "paragraph_open" and before.level == 0
             if own and not quoted and not any(map(_SET_APART.match, said)):
                 yield from said
@@ -189,7 +191,7 @@ def _parser() -> MarkdownIt:
     return parser.disable("text_join")
 
 
-def _quoted(fence: int, lines: Sequence[str]) -> int:
+def _measure_quote_fence(fence: int, lines: Sequence[str]) -> int:
     """The length of the ">>>" fence open after `lines`, 0 for none; `fence` was open before."""
     for mark in filter(None, map(_QUOTE_FENCE.fullmatch, lines)):
         if not fence:
@@ -199,7 +201,7 @@ def _quoted(fence: int, lines: Sequence[str]) -> int:
     return fence
 
 
-def _written(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:
+def _list_lines(children: Sequence[Token], enclosing: Counter[str]) -> list[str]:
     """The lines of a paragraph, without its code and what HTML encloses.
 
     Other markup is replaced by a star, so that no line begins inside it.

@@ -7,11 +7,11 @@ FARTHEST = 2
 
 def correct_spelling(name: str, known: Iterable[str]) -> str | None:
     """The one known name within edit distance 2 of `name`; None if there is none, or several."""
-    near = [other for other in known if _within(name, other)]
+    near = [other for other in known if _is_near(name, other)]
     return near[0] if len(near) == 1 else None
 
 
-def _within(one: str, other: str) -> bool:
+def _is_near(one: str, other: str) -> bool:
     if abs(len(one) - len(other)) > FARTHEST:
         return False
     row = list(range(len(other) + 1))

@@ -1,1 +1,1 @@
-"""What each kind of trigger asks for."""
+"""The jobs that triggers ask for, one module for each kind of trigger."""

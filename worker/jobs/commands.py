@@ -1,4 +1,4 @@
-"""What a comment may ask for, a function each: they return what ended, or the text of an answer."""
+"""One function for each request in a comment: it returns how a turn ended, or an answer's text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -43,10 +43,10 @@ _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` t
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A note that is for us, by somebody who may ask.
+    """A note addressed to us, by somebody who may ask.
 
-    `session` is that of the newest of our own notes in its thread, if there is one. `begins` is the
-    first note of a thread that other people began.
+    `session` is the session of our newest note in its thread, "" if there is none. `begins` is the
+    text of the thread's first note if other people began the thread.
     """
 
     trigger: Replied
@@ -81,7 +81,7 @@ def _write_usage(deps: Deps) -> str:
 
 
 def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended | str:
-    """Run the workflow of the command on the newest failure, or say what became of that."""
+    """Run the command's workflow on the newest failure, or answer with that failure's state."""
     subject = _find_failure(comment, deps)
     if isinstance(subject, str):
         return subject
@@ -206,7 +206,7 @@ COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = Mappi
         "unknown": _explain_unknown,
     }
 )
-"""What each command does; any other name is that of a workflow's command."""
+"""The function of each command; any other name is a workflow's command."""
 
 
 # --------------------------------------------------------------------------------------- questions
@@ -244,7 +244,7 @@ def _answer_in_session(
 
 
 def _describe_asker(comment: Comment) -> str:
-    """Who asks, and where, for the model."""
+    """Return who asks, and where, for the model."""
     note = comment.note
     user = note.author or f"user {note.author_id}"
     return prompts.tell_asker(
@@ -256,7 +256,7 @@ def _describe_asker(comment: Comment) -> str:
 
 
 def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:
-    """The session a comment is about, or why there is none: the thread's, else the newest one's."""
+    """Return the thread's session, else the newest failure's, or why there is none."""
     trigger = comment.trigger
     if comment.session:
         return SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
@@ -286,7 +286,7 @@ def _list_sessions(comment: Comment, deps: Deps) -> list[SessionKey]:
 
 
 def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:
-    """What stands in the store for "somebody is answering a command on this merge request"."""
+    """Return the session key that is claimed while a command on this merge request is answered."""
     project, iid = trigger.project_id, trigger.mr_iid
     return SessionKey(
         project, iid, make_session_id(deps.gitlab.url, project, iid, 0, "say", deps.options.salt)

@@ -1,7 +1,7 @@
-"""A comment on a merge request: is it for us, may they ask, and has the thread had enough?
+"""Answers a comment on a merge request, if it is for us, permitted and within the daily limit.
 
-Nobody but a member of enough access gets as much as a sign. Whatever is said in an internal note is
-answered there, by a session of its own.
+Users without enough access get no reply, not even a reaction. A comment in an internal note is
+answered there, by a separate session.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ DAY = 86_400.0
 
 
 def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAnswered:
-    """Deal with one comment. Raises SandpiperError; `transient` ones may be handled again."""
+    """Answer one comment. Raises SandpiperError; `transient` ones may be handled again."""
     thread = deps.gitlab.merge_requests.thread(
         trigger.project_id, trigger.mr_iid, trigger.discussion_id
     )
@@ -64,7 +64,7 @@ def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
 
 
 def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
-    """What a reply needs; where the rules are unsure and no helper answers, it is work."""
+    """Return what a reply needs; if the rules are unsure and no helper answers, it is work."""
     helper, text = deps.runtime.helper, deps.runtime.redact(comment.note.body)
     if by_rules is not Route.UNSURE or helper is None:
         return ReplyRoute(Route.WORK if by_rules is Route.UNSURE else by_rules)
@@ -101,7 +101,7 @@ def _read_comment(trigger: Replied, thread: Sequence[ThreadNote], deps: Deps) ->
 
 
 def _find_session(thread: Sequence[ThreadNote], me: int) -> str:
-    """The session that has last spoken in the thread: a marker is believed on our notes only."""
+    """Return the session of our newest note in the thread; other people's markers are ignored."""
     for note in reversed(thread):
         marker = find_marker(note.body) if note.author_id == me else None
         if marker and marker.kind is not Kind.COMMAND:
@@ -110,14 +110,14 @@ def _find_session(thread: Sequence[ThreadNote], me: int) -> str:
 
 
 def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> int:
-    """How often we have answered in the thread in the day before `said`."""
+    """Count our answers in the thread in the day before `said`."""
     return sum(
         note.author_id == me and note.written_at > said.written_at - DAY for note in thread[1:]
     )
 
 
 def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswered:
-    """Do what is asked for, or say which of the operator's settings stands against it."""
+    """Do what is asked for, or answer which of the operator's settings prevents it."""
     try:
         ended = run_command(comment, deps, run)
     except ConfigError as error:
@@ -132,7 +132,7 @@ def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswer
 def _acknowledge_while(
     deal: Callable[[], Ended | CommandAnswered], trigger: Replied, deps: Deps
 ) -> Ended | CommandAnswered:
-    """`deal` with a note that has a sign on it; it stays while somebody is or will be at work."""
+    """Call `deal` with a reaction on the note, which stays if a worker is or will be at work."""
     _change_sign(deps.gitlab.reactions.acknowledge, trigger)
     try:
         ended = deal()
@@ -153,7 +153,7 @@ def _change_sign(change: Callable[[int, int, int], None], trigger: Replied) -> N
 
 
 def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | Skipped:
-    """Post a plain answer in the thread, once for each note whatever becomes of this worker."""
+    """Post a plain answer in the thread, once for each note, even if this worker dies."""
     name = trigger_id(trigger)
     place = Subject(
         deps.gitlab.url, trigger.project_id, "", trigger.mr_iid, 0, 0, "", deps.gitlab.url

@@ -1,4 +1,4 @@
-"""What kind of trigger it is, and who deals with it."""
+"""Finds the job for a trigger by its kind."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,9 +13,9 @@ Result = Ended | CommandAnswered | NotesMarked | VotesCounted
 
 
 def find_job(trigger: Trigger, deps: Deps, run: Run) -> Callable[[], Result]:
-    """Return what deals with a trigger when it is called.
+    """Return the function that handles a trigger.
 
-    That raises SandpiperError; after a `transient` one it may be called again.
+    The function raises SandpiperError; after a `transient` one it may be called again.
     """
     match trigger:
         case PipelineFailed():

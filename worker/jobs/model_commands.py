@@ -1,8 +1,8 @@
 """`/sandpiper tier` and `/sandpiper model`: what people choose for a merge request or a project.
 
-Only configured models may be chosen, and those that `models.choosable` matches. It takes the role
-of `gitlab.tier_min_access` to choose what costs like the tier `deep`, to force a tier or lift that,
-and to choose for a whole project.
+Only configured models, and those that match `models.choosable`, may be chosen. The role of
+`gitlab.tier_min_access` is required to choose what costs like the tier `deep`, to force a tier or
+to undo that, and to choose for a whole project.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A change of a preference, whether it takes more access, and what is answered."""
+    """A change of a preference, whether it requires more access, and the answer."""
 
     change: Callable[[Preference], Preference]
     is_costly: bool
@@ -111,7 +111,7 @@ def change_models(asker: Asker, argument: str, deps: Deps) -> str:
 
 
 def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _Wish | str:
-    """The change of a tier's model or level, or why there is none. Raises ConfigError."""
+    """Return the change of a tier's model or level, or why there is none. Raises ConfigError."""
     rules = _read_rules(asker, deps)
     if words[0].lower() == RESET:
         return _Wish(_make_reset(tier), False, f"The tier `{tier}` has its own model again")
@@ -131,7 +131,7 @@ def _wish_model(asker: Asker, tier: str, words: Sequence[str], deps: Deps) -> _W
 
 
 def _make_override(tier: str, served: TierModel) -> Callable[[Preference], Preference]:
-    """What puts a model in the place of a tier's own."""
+    """Return a function that replaces a tier's own model."""
 
     def change(before: Preference) -> Preference:
         return replace(before, overrides={**before.overrides, tier: served})
@@ -140,7 +140,7 @@ def _make_override(tier: str, served: TierModel) -> Callable[[Preference], Prefe
 
 
 def _make_reset(tier: str) -> Callable[[Preference], Preference]:
-    """What gives a tier its own model back."""
+    """Return a function that restores a tier's own model."""
 
     def change(before: Preference) -> Preference:
         kept = {name: each for name, each in before.overrides.items() if name != tier}
@@ -150,9 +150,9 @@ def _make_reset(tier: str) -> Callable[[Preference], Preference]:
 
 
 def find_model(written: str, deps: Deps) -> tuple[str, str]:
-    """Find the model that a comment names: its full name, or why there is none.
+    """Find the model that a comment names; return its full name, and why there is none.
 
-    Its provider may be left out where that is plain.
+    One of the two is "". The provider may be left out if that is unambiguous.
     """
     offered = list(deps.runtime.choices)
     bare = [name for name in offered if name.partition("/")[2] == written]
@@ -164,7 +164,7 @@ def find_model(written: str, deps: Deps) -> tuple[str, str]:
 
 
 def may_use_model(asker: Asker, model: str, deps: Deps) -> bool:
-    """Whether somebody may have one turn answered by a model. Raises SourceError."""
+    """Whether `asker` may have one turn answered by `model`. Raises SourceError."""
     rules = deps.runtime.limits.tier_rules
     if not rules or not costs_like_deep(rules, "", TierModel(model)):
         return True
@@ -186,7 +186,7 @@ def _apply(asker: Asker, wish: _Wish, deps: Deps, *, for_project: bool) -> str:
 
 
 def _lifts(before: Preference, after: Preference) -> bool:
-    """Whether a change takes a forced tier back."""
+    """Whether a change replaces or removes a forced tier."""
     return before.is_forced and (before.tier, True) != (after.tier, after.is_forced)
 
 
@@ -202,8 +202,7 @@ def _read_rules(asker: Asker, deps: Deps) -> TierRules:
 
 
 def describe_tier(asker: Asker, deps: Deps) -> str:
-    """Return the tier of the next turn in a sentence, "" where there are none. Raises
-    StoreError."""
+    """Return a sentence on the next turn's tier, "" if there are no tiers. Raises StoreError."""
     rules = deps.runtime.limits.tier_rules
     wanted = read_preferences(asker.project_id, asker.mr_iid, deps)
     chosen = resolve_tier(rules, "", wanted)

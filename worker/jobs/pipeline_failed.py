@@ -1,4 +1,4 @@
-"""A pipeline failed: wait for the debounce, skip what was looked at, analyse the rest."""
+"""Handles failed pipelines: waits for the debounce, skips analysed commits, analyses the rest."""
 
 import logging
 from collections.abc import Sequence
@@ -20,7 +20,10 @@ MOST_SKEW = 60.0
 
 
 def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
-    """Analyse the failure, unless there is a reason not to. Raises Early, Busy and others."""
+    """Analyse the failure, unless there is a reason not to.
+
+    Raises DebounceNotOver, Busy and others.
+    """
     if deps.options.debounce and not trigger.by_job:
         _wait_for_debounce(trigger, deps)
     subject = deps.gitlab.pipelines.subject(trigger)
@@ -40,10 +43,10 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
 
 
 def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
-    """Raise Early while the failure is younger than the debounce.
+    """Raise DebounceNotOver while the failure is younger than the debounce.
 
-    By GitLab's own time of it, so that a restart of the worker begins no second wait. A time that
-    is far in the future says nothing.
+    Its age is counted from GitLab's end time, so that a restarted worker does not wait again. A
+    time far in the future is ignored.
     """
     age = deps.runtime.clock.now() - deps.gitlab.pipelines.find_end_time(trigger)
     if -MOST_SKEW <= age < deps.options.debounce:
@@ -51,7 +54,7 @@ def _wait_for_debounce(trigger: PipelineFailed, deps: Deps) -> None:
 
 
 def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
-    """The commit's other pipelines; not to know of them must not cost the analysis."""
+    """List the commit's other pipelines; if GitLab cannot tell, none, so the analysis goes on."""
     try:
         return deps.gitlab.pipelines.same_commit(subject)
     except SourceError as error:
@@ -62,7 +65,7 @@ def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
 
 
 def _explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
-    """One run for each commit: why another pipeline on it needs none, or "". Raises Busy."""
+    """Return why another pipeline of the commit makes a run needless, or "". Raises Busy."""
     for pipeline in _list_pipelines_of_commit(subject, deps):
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)
         latest = deps.storage.sessions.latest(key)

@@ -1,4 +1,4 @@
-"""A pipeline passed: the notes on older failures of its merge request say so."""
+"""Handles passed pipelines: the notes on older failures of the merge request then say so."""
 
 from worker.core.events import Watcher
 from worker.core.ports import SessionKey
@@ -12,7 +12,7 @@ from worker.turns.results import Busy, NotesMarked, Skipped
 def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
     """Add to the notes of older failures that a later pipeline passed.
 
-    Most pipelines that pass never failed before: the store says so, and GitLab is not asked.
+    Most merge requests had no failure before: the store shows that, and GitLab is not asked.
     Raises Busy while one of the merge request's sessions is at work.
     """
     project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid

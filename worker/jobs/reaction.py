@@ -1,7 +1,7 @@
-"""A reaction to one of our notes: the votes that stand there now are kept with the session.
+"""Handles reactions to our notes: the current votes on a note are stored with its session.
 
-An event only says that something has changed. What counts is read from GitLab, so that a lost, a
-repeated or a forged event does no harm, and taking a vote back is no case of its own.
+An event only says that something has changed. The votes are read from GitLab, so that a lost, a
+repeated or a forged event does no harm, and a withdrawn vote needs no special handling.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("sandpiper.feedback")
 
 
 def count_votes(trigger: Reacted, deps: Deps, watch: Watcher) -> VotesCounted | Skipped:
-    """Keep the votes, or say why there are none to keep. Raises ForgeError and StoreError."""
+    """Store the votes, or say why there are none to store. Raises ForgeError and StoreError."""
     votes = deps.gitlab.reactions.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
     if votes is None:
         return Skipped(f"note {trigger.note_id} is gone or not one of ours")
@@ -40,15 +40,15 @@ def _store_votes(
         return Skipped(f"note {trigger.note_id} belongs to no stored turn")
     before = after = Feedback()
 
-    def changed(stored: bytes | None) -> bytes | None:
-        # Read after what is compared: of two workers at once, the one that saw less loses.
+    def change(stored: bytes | None) -> bytes | None:
+        # Read GitLab after `stored`: of two workers at once, the one with older votes must retry.
         nonlocal before, after
         before = aftermath.load_feedback(stored)
         found = deps.gitlab.reactions.votes(trigger.project_id, trigger.mr_iid, trigger.note_id)
         after = Feedback(_index_by_voter(found or votes), deps.runtime.clock.now())
         return aftermath.dump_feedback(after) if after.votes != before.votes else None
 
-    deps.storage.sessions.change_feedback(key, turn, changed)
+    deps.storage.sessions.change_feedback(key, turn, change)
     if after.votes != before.votes:
         watch(VotesChanged(_less(after, before), _less(before, after)))
         log.info("turn %d: %d 👍, %d 👎", turn, after.upvotes, after.downvotes)
@@ -64,7 +64,7 @@ def _index_by_voter(votes: Votes) -> dict[str, str]:
 
 
 def _less(ours: Feedback, theirs: Feedback) -> tuple[str, ...]:
-    """The votes of `ours` that `theirs` does not have."""
+    """Return the votes of `ours` that `theirs` does not have."""
     return tuple(
         vote for voter, vote in sorted(ours.votes.items()) if theirs.votes.get(voter) != vote
     )

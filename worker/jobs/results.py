@@ -1,4 +1,4 @@
-"""How a job ends, beside the ends of a turn (`worker.turns.results`)."""
+"""How a job ends, in addition to the ends of a turn (`worker.turns.results`)."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from worker.errors import SandpiperError
 
 
 class DebounceNotOver(SandpiperError):
-    """The failure is so fresh that a newer one may overtake it: come back in `seconds`."""
+    """The failure is so recent that a newer one may supersede it; try again in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(

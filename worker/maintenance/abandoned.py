@@ -1,7 +1,7 @@
-"""Finds triggers that no worker runs, and turns that were begun and have neither.
+"""Finds triggers that no worker runs, and unfinished turns without a worker and a trigger.
 
 Running workers find the triggers themselves (`worker.queue.recovery`); the sweep also finds them
-while no worker runs, and turns whose trigger was lost with a record of the store.
+while no worker runs, and finds turns whose trigger's record was lost from the store.
 """
 
 import logging
@@ -19,7 +19,7 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.sweep")
 
 STALE = 600.0
-"""Seconds for which a trigger that nobody has begun may be on the queue."""
+"""Seconds that a trigger may wait in the queue before it counts as abandoned."""
 
 _CHECKPOINT = re.compile(
     r"sessions/([1-9]\d{0,18})/([1-9]\d{0,18})/([0-9a-f]{4,64})/(\d{4})/checkpoint\.json"
@@ -63,7 +63,7 @@ def resume_abandoned(
 
 
 def _is_abandoned(noted: StoredEntry, deps: Deps) -> bool:
-    """Whether no worker runs a trigger, and none will because of a message."""
+    """Whether no worker runs a trigger, and no message in the queue will start it."""
     entry = noted.entry
     if entry.state in (State.PARKED, State.HELD):
         return False

@@ -1,4 +1,4 @@
-"""Finds failed pipelines whose webhook was lost. To begin one twice does no harm."""
+"""Finds failed pipelines whose webhook was lost. Beginning one twice does no harm."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""What is kept for how long: everything older goes, and all of one merge request on request.
+"""Removes stored data that is too old, and on request all data of a merge request.
 
-Each removal stands for itself, so a sweep that is cut short is gone on with by the next one.
+The removals are independent, so the next sweep continues one that was cut short.
 """
 
 import logging
@@ -25,10 +25,10 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.retention")
 
 MOST = 1000
-"""Things that one sweep removes."""
+"""The most things that one sweep removes."""
 
 HOUR = 3600.0
-"""Seconds for which a record that belongs to no session may be one of a session that begins."""
+"""Seconds for which a record without a session may belong to one that is just starting."""
 
 EXPIRY = "retention"
 
@@ -44,8 +44,8 @@ class _Old:
 def remove_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
     """Remove what is older than `days`, at most `most` things, and yield a line for each.
 
-    Removal goes on as the lines are read. A session is as old as its latest turn; one that is at
-    work or has a trigger in the journal stays. Raises StoreError.
+    Things are removed as the lines are read. A session is as old as its latest turn; one that is
+    at work or has a trigger in the journal is kept. Raises StoreError.
     """
     before = deps.runtime.clock.now() - days * known.DAY
     gone = (f"{old.what}: removed" for old in _find_old(deps, before) if old.remove())
@@ -59,7 +59,7 @@ def list_expired(deps: Deps, days: float, most: int = MOST) -> Iterator[str]:
 
 
 def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
-    # The parked ones first: a trigger in the journal keeps its sessions.
+    # Parked triggers first: sessions are kept while the journal has a trigger for them.
     parked = list(_find_old_parked(deps, before))
     yield from (_record_to_remove(name, deps, what) for name, what in parked)
     settled = {name for name, _ in parked}
@@ -76,9 +76,10 @@ def _find_old(deps: Deps, before: float) -> Iterator[_Old]:
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps, by: Trigger) -> int:
-    """Remove what is left of a merge request besides its committed sessions (see
-    `conversation.forget`), known failures (see `survey.forget`) and the trigger `by` which asks
-    for it. Returns how many sessions and triggers. Raises StoreError.
+    """Remove what is left of a merge request, and return how many sessions and triggers.
+
+    Not removed here: committed sessions (see `session.forget_session`), known failures (see
+    `memory.forget_merge_request`) and the trigger `by` that asks for it. Raises StoreError.
     """
     records, done = deps.storage.sessions.records, 0
     for name in list(deps.queue.journal.list_names(project_id, mr_iid)):
@@ -114,8 +115,8 @@ def _record_to_remove(name: str, deps: Deps, what: str = "") -> _Old:
 
 
 def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bool:
-    """Whether a session was last written before then, and the journal has no trigger of its merge
-    request but those in `settled`."""
+    """Whether a session was last written before `before`, and the journal has no triggers of its
+    merge request except those in `settled`."""
     touched = deps.storage.sessions.find_last_change(key)
     if touched is None or touched >= before:
         return False
@@ -123,7 +124,7 @@ def _is_old(key: SessionKey, before: float, settled: set[str], deps: Deps) -> bo
 
 
 def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
-    """Remove an old session unless a worker holds it; its key is added to `gone`."""
+    """Remove an old session unless a worker holds it, and add its id to `gone`."""
     latest = deps.storage.sessions.latest(key)
     if not _remove_unless_held(key, 0 if latest is None else latest + 1, deps):
         return False
@@ -132,7 +133,7 @@ def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
 
 
 def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
-    """Remove a session while holding its next turn; False if a worker holds that."""
+    """Remove a session while holding its next turn; False if another worker holds that turn."""
     with deps.queue.leases.claim_turn(key, turn, EXPIRY) as held:
         if not isinstance(held, Lease) or (deps.storage.sessions.latest(key) or 0) > turn:
             return False
@@ -141,7 +142,7 @@ def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
 
 
 def _find_strays(deps: Deps, alive: set[str]) -> Iterator[_Old]:
-    """Yield records that belong to no session, and what probes of the store have left."""
+    """Yield records that belong to no session, leftovers of store probes, and unused slots."""
     records, now = deps.storage.sessions.records, deps.runtime.clock.now()
     for prefix in (object_names.INDEX, object_names.PROBE):
         for name in list(records.names(prefix)):
@@ -200,7 +201,7 @@ def _remove_known(failures: KnownFailures, project: int, key: str, before: float
 
 
 def _is_stale(data: bytes, key: str, before: float) -> bool:
-    """Whether an error was last seen before then; one that cannot be read counts as old."""
+    """Whether an error was last seen before `before`; an unreadable entry counts as old."""
     entry = known.load_known_failure(data, key)
     return entry is None or entry.last < before
 
@@ -222,7 +223,7 @@ def _remove_facts(project: int, before: float, deps: Deps) -> bool:
 
 
 def _find_old_by_name(deps: Deps, before: float) -> Iterator[_Old]:
-    """Yield lists, sums and preferences of merge requests that are too old."""
+    """Yield old rows of the list of turns, sums of days, and preferences of merge requests."""
     records = deps.storage.sessions.records
     rows = [name for name in records.names(object_names.RECENT) if _is_row_before(name, before)]
     if rows:

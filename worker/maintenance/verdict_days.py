@@ -1,7 +1,7 @@
-"""The verdicts of each day, judged by what came after them: counted by the sweep, read by `report`.
+"""Counts each day's verdicts, judged by later events: the sweep counts them, `report` reads them.
 
-What comes after a verdict comes for days. So a day that has ended is counted, and for two weeks it
-is counted again once a day; after that its count stays.
+The events that judge a verdict arrive over days. So a day is counted when it has ended, and again
+once a day for two weeks; after that its count stays.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from worker.turns.outcomes import judge_turn
 
 COUNT_AGAIN_DAYS = 14
 MOST_TURNS = 20_000
-"""Turns that one sweep reads, and those of the day at which it gets there."""
+"""After so many turns, a sweep begins no further day."""
 
 _MOST_ROW = 16 * 1024
 
@@ -59,10 +59,10 @@ def _is_due(report: DayReport | None, day: str, now: float) -> bool:
 def read_days(
     store: SessionStore, now: float, days: int, project: str = "", *, fresh: bool = False
 ) -> list[DayReport]:
-    """Return the verdicts of today and of the `days` before it, of projects like `project` (an id,
-    a path or a glob). Raises StoreError.
+    """Return the verdicts of today and of the `days` before it, of projects that match `project`
+    (an id, a path or a glob). Raises StoreError.
 
-    Days that the sweep has counted are read as it counted them, unless `fresh`; of the others each
+    For days that the sweep has counted, its counts are used, unless `fresh`; for other days, each
     turn is read.
     """
     matches = make_filter(project)
@@ -124,7 +124,7 @@ def _judge_turn(store: SessionStore, row: Row, later: list[Row]) -> JudgedTurn:
 
 
 def _find_judgement(store: SessionStore, row: Row, later: list[Row]) -> Judgement:
-    """What is kept in the row; else, what the store says."""
+    """Return the judgement in the row if it is final, else judge by the store."""
     if row.label in (Label.CONFIRMED, Label.CONTRADICTED):
         return Judgement(Label(row.label), row.label_reason)
     key = SessionKey(row.project_id, row.mr_iid, row.session_id)

@@ -1,1 +1,1 @@
-"""A trigger from the answer 202 to its end, through crashes of workers and brokers."""
+"""Takes triggers from the answer 202 to their end, through crashes of workers and brokers."""

@@ -1,4 +1,4 @@
-"""Accepts triggers for the queue, and processes those that a message brings."""
+"""Accepts triggers for the queue, and processes the triggers in its messages."""
 
 import logging
 import threading
@@ -19,24 +19,24 @@ log = logging.getLogger("sandpiper.queue")
 
 
 class Publisher(Protocol):
-    """Puts a trigger on the queue, where it has waited `since` then (epoch seconds)."""
+    """Puts a trigger on the queue; `since` is when its wait began (epoch seconds)."""
 
     def __call__(self, trigger: Trigger, since: float | None = None) -> None:
         """Raises QueueError."""
         ...
 
     def count_waiting(self) -> int:
-        """How many messages no worker has taken yet. Raises QueueError."""
+        """Return how many messages no worker has taken yet. Raises QueueError."""
         ...
 
 
 class Consumer:
     """The queue's side of one process: it accepts triggers, runs them, and recovers lost ones.
 
-    `make` makes the parts of a job and is called once, when they are needed. `journal` gives the
-    journal of a process that only accepts triggers; without it the parts' own is used. `publish`
-    puts a trigger on the queue. `alone` says that the queue is in this process's memory. `patience`
-    is the number of seconds after which recovery queues a trigger again that nobody has begun.
+    `make` makes the parts of a job and is called once, when they are needed. `journal` opens the
+    journal in a process that only accepts triggers; without it, the journal in the parts is used.
+    `publish` puts a trigger on the queue. `alone` says that the queue is in this process's memory.
+    If nobody has begun a trigger after `patience` seconds, recovery queues it again.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class Consumer:
     def accept_trigger(self, trigger: Trigger) -> None:
         """Write a trigger into the journal, then queue it.
 
-        Raises QueueError if the store or the broker does not take it. Once it is in the journal it
-        is not lost, whatever the broker does: recovery finds it there.
+        Raises QueueError if the store or the broker does not accept it. Once it is in the journal,
+        it is not lost, whatever the broker does: recovery finds it there.
         """
         try:
             self._journal().add_trigger(trigger)
@@ -77,7 +77,7 @@ class Consumer:
         self._publish(trigger)
 
     def make_delivery(self, trigger: Trigger, queued_at: float | None = None) -> Callable[[], None]:
-        """Return what delivers a trigger that a message brought: see `deliver_trigger`.
+        """Return a function that delivers the trigger of a message: see `deliver_trigger`.
 
         `queued_at` is when it was queued (epoch seconds). Raises what `make_deps` raises.
         """
@@ -89,7 +89,7 @@ class Consumer:
         )
 
     def start_recovery(self, threads: int) -> None:
-        """Start recovery in a worker with so many threads. Raises what `make_deps` raises."""
+        """Start recovery in a worker with `threads` threads. Raises what `make_deps` raises."""
         deps = self.make_deps()
         cap = deps.options.project_concurrency or threads // 2
         slots = ProjectSlots(
@@ -123,7 +123,7 @@ class Consumer:
             self._made.queue.leases.unregister()
 
     def _queue_later(self, trigger: Trigger, seconds: float) -> None:
-        """Queue a trigger after so many seconds; at once if this process is about to end."""
+        """Queue a trigger after `seconds` seconds; at once if this process is shutting down."""
         staying = self._made is not None and not self._made.queue.leases.is_stopping
         if self._recovery is not None and staying:
             self._recovery.queue_later(trigger, seconds)

@@ -23,7 +23,7 @@ log = logging.getLogger("sandpiper.queue")
 MAX_TRIES = 60
 LONGEST_WAIT = 60.0
 PATIENT_TRIES = 15
-"""Tries, about eleven minutes, that wait for a model that is down; the next one reports it."""
+"""Tries (about eleven minutes) that wait for an unavailable model; the next one reports it."""
 
 BUSY_WAIT = 3.0
 """Seconds between two checks whether a session is free. They do not count as tries."""
@@ -40,7 +40,7 @@ def deliver_trigger(
     """Run a trigger unless another worker is running it.
 
     `later` queues it again after a number of seconds. `waited` is how many seconds it was on the
-    queue. `slots` limits how many failures of its project are looked at together. Raises StoreError
+    queue. `slots` limits how many failures of its project run at the same time. Raises StoreError
     if the journal could not be read or written before the run.
     """
     named = bind_log_fields(trigger=trigger_id(trigger), project=get_project_id(trigger))
@@ -62,7 +62,7 @@ def deliver_trigger(
 
 @dataclass(slots=True)
 class _Outcome:
-    """The outcome of a delivery in a word, as metrics have it."""
+    """The outcome of a delivery, as the word that metrics use."""
 
     outcome: str = "error"
 
@@ -81,7 +81,7 @@ def _watch_run(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterat
 def _take_entry(
     trigger: Trigger, deps: Deps, waited: float, slots: ProjectSlots | None, run: _Outcome
 ) -> Iterator[Entry | None]:
-    """Take the trigger in the journal; None and an outcome where it is not to be run now."""
+    """Take over the trigger's entry; yields None and sets the outcome if it is not to run now."""
     with deps.queue.leases.register_work() as (owner, _):
         entry = deps.queue.journal.take_trigger(trigger, owner, waited)
         if isinstance(entry, str):
@@ -147,14 +147,14 @@ def _name_outcome(ended: dispatch.Result) -> str:
 
 
 def _reason_to_give_up(entry: Entry) -> str:
-    """What is posted instead of a result when another try would be useless; "" before that."""
+    """Return why no further try is made, to be posted instead of a result; "" if one is."""
     if entry.deaths < MOST_DEATHS:
         return ""
     return f"given up: {_describe_failed_runs(entry)}"
 
 
 def _describe_failed_runs(entry: Entry) -> str:
-    """Say why the runs so far did not end."""
+    """Say why the runs so far did not finish."""
     if not entry.broke:
         return f"{entry.deaths} workers died while they were at it"
     return f"{entry.deaths} runs broke off, at least one by an unforeseen error ({entry.broke})"
@@ -193,7 +193,7 @@ def _handle_failure(
 
 
 def _retry_delay(entry: Entry, error: SandpiperError) -> float:
-    """Seconds until the trigger is tried again."""
+    """Return the seconds until the trigger is tried again."""
     if isinstance(error, results.DebounceNotOver):
         return error.seconds
     return BUSY_WAIT if isinstance(error, Busy) else min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

@@ -22,8 +22,8 @@ conditionally."""
 class Registration:
     """This worker's record in the store, from its creation to its removal.
 
-    The constructor creates it and raises StoreError. `is_lost` says that it is this worker's no
-    more.
+    The constructor creates it and raises StoreError. `is_lost` says that the record no longer
+    belongs to this worker.
     """
 
     def __init__(self, name: str, records: Records, clock: Clock) -> None:
@@ -47,7 +47,7 @@ class Registration:
             started, before = self._clock.monotonic(), self._content()
             stored = self._records.read(self._record, RECORD)
             self._number += 1
-            # The record may hold a heartbeat of ours whose answer was lost.
+            # The record may have a heartbeat of ours for which the store's answer was lost.
             ours = stored is not None and _same_worker(stored.content, before)
             if stored is None or not ours:
                 self._mark_lost()
@@ -57,7 +57,7 @@ class Registration:
                 self._mark_lost()
 
     def seconds_since_heartbeat(self) -> float:
-        """Seconds since the last heartbeat that was written."""
+        """Return the seconds since the last heartbeat that was written."""
         return self._clock.monotonic() - self._at
 
     def remove_record(self) -> None:

@@ -3,21 +3,22 @@
 journal/{project_id}/{mr_iid}/{kind}{number}-{trigger_id}.json
 
 An entry is created before the trigger is accepted, and removed when its run has ended in a note or
-a stated reason. What cannot be ended stays as a parked entry until somebody looks at it. The entry
-names the worker that runs the trigger; if that worker dies, another one takes the trigger over, at
+a stated reason. A trigger that cannot end stays as a parked entry until somebody looks at it. Each
+entry names the worker that runs the trigger; if that worker dies, another one takes the trigger over, at
 most MOST_DEATHS times.
 """
 
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any
 
 from worker.core.ports import Clock
 from worker.core.ports.records import RECORD, Records
+from worker.core.stored_keys import KEY, to_stored
 from worker.core.triggers import Reacted, Replied, Trigger, from_message, to_message, trigger_id
 from worker.errors import StoreError
 from worker.queue.leases import Leases
@@ -45,9 +46,9 @@ class State(StrEnum):
 class Entry:
     """One trigger. Times are in epoch seconds by the writer's clock.
 
-    `owner` is the worker that runs it, or if it is WAITING the one that will begin it again at
+    `owner` is the worker that runs it, or if it is WAITING, the one that will begin it again at
     `due`; "" is nobody. A HELD one begins when its project has a free slot. `deaths` counts owners
-    that died, `tries` the runs that ended in a transient error, `queued` how often recovery has
+    that died, `tries` the runs that ended in a transient error, `requeues` how often recovery has
     queued it again. `broke` is the last unexpected exception; a run that it ended counts as a
     death.
     """
@@ -57,7 +58,7 @@ class Entry:
     owner: str = ""
     deaths: int = 0
     tries: int = 0
-    queued: int = 0
+    requeues: int = field(default=0, metadata={KEY: "queued"})
     accepted_at: float = 0.0
     due: float = 0.0
     reason: str = ""
@@ -66,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as it was read from the store, and the version to replace it by."""
+    """An entry as it was read from the store, and the version that a replacement must find."""
 
     name: str
     entry: Entry
@@ -85,10 +86,9 @@ class Journal:
         self._records.create(name_entry(trigger), encode_entry(entry))
 
     def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
-        """Make `owner` the owner of a trigger. Returns its entry, or the reason why it is not to
-        run.
+        """Make `owner` the owner of a trigger; return its entry, or why it is not to run.
 
-        A trigger without an entry gets one, as accepted `waited` seconds ago.
+        A trigger without an entry gets one that was accepted `waited` seconds ago.
         """
         name = name_entry(trigger)
         for _ in range(_ROUNDS):
@@ -109,7 +109,7 @@ class Journal:
         self._records.delete(name_entry(trigger))
 
     def postpone_entry(self, entry: Entry, seconds: float, reason: str, *, failed: bool) -> None:
-        """Record that this worker will begin the trigger again in so many seconds."""
+        """Record that this worker will begin the trigger again in `seconds` seconds."""
         tries = entry.tries + int(failed)
         due, timer = self._clock.now() + seconds, self._leases.timer_owner()
         self._update_owned(
@@ -129,22 +129,22 @@ class Journal:
         self._update_owned(entry, State.HELD, owner="", reason=reason)
 
     def open_held_entry(self, noted: StoredEntry) -> bool:
-        """Open a held entry. True for the one of many callers that has to queue it then."""
+        """Open a held entry. Of several callers, only the one to queue it gets True."""
         return self._replace_entry(
             noted, replace(noted.entry, state=State.OPEN, owner="", reason="")
         )
 
     def park_entry(self, entry: Entry, reason: str) -> None:
-        """Record that the trigger cannot be ended and somebody has to look at it."""
+        """Record that the trigger cannot end and somebody must look at it."""
         log.error("trigger %s is parked: %s", trigger_id(entry.trigger), reason)
         self._update_owned(entry, State.PARKED, owner="", reason=reason[:1000])
 
     def reopen_entry(self, noted: StoredEntry) -> bool:
-        """Open an abandoned entry. True for the one of many callers that has to queue it then."""
+        """Open an abandoned entry. Of several callers, only the one to queue it gets True."""
         entry = noted.entry
         died = entry.state is State.OPEN and bool(entry.owner)
         open_again = replace(
-            *(entry,), state=State.OPEN, owner="", queued=entry.queued + 1,
+            *(entry,), state=State.OPEN, owner="", requeues=entry.requeues + 1,
             deaths=entry.deaths + int(died),
         )  # fmt: skip
         return self._replace_entry(noted, open_again)
@@ -216,7 +216,7 @@ class Journal:
 
 
 def name_entry(trigger: Trigger) -> str:
-    """Return the name of a trigger's entry; those of a merge request have a common prefix."""
+    """Return the name of a trigger's entry; a merge request's entries have a common prefix."""
     number = trigger.note_id if isinstance(trigger, Replied | Reacted) else trigger.pipeline_id
     place = f"{FOLDER}{get_project_id(trigger)}/{trigger.mr_iid}/"
     return f"{place}{trigger.kind}{number}-{trigger_id(trigger)}.json"
@@ -231,8 +231,7 @@ def get_project_id(trigger: Trigger) -> int:
 
 def encode_entry(entry: Entry) -> bytes:
     """Return the bytes of a record."""
-    fields = {name: getattr(entry, name) for name in entry.__slots__}
-    fields |= {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
+    fields = to_stored(entry) | {"trigger": to_message(entry.trigger), "schema": _SCHEMA}
     return json.dumps(fields, sort_keys=True).encode()
 
 
@@ -247,7 +246,7 @@ def decode_entry(content: bytes) -> Entry:
         owner=str(fields.get("owner", "")),
         deaths=_read_count(fields, "deaths"),
         tries=_read_count(fields, "tries"),
-        queued=_read_count(fields, "queued"),
+        requeues=_read_count(fields, "queued"),
         accepted_at=float(_read_number(fields, "accepted_at")),
         due=float(_read_number(fields, "due")),
         reason=str(fields.get("reason", "")),

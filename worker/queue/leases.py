@@ -1,9 +1,10 @@
 """Which worker is alive, and which one works on a turn of a session.
 
 A worker keeps one record, `workers/{name}.json`, and changes it with every heartbeat. Claims on
-turns and entries of the journal name the worker, so one small write keeps any number of them. Other
-workers watch the record by their own monotonic clock: if it has not changed for `lease` seconds,
-they remove it, and the worker counts as dead. No two machines' clocks are ever compared.
+turns and entries of the journal name the worker, so one small write renews any number of them.
+Other workers watch the record by their own monotonic clock: if it has not changed for `lease`
+seconds, they remove it, and the worker counts as dead. The clocks of two machines are never
+compared.
 
 A worker whose record was removed notices that at its next heartbeat, and at the latest before it
 posts or commits: `Lease.confirm_held` sends a heartbeat first. Each take-over of a turn raises the
@@ -26,22 +27,22 @@ from worker.queue.heartbeat import DEAD_RECORD, FOLDER, Registration
 log = logging.getLogger("sandpiper.leases")
 
 BEAT = 8.0
-"""Seconds between two heartbeats, and between two checks of the other workers'."""
+"""Seconds between two heartbeats, and between two checks of the other workers' heartbeats."""
 
 LEASE = 30.0
-"""Seconds without a heartbeat after which the workers that watched count a worker as dead."""
+"""Seconds without a heartbeat after which the other workers consider a worker dead."""
 
 OUTAGE = 180.0
 OUTAGE_PAUSE = 3.0
-"""Seconds for which a finished run waits for a store that does not answer, and between its
+"""Seconds for which a finished run waits for a store that does not answer, and seconds between its
 tries."""
 
 BACKSTOP = 86_400.0
-"""Seconds after which a claim ends by the clock alone, whoever holds it."""
+"""Seconds after which a claim expires, whoever holds it."""
 
 
 TIMER = "timer"
-"""Stands for the worker itself, as the owner of what it will begin later."""
+"""Names the worker itself, as the owner of triggers that it will begin later."""
 
 
 class Lease:
@@ -59,10 +60,10 @@ class Lease:
         return self.claim.fence > 0
 
     def check_held(self) -> None:
-        """Check the lease before the result of a step is kept.
+        """Check the lease before the result of a step is stored.
 
         Asks the store only if the last heartbeat is too old. Raises LeaseLost if another worker has
-        taken over, StoreError if that cannot be found out.
+        taken over, and StoreError if the store cannot tell.
         """
         if self._registration.seconds_since_heartbeat() > self._leases.lease / 2:
             self.confirm_held()
@@ -77,8 +78,8 @@ class Lease:
         )
 
     def confirm_held(self) -> None:
-        """Check the lease before something is posted or committed: `check_held`, but always asks
-        the store."""
+        """Check the lease before something is posted or committed: like `check_held`, but always
+        ask the store."""
         self.retry_while_away(self._registration.send_heartbeat)
         if self._registration.is_lost:
             raise LeaseLost(f"session {self.key.session_id}: another worker has taken over")
@@ -98,14 +99,14 @@ class Lease:
             self._leases.clock.sleep(OUTAGE_PAUSE)
 
     def raise_if_stopping(self) -> None:
-        """Raise HandedOver if this worker is about to end. To be called between two steps."""
+        """Raise HandedOver if this worker is shutting down. To be called between two steps."""
         if self._leases.is_stopping:
             raise HandedOver(f"session {self.key.session_id} is handed over: this worker ends")
 
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """A worker's record as it was last read; `still` is for how many seconds it has not changed."""
+    """A worker's record as it was last read; it has not changed for `still` seconds."""
 
     version: str
     at: float
@@ -113,7 +114,7 @@ class _Observation:
 
 
 class Leases:
-    """This worker's claims, and what it knows of the other workers. Safe to share by threads.
+    """This worker's claims, and what it knows of the other workers. Thread-safe.
 
     The worker is registered while it holds something, and from `stay_registered` on; a thread sends
     its heartbeats. `is_stopping` asks all runs to end after their current step.
@@ -170,7 +171,7 @@ class Leases:
             self.end_work(owner)
 
     def end_work(self, owner: str) -> None:
-        """Free all that is held under this name."""
+        """Free everything that is held under this name."""
         with self._change:
             self._held.discard(owner)
             if self._held or self._staying or self._registration is None:
@@ -184,7 +185,7 @@ class Leases:
         return self._begin_work()[0]
 
     def timer_owner(self) -> str:
-        """Return the name that owns what this worker will begin later. Raises StoreError."""
+        """Return the owner of triggers that this worker will begin later. Raises StoreError."""
         with self._change:
             return f"{self._ensure_registered().name}/{TIMER}"
 
@@ -196,7 +197,7 @@ class Leases:
             self._ensure_registered()
 
     def unregister(self) -> None:
-        """Remove this worker's record, which frees all that it holds. Raises nothing."""
+        """Remove this worker's record, which frees everything that it holds. Raises nothing."""
         with self._change:
             self._staying, presence, self._registration = False, self._registration, None
             self._held.clear()
@@ -245,7 +246,7 @@ class Leases:
             self._owed.pop(0)
 
     def _claim(self, key: SessionKey, turn: int, claim: Claim) -> Claim:
-        """Try to claim a turn; returns the claim that holds it then."""
+        """Try to claim a turn; return the claim that then holds it."""
         now = self._clock.now()
         held = self._store.claim(key, turn, claim, now)
         if held is None:
@@ -289,7 +290,7 @@ class Leases:
     def remove_dead_workers(self) -> list[str]:
         """Check every worker and return the names of the dead ones. Raises StoreError.
 
-        `live_workers` has the other workers' names then.
+        Sets `live_workers` to the names of the other workers that are alive.
         """
         records = list(self._store.records.names(FOLDER))
         names = [name.removeprefix(FOLDER).removesuffix(".json") for name in records]
@@ -309,7 +310,7 @@ class Leases:
             return False
         if self._observe(worker, stored.version).still < self.lease:
             return True
-        # The version decides whether a heartbeat came in between.
+        # This fails if a heartbeat came in between, which changes the version.
         if not self._store.records.replace(record, DEAD_RECORD, stored.version):
             return True
         self._store.records.delete(record)
@@ -317,10 +318,10 @@ class Leases:
         return False
 
     def _observe(self, worker: str, version: str) -> _Observation:
-        """Update what is known of a worker.
+        """Update and return the observation of a worker.
 
-        The time between two reads counts for two heartbeats at most: when the store was away,
-        nobody could send any.
+        The time between two reads counts as at most two heartbeat intervals: while the store was
+        unavailable, nobody could send heartbeats.
         """
         now = self._clock.monotonic()
         with self._change:

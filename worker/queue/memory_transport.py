@@ -1,4 +1,4 @@
-"""kombu's transport for `memory://`, but a message wakes its reader, which polls otherwise."""
+"""kombu's transport for `memory://`, changed so that messages wake readers, which do not poll."""
 
 import threading
 from queue import Empty
@@ -9,7 +9,7 @@ from kombu.transport import memory
 PAUSE = 0.1
 """Seconds after which a reader returns without a message, so that the worker does its other work.
 
-It acknowledges finished jobs then, which lets the next one in, and notices a shutdown.
+The worker then acknowledges finished jobs, which lets the next one in, and notices a shutdown.
 """
 
 _arrived = threading.Condition()

@@ -1,4 +1,4 @@
-"""A process that runs Celery's worker, alone or beside the door, and what it asks the broker."""
+"""Runs Celery's worker, in a process of its own or in the receiver's, and asks the broker."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ log = logging.getLogger("sandpiper.queue")
 
 
 class Sandpiper(Celery):  # type: ignore[misc]
-    """Celery with the consumer of its worker, and the file that says whether it takes messages."""
+    """A Celery app with its worker's consumer, and the file that says if it takes messages."""
 
     consumer: Consumer
     ready_file: ReadyFile
@@ -46,7 +46,7 @@ class ConsumerStep(StartStopStep):  # type: ignore[misc]
 
 
 class SignalStep(StartStopStep):  # type: ignore[misc]
-    """Makes Celery's worker end by SIGTERM without a line of its own on stdout."""
+    """Makes Celery's worker end on SIGTERM without printing a line to stdout."""
 
     requires = ("celery.worker.components:Pool",)
 
@@ -54,7 +54,7 @@ class SignalStep(StartStopStep):  # type: ignore[misc]
         install_worker_term_handler(parent, verbose=False)
 
     def stop(self, parent: Any) -> None:
-        """Leave the handler: there is nothing to end."""
+        """Do nothing: the handler stays installed."""
 
     terminate = stop
 
@@ -71,7 +71,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
     app.ready_file.remove()
     app.steps["worker"].add(SignalStep)
 
-    def closing(**_: object) -> None:
+    def begin_shutdown(**_: object) -> None:
         app.consumer.stop_runs()
         log.info("shutdown: the runs of this worker end after their current step")
         signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
@@ -79,7 +79,7 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
         ending.daemon = True
         ending.start()
 
-    worker_shutting_down.connect(closing, weak=False)
+    worker_shutting_down.connect(begin_shutdown, weak=False)
     try:
         app.worker_main(
             [
@@ -108,8 +108,8 @@ def run_embedded_worker(
 ) -> Iterator[None]:
     """Run Celery's worker in a thread of this process until the block ends, for `memory://`.
 
-    Its runs end after their current step then. If that takes longer than `grace` seconds, `late` is
-    called.
+    At the end of the block, its runs end after their current step. If that takes longer than
+    `grace` seconds, `late` is called.
     """
     # The pool's threads look for their task in the default app; a worker's own process sets it too.
     app.set_default()

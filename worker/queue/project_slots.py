@@ -3,9 +3,9 @@
 slots/{project_id}.json      the owners of the runs of a project's failures, of all workers
 
 A failure over its project's limit is held in the journal and needs no message. Whenever a run of
-the project ends, and each time recovery runs, as many are queued again as may begin. Of a merge
-request the newest comes first, so that its older ones turn out to be superseded. Comments are never
-held: somebody waits for the answer, and the comment may be a `stop`.
+the project ends, and each time recovery runs, as many held failures are queued again as may begin.
+The newest failure of a merge request comes first, so that older ones turn out to be superseded.
+Comments are never held: somebody waits for the answer, and the comment may be a `stop`.
 """
 
 import json
@@ -23,7 +23,7 @@ log = logging.getLogger("sandpiper.fair")
 
 SLOTS = "slots/"
 MOST_READ = 200
-"""How many entries are read at most to find one that may begin."""
+"""The most entries that are read to find those that may begin."""
 
 _ROUNDS = 8
 
@@ -31,7 +31,7 @@ _ROUNDS = 8
 class ProjectSlots:
     """Allows `cap` runs of a project's failures at the same time, over all workers on one store.
 
-    `publish` queues a trigger, given when it was accepted (epoch seconds).
+    `publish` queues a trigger; it also takes the time when that was accepted (epoch seconds).
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class ProjectSlots:
     def queue_held(self, project_id: int) -> int:
         """Queue as many of a project's held triggers as may begin, and return how many.
 
-        Workers may do so at the same time: a trigger too many is held again. Raises StoreError or
-        QueueError.
+        Several workers may do so at once: a trigger over the limit is held again. Raises StoreError
+        or QueueError.
         """
         free, admitted = self._count_free(project_id), 0
         names = self._journal.list_names(project_id) if free > 0 else ()
@@ -108,8 +108,8 @@ class ProjectSlots:
         return self._update_owners(project_id, with_it)
 
     def _release_slot(self, project_id: int, owner: str) -> None:
-        """Give the slot up. If that fails, it is free when this run's owner is not alive any
-        more."""
+        """Give the slot up. If that fails, it becomes free when this run's owner is no longer
+        alive."""
         try:
             self._update_owners(project_id, lambda taken: [each for each in taken if each != owner])
         except StoreError as error:
@@ -127,7 +127,7 @@ class ProjectSlots:
             is_changed = inside is not None
             return json.dumps({"owners": inside}).encode() if is_changed else content
 
-        # Each round is lost to another owner that came or went, and there are at most `cap`.
+        # A round fails only if another owner came or went, and there are at most `cap` owners.
         rounds = _ROUNDS + 2 * self._cap
         update_record(self._records, _record_name(project_id), change, rounds=rounds)
         return is_changed
@@ -138,7 +138,7 @@ def _record_name(project_id: int) -> str:
 
 
 def decode_owners(content: bytes) -> list[str]:
-    """Return the owners in a record of slots; none if it is damaged, which costs a run too many."""
+    """Return the owners in a record of slots; none if it is damaged, which allows too many runs."""
     try:
         found = json.loads(content)["owners"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -148,7 +148,7 @@ def decode_owners(content: bytes) -> list[str]:
 
 def _sort_failures(names: Iterable[str], project_id: int) -> list[str]:
     """Sort the names of a project's failures: the merge request that waits longest comes first, and
-    its newest pipeline before its older ones. A failure without merge request stands for itself."""
+    its newest pipeline before its older ones. A failure without merge request counts as its own."""
     found = []
     for name in names:
         mr, _, leaf = name.removeprefix(f"{FOLDER}{project_id}/").partition("/")

@@ -26,16 +26,16 @@ PERSISTENT = 2
 CONNECT_SECONDS = 5.0
 
 QUEUED_AT = "queued_at"
-"""The header that says since when a message's trigger has waited, in epoch seconds."""
+"""The header with the time when the trigger's wait began, in epoch seconds."""
 
 
 class Publisher:
-    """Puts triggers on the app's default queue, for its task `task`. Safe to share by threads."""
+    """Puts triggers on the app's default queue, for its task `task`. Thread-safe."""
 
     def __init__(self, app: Celery, task: str) -> None:
         self._app, self._task = app, task
         self._lock = threading.Lock()
-        # For each message a random id of its own would cost as much as to write it.
+        # A new random id for each message would cost as much as writing the message.
         self._name, self._numbers = uuid(), count()
         self._connection: Any = None
         self._producer: Any = None
@@ -44,7 +44,7 @@ class Publisher:
         """Send one message. `since` is when the trigger's wait began (epoch seconds), by default
         now.
 
-        Raises QueueError, transient, if the broker does not take it. If only the confirmation is
+        Raises QueueError, transient, if the broker does not accept it. If only the confirmation is
         lost, the message arrives twice, which is harmless: triggers are idempotent.
         """
         self._with_producer(partial(self._send, trigger, since))
@@ -109,7 +109,7 @@ class Publisher:
 
     def _count_messages(self, producer: Any) -> int:
         queue = self._app.amqp.default_queue
-        # Declaring a queue again is the one way in which every broker tells its length.
+        # Declaring a queue again is the only way to get its length from every broker.
         found = producer.channel.queue_declare(
             queue=queue.name,
             durable=queue.durable,

@@ -1,9 +1,9 @@
 """Queues triggers again that a dead worker has left or whose message was lost.
 
-Each worker has a thread for it. It keeps the worker registered, finds dead workers, and queues what
-they were running, what nobody has begun for long, and what this worker was to begin later. If
-several workers find the same entry, the journal lets one of them act. A trigger that is queued
-twice all the same is run once.
+Each worker has a thread for this. It keeps the worker registered, finds dead workers, and queues
+the triggers that they were running, those that nobody has begun for long, and those that this
+worker was to begin later. If several workers find the same entry, the journal lets one of them act.
+A trigger that is still queued twice is run once.
 """
 
 import heapq
@@ -26,7 +26,7 @@ PATIENCE = 40.0
 """Seconds for which an entry may have no owner before it is queued again; doubled each time."""
 
 LONGEST = 6
-"""How often the patience is doubled at most."""
+"""The most times that the patience is doubled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Observation:
 class Recovery:
     """Runs every `leases.interval` seconds until `close`.
 
-    `admit` queues the held triggers of a project, as many as may begin. `count_waiting` tells how
+    `admit` queues as many of a project's held triggers as may begin. `count_waiting` returns how
     many messages the broker has.
     """
 
@@ -76,7 +76,7 @@ class Recovery:
         self._thread.start()
 
     def queue_later(self, trigger: Trigger, seconds: float) -> None:
-        """Queue a trigger after so many seconds."""
+        """Queue a trigger after `seconds` seconds."""
         with self._change:
             self._promised += 1
             due = self._clock.monotonic() + seconds
@@ -133,7 +133,7 @@ class Recovery:
         self._observations[name] = _Observation(noted, now, sight.since if sight and same else now)
 
     def _find_abandoned(self, *, first: bool) -> list[str]:
-        """Return the names of the entries that no worker will go on with."""
+        """Return the names of the entries that no worker will continue."""
         begun, unbegun = [], []
         for name, sight in self._observations.items():
             entry = sight.noted.entry
@@ -149,9 +149,9 @@ class Recovery:
         return owner.partition("/")[0] in self._live_workers or self._leases.is_alive(owner)
 
     def _find_overdue(self, unbegun: list[str]) -> list[str]:
-        """Return those of the entries without an owner whose message is taken for lost.
+        """Return the entries without an owner whose message is considered lost.
 
-        As long as the broker has any messages, theirs may be among them: they get more time then.
+        While the broker has any messages, theirs may be among them, so they get more time.
         """
         now = self._clock.monotonic()
         waited = {name: now - self._observations[name].since for name in unbegun}
@@ -163,7 +163,7 @@ class Recovery:
 
     def _get_patience(self, name: str) -> float:
         """Return the seconds for which an entry may have no owner."""
-        return self._patience * (1 << min(self._observations[name].noted.entry.queued, LONGEST))
+        return self._patience * (1 << min(self._observations[name].noted.entry.requeues, LONGEST))
 
     def _queue_again(self, name: str) -> bool:
         """Queue an entry again; False if another worker was faster."""
@@ -188,7 +188,7 @@ class Recovery:
             )
 
     def _queue_due(self, until: float) -> None:
-        """Queue the triggers that become due until then."""
+        """Queue the triggers that become due, until the monotonic time `until`."""
         while True:
             with self._change:
                 now = self._clock.monotonic()

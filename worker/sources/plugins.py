@@ -65,10 +65,10 @@ def _check_result(
 ) -> Callable[[Any, Reader], RawDocument]:
     """`fetch`, raising SourceError if it returns anything but a RawDocument."""
 
-    def guarded(args: Any, reader: Reader) -> RawDocument:
+    def fetch_raw(args: Any, reader: Reader) -> RawDocument:
         raw = fetch(args, reader)
         if not isinstance(raw, RawDocument):
             raise SourceError(f"{name} failed: it gave {type(raw).__name__}, not a RawDocument")
         return raw
 
-    return guarded
+    return fetch_raw

@@ -136,11 +136,11 @@ def _guard_chunks(
 ) -> Callable[[], Iterator[Redacted]]:
     """`chunks`, whose unexpected exceptions become a SourceError too."""
 
-    def guarded() -> Iterator[Redacted]:
+    def read_chunks() -> Iterator[Redacted]:
         with _as_source_error(name):
             yield from chunks()
 
-    return guarded
+    return read_chunks
 
 
 def cap_document(document: Document, cap: int) -> Document:

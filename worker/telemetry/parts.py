@@ -91,12 +91,12 @@ class Telemetry:
         return CountedModel(model, self.metrics)
 
     def _wrap_model(self, make: Callable[[], Model]) -> Callable[[], Model]:
-        def made() -> Model:
+        def make_counted() -> Model:
             model = make()
             traced = self._traces.wrap_model(model) if self._traces else model
             return self.count_model(traced)
 
-        return made
+        return make_counted
 
 
 def open_traces(endpoint: str, tools: Collection[str]) -> "Traces | None":

@@ -45,7 +45,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
 
     `context` is an analysis just committed. Raises nothing: the finding is posted already.
     """
-    if _failed(context):
+    if _has_failed(context):
         return
     try:
         own = list(deps.gitlab.notes.own(context.subject))
@@ -56,7 +56,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
         ]
         # A run that was overtaken may end after the one that took its place.
         newest = max(found, key=_rank, default=None)
-        for each in found if newest and not _failed(newest.context) else ():
+        for each in found if newest and not _has_failed(newest.context) else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
                 number = newest.context.subject.pipeline_id
                 body = older_note.mark_superseded(each.note.body, newest.note.ref.url, number)
@@ -125,10 +125,10 @@ def _is_same_place(standing: _OlderNote, context: Context) -> bool:
 
 def _rank(standing: _OlderNote) -> tuple[bool, int]:
     """What could be explained before what could not, then the newer pipeline."""
-    return not _failed(standing.context), standing.context.subject.pipeline_id
+    return not _has_failed(standing.context), standing.context.subject.pipeline_id
 
 
-def _failed(context: Context) -> bool:
+def _has_failed(context: Context) -> bool:
     return context.outcome is None or context.outcome.status is Status.FAILED
 
 

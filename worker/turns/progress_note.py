@@ -86,14 +86,14 @@ class ProgressNote:
     def wrap_watcher(self, watch: Watcher) -> Watcher:
         """`watch` first: where it ends the run there is nothing more to tell."""
 
-        def watched(event: Event) -> None:
+        def watch_and_show(event: Event) -> None:
             watch(event)
             if isinstance(event, Asking):
                 self._write_note(Progress(event.iteration, event.max_iterations))
             elif isinstance(event, Answered) and self._seen:
                 self._write_note(Progress(self._seen.iteration, self._seen.most, event.calls))
 
-        return watched
+        return watch_and_show
 
     def close(self) -> None:
         """No edit begins after this; one on its way is waited for."""

@@ -198,7 +198,7 @@ def _make_stoppable(
     """`run`, raising Stopped before a request to the model that nobody wants any more."""
     checked = deps.runtime.clock.monotonic()
 
-    def watched(event: Event) -> None:
+    def watch(event: Event) -> None:
         nonlocal checked
         if isinstance(event, Asking):
             reason = salvage.read_stop_reason(key, turn, deps)
@@ -208,7 +208,7 @@ def _make_stoppable(
                 raise Stopped(reason)
         run.watch(event)
 
-    return replace(run, watch=watched)
+    return replace(run, watch=watch)
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class BodyReader:
         """Add a received message; returns whether more will follow."""
         if message["type"] != "http.request":
             raise Rejected(400, "the sender hung up before the body was complete")
-        if arrival.dropped:  # and this chunk came before the deadline that was set for it
+        if arrival.dropped:  # this chunk came before the deadline set by `_drop` expired
             raise _reject_no_room()
         chunk = message.get("body", b"")
         if arrival.size + len(chunk) > MAX_BODY:

@@ -1,7 +1,8 @@
 """Connections to the receiver: uvicorn's HTTP protocol with time-outs and size limits.
 
-uvicorn waits without limit for a head, for the rest of a body that was answered already, and for
-the reader of an answer; it takes heads and pipelined requests of any size and number.
+uvicorn itself does not limit how long it waits for a head, for the rest of a body that was already
+answered, or for the reader of an answer. Nor does it limit the size of heads and the number of
+pipelined requests.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class Connection(HttpToolsProtocol):
     _last_log: ClassVar[float] = 0.0
 
     order = (False, 0.0)
-    """Whether the peer waits for us, and since when the present side is waiting."""
+    """Whether the peer waits for us or we for the peer, and since when."""
 
     _timer: asyncio.TimerHandle | None = None
     _extra = 0  # bytes of the present request besides its body
@@ -72,7 +73,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()
 
     def on_headers_complete(self) -> None:
-        """The head is complete: the app has time-outs of its own for the body and its work."""
+        """Check the head and stop its time-out: the app has time-outs for the body and its work."""
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if size > self.max_head or len(self.pipeline) >= self.max_pipelined:
             raise ValueError("too large a head, or too many requests at once")
@@ -85,7 +86,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is complete: the peer waits for us."""
+        """Note that the request is complete and the peer waits for us."""
         self._extra = 0
         if not self.cycle.response_complete:
             self.order = (True, self.loop.time())
@@ -103,7 +104,7 @@ class Connection(HttpToolsProtocol):
         self._start_waiting(self.write_seconds)
 
     def resume_writing(self) -> None:
-        """The reader has caught up."""
+        """Stop waiting for the reader, which has caught up."""
         super().resume_writing()
         if self.cycle.response_complete:
             self._start_waiting(self.head_seconds)
@@ -132,7 +133,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _expire(self) -> None:
-        """Close; unwritten data gets another `write_seconds`."""
+        """Close the connection; unwritten data gets another `write_seconds`."""
         if self.transport.get_write_buffer_size() and not self._flushing:
             self._flushing = True
             self.transport.close()

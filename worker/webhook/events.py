@@ -1,4 +1,4 @@
-"""Parses a delivery as a typed event (pure). Only the fields we use; all others are ignored.
+"""Parses a delivery as a typed event (pure), which has only the fields we use.
 
 The payloads: https://docs.gitlab.com/user/project/integrations/webhook_events/. A wrong type in a
 field we use is a Rejected 400 that names the field; a kind we don't read is an `OtherEvent`,

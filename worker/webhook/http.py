@@ -68,8 +68,8 @@ def build_app(
     is in epoch seconds. `ready` returns the reason why this process cannot work, or None, and may
     block too. Without `tokens`, CI jobs cannot ask for an analysis.
     `queue_seconds` must be less than the 10 s that GitLab waits for an answer.
-    `told` hears of every request's kind and outcome; `page` is what /metrics answers, without it
-    there is none.
+    `record_outcome` is told every request's kind and outcome. `render_metrics` makes the answer of
+    /metrics; without it, there is no /metrics.
     """
     door = _Receiver(
         *(make_verifier(secret), enqueue, tuple(projects), now, ready, BodyReader(body_seconds)),
@@ -133,7 +133,7 @@ class _Receiver:
             _log_decision(logging.INFO, request, "", f"accepted before {known}")
             return JSONResponse({"trigger": known}, ACCEPTED)
         event = events.parse_event(request.headers, body)
-        del body  # it is not to be held while the broker is waited for
+        del body  # so that it is not held while waiting for the broker
         project = "" if isinstance(event, events.OtherEvent) else event.project.path_with_namespace
         decision = routes.route_event(event, events.get_kind(request.headers), self.projects)
         if isinstance(decision, routes.Ignored):

@@ -105,7 +105,7 @@ def _explain_unwanted_note(event: NoteEvent) -> str:
         return "the comment was written by GitLab itself"
     if (note.action or "create") != "create":
         return "the comment was edited, not written"
-    # Forging our marker has no use: it only makes us ignore the note.
+    # Forging our marker is useless: it only makes us ignore the note.
     if find_marker(note.note):
         return "the comment is one of our own notes"
     if note.type not in ("DiscussionNote", "DiffNote") and not may_address_bot(note.note):
@@ -128,7 +128,7 @@ def _route_emoji(event: EmojiEvent, projects: Sequence[str]) -> Trigger | Ignore
 
 
 def explain_unwanted_job(claims: Claims, projects: Sequence[str]) -> str:
-    """Explain why the pipeline of a CI job that asks is ignored; "" if it is not."""
+    """Explain why a CI job's request for its pipeline is ignored; "" if it is not."""
     if claims.ref_type != "branch":
         return f"the pipeline runs for a {claims.ref_type}, not for a merge request"
     if claims.pipeline_source == "parent_pipeline":

@@ -1,6 +1,6 @@
-"""Verifies the id tokens of GitLab's CI jobs, which prove by GitLab's signature who asks.
+"""Verifies the id tokens of GitLab's CI jobs: GitLab's signature proves which job asks.
 
-A job gets one by `id_tokens:` (https://docs.gitlab.com/ci/secrets/id_token_authentication/). Only
+A job gets one with `id_tokens:` (https://docs.gitlab.com/ci/secrets/id_token_authentication/). Only
 the token is trusted in the request: the merge request's author controls the job's script.
 """
 
@@ -107,7 +107,7 @@ class Claims(BaseModel):
 class TokenReader:
     """Reads and verifies id tokens. Thread-safe; may block while keys are fetched.
 
-    `issuer` is GitLab's URL as GitLab itself is configured.
+    `issuer` is GitLab's URL as configured in GitLab itself.
     """
 
     def __init__(

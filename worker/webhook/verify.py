@@ -1,8 +1,8 @@
 """Verifies that a delivery is from our GitLab (pure).
 
 There are two schemes, chosen by the secret's form: a plain `X-Gitlab-Token`, or signatures with a
-`whsec_…` key as in https://www.standardwebhooks.com/. Headers are checked before a byte of the body
-is read, and a signature is computed while the body arrives.
+`whsec_…` key as in https://www.standardwebhooks.com/. Headers are checked before any of the body is
+read, and the signature is computed while the body arrives.
 """
 
 import base64
@@ -39,7 +39,7 @@ class BodyCheck(Protocol):
 
 
 class Verifier(Protocol):
-    """Checks deliveries by one secret."""
+    """Checks deliveries against one secret."""
 
     def check_headers(self, headers: Mapping[str, str], now: float) -> BodyCheck:
         """Check the headers, before the body is read. Raises Rejected 401.
@@ -125,7 +125,7 @@ class SignatureVerifier:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _SignedBody:
-    """The HMAC of a body so far, and the signatures of which one must match it."""
+    """The HMAC of the body so far, and the given signatures, one of which must match it."""
 
     mac: hmac.HMAC
     given: Sequence[str]

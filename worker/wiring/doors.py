@@ -25,7 +25,7 @@ from worker.wiring.stores import open_session_store
 _log = logging.getLogger("sandpiper.pages")
 
 MOST_READ = 200
-"""The most entries of the journal that are read for the operators' page."""
+"""The most journal entries that are read for the operators' page."""
 
 
 def build_receiver(
@@ -74,7 +74,7 @@ def _make_journal(kept: SessionStore) -> Journal:
 
 
 def _list_parked(kept: PageStore) -> Iterator[str]:
-    """Yield a line for each parked trigger among the first ones in the journal."""
+    """Yield a line for each parked trigger among the journal's first MOST_READ entries."""
     return missed_pipelines.list_parked(_make_journal(kept), MOST_READ)
 
 

@@ -1,4 +1,4 @@
-"""Builds what sandboxes run in."""
+"""Builds the drivers of sandboxes, and removes stale sandboxes."""
 
 import atexit
 import logging
@@ -40,7 +40,7 @@ def build_driver(settings: Settings) -> Warmable:
 
 
 def _build_pod_driver(settings: Settings, spec: ContainerSpec) -> Warmable:
-    # Importing the cluster's client takes a tenth of a second, for which others need not wait.
+    # Importing the cluster's client takes a tenth of a second, which other drivers need not spend.
     from sandbox.kubernetes.driver import KubernetesDriver
     from sandbox.kubernetes.manifest import PodSettings
 
@@ -55,7 +55,7 @@ def _compute_lifetime(settings: Settings) -> float:
 
 
 def build_sandboxes(settings: Settings) -> Driver:
-    """Build the driver, with a pool if configured; waiting sandboxes end with this process."""
+    """Build the driver, with a pool if configured; the pool is closed when this process ends."""
     chosen = build_driver(settings)
     if not settings.sandbox.pool:
         return chosen
@@ -73,7 +73,7 @@ class SandboxTools:
         self._lock = threading.Lock()
 
     def describe_versions(self, sandbox: Sandbox | None) -> str:
-        """See `find_versions`; "" if they are not known yet and `sandbox` cannot be asked."""
+        """Return `find_versions`; "" if it is not known yet and `sandbox` cannot be asked."""
         with self._lock:
             if not self._known and sandbox:
                 try:
@@ -84,7 +84,7 @@ class SandboxTools:
 
 
 def remove_stale_sandboxes(settings: Settings) -> list[str]:
-    """Remove sandboxes that are older than any run; returns their sessions.
+    """Remove sandboxes that are older than any run, and return their sessions.
 
     Raises SandpiperError.
     """

@@ -44,7 +44,7 @@ from worker.wiring.toolsets import make_toolset_factory
 
 
 def open_read_client(settings: Settings) -> ReadClient:
-    """GitLab through the read token."""
+    """Open a client of GitLab with the read token."""
     gitlab = settings.gitlab
     return ReadClient(gitlab.url, gitlab.read_token, download_hosts=gitlab.download_hosts)
 
@@ -118,14 +118,14 @@ def _build_limits(settings: Settings, rules: TierRules) -> Limits:
 
 
 def _list_models(settings: Settings) -> list[str]:
-    """The configured models, the default first, each once."""
+    """List the configured models, the default first, each once."""
     chosen = settings.models
     tiers = (tier.model for tier in chosen.tiers.values())
     return list(dict.fromkeys((chosen.default, *chosen.fallback, *tiers)))
 
 
 def _load_playbook(settings: Settings, chains: ModelChains, rules: TierRules) -> Playbook:
-    """The workflows, in the form that fits the model; with tiers, each turn chooses that."""
+    """Load the workflows in the form that fits the model; with tiers, each turn chooses it."""
     loaded = playbook.load(settings.workflows)
     if settings.loop.tools is ToolList.COMPACT:
         loaded = loaded.shorten_tool_lists()

@@ -35,7 +35,7 @@ def list_chosen_models(settings: Settings) -> list[ChosenModel]:
 
 
 def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
-    """List what the model `spec` is configured as; `level` is the one that its requests state."""
+    """List the roles of the model `spec`; `level` is the reasoning level in its requests."""
     known = build_catalogue(settings)
     return [
         each.role
@@ -45,7 +45,7 @@ def list_roles(settings: Settings, spec: str, level: str) -> list[str]:
 
 
 def list_chosen_providers(settings: Settings) -> list[str]:
-    """List the providers of the configured models that have a list of theirs."""
+    """List the configured models' providers that can list their models."""
     names = dict.fromkeys(each.spec.partition("/")[0] for each in list_chosen_models(settings))
     return [name for name in names if name in PROVIDERS and PROVIDERS[name].listing]
 
@@ -53,7 +53,7 @@ def list_chosen_providers(settings: Settings) -> list[str]:
 def compare_provider(settings: Settings, who: str) -> Comparison:
     """Ask the provider `who` what it serves, and compare that with the catalogue.
 
-    Raises ConfigError, also for a provider that has no list; ModelError.
+    Raises ModelError, and ConfigError, also for a provider that cannot list its models.
     """
     clock, provider = SystemClock(), settings.models.get_provider(who)
     deadline = clock.monotonic() + PATIENCE

@@ -20,7 +20,7 @@ from worker.wiring.clock import SystemClock
 
 
 def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[HttpModel]:
-    """Build the configured model, its fallbacks and those of the tiers, each once, in order.
+    """Build the default model, the fallbacks and the tiers' models, each once, in this order.
 
     Raises ConfigError.
     """
@@ -58,7 +58,7 @@ def _build_model(name: str, settings: Settings, told: OnFailure, level: str = ""
 class ModelChains:
     """The models of one process, each built once and behind its provider's circuit breaker.
 
-    Calls are counted by `watched` if given. Safe to share by threads.
+    `watched`, if given, is told of failed attempts and circuits. Safe to share between threads.
     """
 
     def __init__(self, settings: Settings, watched: Telemetry | None) -> None:
@@ -72,7 +72,7 @@ class ModelChains:
     def make_chain(self, wanted: TierModel) -> FallbackModel:
         """Return a model for one run, with the operator's fallbacks behind it. Raises ConfigError.
 
-        A level that is not set is the model's own.
+        If no level is set, the model's own applies.
         """
         others = (name for name in self._settings.models.fallback if name != wanted.model)
         return FallbackModel([self._get(wanted), *(self._get(TierModel(each)) for each in others)])
@@ -92,7 +92,7 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """The model, which of a compatible server can do without native tools, or has to call one."""
+    """Wrap a compatible server's model: it needs no native tools, or must call a tool."""
     if not model.name.startswith("openai-compatible/"):
         return model
     info = build_catalogue(settings).get_info(model.name)
@@ -102,7 +102,7 @@ def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
 
 
 def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:
-    """Build every configured model, those of the tiers too. Raises ConfigError."""
+    """Build every configured model, including the tiers' models. Raises ConfigError."""
     _check_levels(settings)
     chains, rules = ModelChains(settings, watched), make_tier_rules(settings)
     for each in (rules.default, *rules.models.values()):

@@ -23,7 +23,7 @@ def open_session_store(settings: Settings) -> Store:
 
 
 def make_leases(settings: Settings, store: Store) -> Leases:
-    """Make this process's leases in the store, which are released at its end."""
+    """Make this process's leases in the store; they are released when it exits."""
     chosen = settings.worker
     host = socket.gethostname()
     held = Leases(store, SystemClock(), host, beat=chosen.heartbeat, lease=chosen.lease)

@@ -31,7 +31,7 @@ from worker.tools.toolbox import WorkflowToolbox, list_specs
 from worker.turns.parts import Toolset
 
 _COMPACT_PREVIEW = 1500
-"""Bytes of a result that a compact workflow shows at most."""
+"""The most bytes of a result that a compact workflow shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class _WorkflowToolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told."""
+        """The tools that the model is told about."""
         compact = self.workflow.compact
         specs = list_specs(self.sources, self.workflow.announces, compact=compact)
         others = self._list_others()
         return (*specs, make_find_tool(others).spec) if others else specs
 
     def _list_others(self) -> tuple[ToolSpec, ...]:
-        """The sources that the model finds by `find_tool`."""
+        """List the sources that the model finds with `find_tool`."""
         if not self.workflow.has_find_tool:
             return ()
         allowed = list_specs(self.sources, self.workflow.allows, compact=self.workflow.compact)
@@ -75,25 +75,25 @@ class _WorkflowToolset:
 
     @property
     def captures(self) -> Captures:
-        """What the sources give, to prove quotes by."""
+        """The sources' documents, for checking quotes."""
         return CapturedDocuments(self.reader, self.sources)
 
     def keep_evidence(
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
     ) -> None:
-        """Where the reader keeps its evidence."""
+        """Set where the reader stores its evidence."""
         self.reader.evidence.attach(read, write)
 
     def survey(self, shown: int = 0) -> Survey:
-        """The failing jobs by cause."""
+        """Return the failing jobs by cause."""
         return read_survey(self.reader, shown=shown)
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
-        """What the reader has taken out."""
+        """Return the counts of what the reader has redacted."""
         return self.reader.redact.counts
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
-        """The toolbox over a running sandbox."""
+        """Return the toolbox for a running sandbox."""
         self.reader.logs.known_errors = errors
         bench = ToolContext(
             sandbox, self.sources, self.exec_timeout, self.redact, self.preview_bytes
@@ -111,20 +111,20 @@ def make_toolset_factory(
 ) -> Callable[[Subject, Workflow], Toolset]:
     """Make a function that builds a run's toolset. Raises ConfigError.
 
-    `own` returns the ids of the users whose notes are ours.
+    `own` returns the ids of the users that post our notes.
     """
     rows, timeout = build_sources(settings), settings.sandbox.exec_timeout
     shown = settings.limits.preview_bytes
     opened = partial(Reader.open, client, also=settings.sources.also_read, own=own)
 
-    def made(subject: Subject, workflow: Workflow) -> Toolset:
+    def open_toolset(subject: Subject, workflow: Workflow) -> Toolset:
         reader = opened(subject, redactor.data)
         return _WorkflowToolset(
             *(reader, rows, bind_sources(reader, rows), workflow, timeout, shown, redactor.text),
             shows_twice=(workflow.plan or settings.loop.plan) is PlanBy.OFF,
         )
 
-    return made
+    return open_toolset
 
 
 def build_sources(settings: Settings) -> Rows:

@@ -46,7 +46,7 @@ def absorb_reply(
     (epoch seconds) and took `seconds`.
     """
     reply = replace(reply, calls=rename_repeated_calls(reply.calls, context.messages))
-    spent, said = _taken(context.turn_usage, ask, reply, origin, kept_notice)
+    spent, said = _record_reply(context.turn_usage, ask, reply, origin, kept_notice)
     before = _without_wire(context.messages, origin) if reply.bare else context.messages
     answers = (
         len(before) + index for index, each in enumerate(said) if isinstance(each, Assistant)
@@ -76,25 +76,25 @@ def _name_tier(context: Context, origin: str) -> tuple[str, str]:
     return chosen.tier, chosen.reasoning if chosen.model == origin else ""
 
 
-def _taken(
+def _record_reply(
     before: TurnUsage, ask: Ask, reply: Reply, origin: str, notice: str
 ) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after the reply, and the messages that it adds to the history."""
     spent = record_request(before, ask)
     if reply.stop in _UNUSABLE:
-        return _charged(spent, reply, halt=_why(reply)), ()
+        return _charge_reply(spent, reply, halt=_why(reply)), ()
     broken = reply.stop not in _WHOLE or reply.dropped_calls > 0
     if broken and not ask.final:
         # The warning had no effect, here and below, so it is given again.
-        return _broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
+        return _record_broken(replace(spent, warned_dimensions=before.warned_dimensions), reply)
     calls = () if ask.final else reply.calls
     if not calls and not reply.text.strip():
         defied = bool(ask.final and (reply.calls or reply.dropped_calls))
         spent = replace(spent, warned_dimensions=before.warned_dimensions)
-        return _charged(
+        return _charge_reply(
             spent, reply, empty_answers=spent.empty_answers + 1, final_was_only_calls=defied
         ), ()
-    spent = _charged(
+    spent = _charge_reply(
         spent,
         reply,
         empty_answers=0,
@@ -119,10 +119,10 @@ def _without_wire(messages: tuple[Message, ...], origin: str) -> tuple[Message, 
     )
 
 
-def _broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
+def _record_broken(spent: TurnUsage, reply: Reply) -> tuple[TurnUsage, tuple[Message, ...]]:
     """Return the usage after a cut or malformed answer, its text, and what the model is told."""
     cut = reply.stop in _CUT
-    spent = _charged(
+    spent = _charge_reply(
         spent, reply, empty_answers=0, last_was_cut=cut, broken_answers=spent.broken_answers + 1
     )
     said: tuple[Message, ...] = (Assistant(reply.text),) if reply.text.strip() else ()
@@ -170,7 +170,7 @@ def halt_turn(context: Context, reason: str) -> Context:
     return replace(context, turn_usage=replace(context.turn_usage, halt=reason))
 
 
-def _charged(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
+def _charge_reply(spent: TurnUsage, reply: Reply, **changes: Any) -> TurnUsage:
     return replace(
         spent,
         iterations=spent.iterations + 1,

@@ -74,7 +74,7 @@ def decide(context: Context, limits: Limits, now: float) -> Next:
     if pending := find_open_calls(context.messages):
         return _act(context, pending)
     if isinstance(context.messages[-1], Assistant):
-        return _finished(context)
+        return _finish_turn(context)
     if spent.broken_answers >= MAX_BROKEN:
         return _stop(context, _flaw(spent))
     if spent.empty_answers > MAX_EMPTY_RETRIES:
@@ -102,13 +102,13 @@ def _ask(context: Context, limits: Limits, now: float) -> Next:
     final = find_reached_limits(limits, spent, now, 1.0)
     if spent.final and not final:
         final = tuple(sorted(spent.final))
-    soft = () if final else _unwarned(limits, spent, now)
+    soft = () if final else _find_unwarned(limits, spent, now)
     return Ask(
         soft=soft, final=final, insist=spent.final_was_only_calls, empty=spent.empty_answers > 0
     )
 
 
-def _unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimension, ...]:
+def _find_unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimension, ...]:
     return tuple(
         name
         for name in find_reached_limits(limits, spent, now, SOFT)
@@ -116,7 +116,7 @@ def _unwarned(limits: Limits, spent: TurnUsage, now: float) -> tuple[Dimension, 
     )
 
 
-def _finished(context: Context) -> Stop:
+def _finish_turn(context: Context) -> Stop:
     text = context.last_text()
     if context.turn_usage.last_was_cut or context.turn_usage.broken_answers:
         return Stop(Outcome(Status.PARTIAL, text, _flaw(context.turn_usage)))

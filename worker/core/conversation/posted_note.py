@@ -52,9 +52,11 @@ def compare_note(note: str, answer: str) -> Difference:
     lines |= {_letters(line) for piece in wrote for line in piece.lines}
     every = _letters("\n".join(line for line in answer.split("\n") if not FENCE.match(line)))
     return Difference(
-        visible_lines=_told(visible) if any(not _is_among(lines, each) for each in visible) else (),
-        missing_lines=_told(piece.text for piece in wrote if not piece.stands_in(said)),
-        added_lines=_told(_keep_added(folded, every)),
+        visible_lines=_limit_lines(visible)
+        if any(not _is_among(lines, each) for each in visible)
+        else (),
+        missing_lines=_limit_lines(piece.text for piece in wrote if not piece.stands_in(said)),
+        added_lines=_limit_lines(_keep_added(folded, every)),
     )
 
 
@@ -128,7 +130,7 @@ def _after_place(line: str) -> str:
 _TARGET = re.compile(r"\]\([^()\s]*\)")
 
 
-def _told(lines: Iterable[str]) -> tuple[str, ...]:
+def _limit_lines(lines: Iterable[str]) -> tuple[str, ...]:
     told = [one_line(_TARGET.sub("]", line), MAX_LINE) for line in lines]
     told = [line for line in told if line]
     more = len(told) - MOST_LINES

@@ -191,10 +191,13 @@ def write_repair_request(
         lacks = "\n".join(f"- {each.request}" for each in failures)
         asked.append(f"{GATE_AND_REPAIR if repairs else GATE}\n{lacks}")
     if failed:
-        asked += [REPAIR, _REPAIR.format(failed=_listed([_failed(each) for each in failed]))]
+        asked += [
+            REPAIR,
+            _REPAIR.format(failed=_limit_list([_write_unproven(each) for each in failed])),
+        ]
     if kept_back:
         parts = [f"- {each.text}\n  Why: {each.reason}." for each in kept_back]
-        asked += [KEPT_BACK, _KEPT_BACK.format(parts=_listed(parts))]
+        asked += [KEPT_BACK, _KEPT_BACK.format(parts=_limit_list(parts))]
     if too_long:
         titles = " and ".join(f'"{title}"' for title in too_long)
         asked += [TOO_LONG, _TOO_LONG.format(titles=titles, most=ASKED)]
@@ -202,12 +205,12 @@ def write_repair_request(
     return "\n\n".join(asked)
 
 
-def _listed(items: Sequence[str]) -> str:
+def _limit_list(items: Sequence[str]) -> str:
     more = len(items) - MAX_REPAIRS
     return "\n".join([*items[:MAX_REPAIRS], *([f"- and {more} more"] if more > 0 else [])])
 
 
-def _failed(each: Unproven) -> str:
+def _write_unproven(each: Unproven) -> str:
     said = f"{each.where}: {each.text}" if each.where else each.text
     near = "".join(f"\n    {line}" for line in each.nearby_lines)
     return f"- {said}\n  Why: {each.reason}{':' if near else '.'}{near}"

@@ -105,7 +105,7 @@ def find_defining_lines(lines: Sequence[str], text: str) -> tuple[int, ...]:
     return tuple(
         number
         for number, line in enumerate(lines, 1)
-        if any(name in named and _telling(name) for name in _DEFINES.findall(line[:400]))
+        if any(name in named and _is_telling(name) for name in _DEFINES.findall(line[:400]))
     )
 
 
@@ -113,7 +113,7 @@ def find_definitions(diff: str) -> frozenset[str]:
     """Return the names that are defined on changed lines of a diff, or in its hunks' headers."""
     lines = (line for line in diff.split("\n") if line[:1] in ("+", "-", "@"))
     return frozenset(
-        name for line in lines for name in _DEFINES.findall(line[:400]) if _telling(name)
+        name for line in lines for name in _DEFINES.findall(line[:400]) if _is_telling(name)
     )
 
 
@@ -157,7 +157,7 @@ _TELLING = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w{5,80}")
 
 
-def _telling(name: str) -> bool:
+def _is_telling(name: str) -> bool:
     """Whether a name has at least two words: names such as `sum` and `main` are too common."""
     return len(name) >= 6 and _TELLING.search(name) is not None
 
@@ -205,13 +205,13 @@ def _path_word(token: str, path: str, project: str) -> _Word | None:
     parts = [part for part in parts if part != ".."]
     if _is_foreign(path):
         return None
-    inside = _below(parts, project)
+    inside = _remove_project(parts, project)
     if inside is not None:
         return _Word(token, inside, rooted=True, absolute=absolute)
     return _Word(token, tuple(parts), rooted=not absolute and not up, absolute=absolute)
 
 
-def _below(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
+def _remove_project(parts: Sequence[str], project: str) -> tuple[str, ...] | None:
     """Return the parts after the project's own path, None if they don't contain that path."""
     home = tuple(project.split("/"))
     lower = [part.lower() for part in parts]
@@ -309,10 +309,10 @@ def _touch(
     defined = sorted(changed.defines & named)
     if best or defined:
         return best or Touch(changed.path, defined[0], is_certain=False)
-    return _tested(changed, words)
+    return _find_test(changed, words)
 
 
-def _tested(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
+def _find_test(changed: FileChange, words: Mapping[str, Sequence[_Word]]) -> Touch | None:
     """Return the changed file if the error names its tests: `sum.py` is named by `test_sum.py`."""
     place = _place(changed.path)
     for part, named in words.items() if place.suffix in _TESTABLE else ():
@@ -392,7 +392,7 @@ def _as_module(word: _Word, place: _Place) -> bool | None:
             return True
     if any(given[: len(stem) - at] == stem[at:] for at in range(len(stem) - 1)):
         return False
-    return False if place.stem == given[0] and _telling(place.stem) else None
+    return False if place.stem == given[0] and _is_telling(place.stem) else None
 
 
 def _ends(whole: Sequence[str], end: Sequence[str]) -> bool:

@@ -32,11 +32,11 @@ def describe_facts(facts: Facts, settled: Verdict | None = None) -> Iterator[Rem
     `settled` is the verdict that the facts prove; no sentence may suggest another one.
     """
     yield from _here(facts)
-    yield from _before(facts)
+    yield from _tell_earlier_runs(facts)
     yield from _there(facts, settled)
     yield from _others_there(facts)
     yield from _elsewhere(facts)
-    yield from _installed(facts, settled)
+    yield from _tell_installed(facts, settled)
     yield from _change(facts)
     for what, fact in (
         ("other runs on this commit", facts.attempts),
@@ -106,7 +106,7 @@ def _siblings(facts: Facts) -> Iterator[Remark]:
         yield remark("of the same matrix ", *told)
 
 
-def _before(facts: Facts) -> Iterator[Remark]:
+def _tell_earlier_runs(facts: Facts) -> Iterator[Remark]:
     if isinstance(facts.earlier, tuple) and facts.earlier:
         words = "in earlier pipelines of this merge request on other commits: "
         yield remark(words, *_outcomes(facts, facts.earlier))
@@ -176,7 +176,7 @@ def _elsewhere(facts: Facts) -> Iterator[Remark]:
         yield remark("same error elsewhere: ", *places[:-1])
 
 
-def _installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
+def _tell_installed(facts: Facts, settled: Verdict | None) -> Iterator[Remark]:
     """Tell which packages differ from the last run that passed. Image digests are named only if
     nothing else differs or may explain the failure: they change with every build of the same tag.
     """

@@ -300,9 +300,9 @@ def _load_group(fields: Mapping[str, Any]) -> Group:
     return Group(
         key=str(fields["key"]),
         text=str(fields["text"])[:_LONG],
-        jobs=tuple(_typed(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
-        rule_match=_typed(RuleMatch, ruled) if ruled else None,
-        hit=_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
+        jobs=tuple(_make_typed(FailingJob, job) for job in fields["jobs"][:_MOST_JOBS]),
+        rule_match=_make_typed(RuleMatch, ruled) if ruled else None,
+        hit=_make_typed(Hit, {**hit, "others": tuple(map(int, hit["others"]))}) if hit else None,
         ruling=load_ruling(fields["ruling"]) if fields["ruling"] else None,
         others=tuple(str(each)[:_LONG] for each in fields.get("others", ())[:_MOST_NAMED]),
     )
@@ -349,7 +349,7 @@ _PLAIN: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def _typed(made: type[T], fields: Mapping[str, Any]) -> T:
+def _make_typed(made: type[T], fields: Mapping[str, Any]) -> T:
     """Make a flat dataclass of stored fields. Raises TypeError for a field of the wrong type."""
     for about in made.__dataclass_fields__.values():  # type: ignore[attr-defined]
         key = about.metadata.get(KEY, about.name)

@@ -193,7 +193,7 @@ def find_answers(survey: Survey, project: str, now: float, settings: Settings) -
     if len(hits) < len(survey.groups) or len({each.verdict for each in hits}) > 1:
         return ()
     sure = all(_sure(group, now, settings.days) for group in survey.groups)
-    return tuple(hits) if sure and not _named(survey, survey.changed_paths, project) else ()
+    return tuple(hits) if sure and not _names_change(survey, survey.changed_paths, project) else ()
 
 
 def _sure(group: Group, now: float, days: float) -> bool:
@@ -207,7 +207,7 @@ def _sure(group: Group, now: float, days: float) -> bool:
     return found.verdict in _OTHERS and fresh and len(found.others) >= ENOUGH <= found.agreements
 
 
-def _named(survey: Survey, changed: Iterable[str], project: str) -> bool:
+def _names_change(survey: Survey, changed: Iterable[str], project: str) -> bool:
     """Whether an error names what the merge request changes, or its CI configuration is changed.
 
     Never if this merge request has seen every error on this very commit.
@@ -274,7 +274,7 @@ def _sighting(fields: dict[str, Any]) -> Sighting:
         pipeline_id=_number(fields["pipeline_id"]),
         job_id=_number(fields["job_id"]),
         job=one_line(str(fields["job"]), _NAME),
-        sha=_matching(_HEX, fields["sha"]),
+        sha=_require_match(_HEX, fields["sha"]),
         seen_at=_time(fields["at"]),
     )
 
@@ -284,8 +284,8 @@ def _finding(fields: dict[str, Any]) -> PastFinding:
         verdict=Verdict(fields["verdict"]).value,
         cause=one_line(str(fields["cause"]), _CAUSE),
         to_do=one_line(str(fields["to_do"]), _TO_DO),
-        url=_matching(_WEB, fields["url"]) if fields["url"] else "",
-        job_url=_matching(_WEB, fields["job_url"]) if fields["job_url"] else "",
+        url=_require_match(_WEB, fields["url"]) if fields["url"] else "",
+        job_url=_require_match(_WEB, fields["job_url"]) if fields["job_url"] else "",
         mr_iid=_number(fields["mr_iid"]),
         found_at=_time(fields["at"]),
     )
@@ -332,7 +332,7 @@ def _time(value: Any) -> float:
     return float(value)
 
 
-def _matching(pattern: re.Pattern[str], value: Any) -> str:
+def _require_match(pattern: re.Pattern[str], value: Any) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ValueError(f"{str(value)[:80]!r} is not what was stored")
     return value

@@ -37,11 +37,11 @@ def tell_survey(survey: Survey, limit: int = MOST_TOLD) -> str:
     before = [_OPENING, *(one_line(each, _LONG) for each in survey.others)]
     after = [f"Not known: {one_line(each, _TEXT)}" for each in survey.gaps[:8]]
     if more := [job for group in survey.groups[MOST_GROUPS:] for job in group.jobs]:
-        after.insert(0, f"Failing too, each in a group of its own: {_named(more)}")
+        after.insert(0, f"Failing too, each in a group of its own: {_list_jobs(more)}")
     room = limit - sum(map(_size, [*before, *after])) - 8
     heads = _heads(survey.groups[:MOST_GROUPS], room)
     shown = _with_excerpts(heads, survey.groups, room - sum(map(_size, heads)))
-    return _cut("\n".join([*before, *shown, *after]), limit)
+    return _cut_text("\n".join([*before, *shown, *after]), limit)
 
 
 def tell_leads(survey: Survey) -> str:
@@ -75,7 +75,7 @@ def _heads(groups: Sequence[Group], room: int) -> list[str]:
     heads: list[str] = []
     for facts in MOST_FACTS:
         heads = [
-            _head(number, group, facts, _sharing(group, groups[: number - 1]))
+            _head(number, group, facts, _find_sharing(group, groups[: number - 1]))
             for number, group in enumerate(groups, 1)
         ]
         if sum(map(_size, heads)) <= room:
@@ -94,7 +94,7 @@ def _with_excerpts(heads: Sequence[str], groups: Sequence[Group], room: int) -> 
     return parts
 
 
-def _sharing(group: Group, earlier: Sequence[Group]) -> int:
+def _find_sharing(group: Group, earlier: Sequence[Group]) -> int:
     """Return the number of an earlier group with the same main error but other errors too, or 0."""
     alike = (
         number
@@ -112,7 +112,7 @@ def _head(number: int, group: Group, facts: int, sharing: int) -> str:
     if group.others:
         lines.append(_others(group.others))
     if group.rule_match:
-        lines.append(_ruled(group.rule_match, group))
+        lines.append(_write_rule(group.rule_match, group))
     if group.hit:
         lines.append(_hit(group.hit, group))
     lines += [f"fact: {one_line(fact, _TEXT)}" for fact in group.facts[:facts]]
@@ -134,20 +134,20 @@ def _jobs(jobs: Sequence[FailingJob]) -> list[str]:
         page = one_line(first.url, _TEXT)
         return [f"reported on the commit by another system{page and ': '}{page}"]
     reason = f", failure_reason {first.reason}" if first.reason else ""
-    lines = [f"representative: {_called(first)}, stage {first.stage or '?'}{reason}"]
+    lines = [f"representative: {_name_job(first)}, stage {first.stage or '?'}{reason}"]
     if first.green:
         lines.append(
             f"its log as FILE comes with FILE.green, the log of job {first.green}, its last run "
             "that passed"
         )
     if others:
-        lines.append(f"the same in: {_named(others)}")
+        lines.append(f"the same in: {_list_jobs(others)}")
     if unread := sum(not job.read for job in jobs):
         lines.append(f"logs not read: {unread} of {len(jobs)}")
     return lines
 
 
-def _ruled(ruled: RuleMatch, group: Group) -> str:
+def _write_rule(ruled: RuleMatch, group: Group) -> str:
     """Return the line about what a rule says; only a lead if GitLab's record contradicts it."""
     sure = ruled.certain and not _is_contradicted(ruled.verdict, group)
     words = "certain" if sure else "likely, to be checked"
@@ -185,14 +185,14 @@ def _excerpt(group: Group) -> str:
     return f"excerpt of job {group.jobs[0].job_id}:\n{indented}"
 
 
-def _named(jobs: Sequence[FailingJob]) -> str:
+def _list_jobs(jobs: Sequence[FailingJob]) -> str:
     """Return the jobs by id and name; if there are many, the last ones by their ids alone."""
-    named = "; ".join(map(_called, jobs[:_MOST_NAMED]))
+    named = "; ".join(map(_name_job, jobs[:_MOST_NAMED]))
     more = ", ".join(str(job.job_id) for job in jobs[_MOST_NAMED:])
     return f"{named}; and jobs {more}" if more else named
 
 
-def _called(job: FailingJob) -> str:
+def _name_job(job: FailingJob) -> str:
     kind = "status" if job.external else "trigger job"
     number = f"job {job.job_id}" if job.job_id else kind
     return f"{number} ({one_line(job.name, _SHORT)})"
@@ -202,7 +202,7 @@ def _size(text: str) -> int:
     return len(text.encode(errors="replace")) + 1
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut_text(text: str, limit: int) -> str:
     data = text.encode(errors="replace")
     if len(data) <= limit:
         return text

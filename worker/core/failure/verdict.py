@@ -116,8 +116,8 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     A verdict on several jobs is proven only if it is proven for each of them; a contradiction for
     one of them is enough.
     """
-    hard, because = _proven(facts)
-    if any(_proven(each)[0] is not hard for each in facts.rest):
+    hard, because = _find_proof(facts)
+    if any(_find_proof(each)[0] is not hard for each in facts.rest):
         hard, because = None, ()
     told = ((verdict, _told_of_any(rule, facts)) for verdict, rule in CONTRADICTIONS)
     against = [(verdict, why) for verdict, why in told if why]
@@ -132,7 +132,7 @@ def make_ruling(facts: Facts, record: Iterable[Remark] = ()) -> Ruling:
     )
 
 
-def _proven(facts: Facts) -> tuple[Verdict | None, Remark]:
+def _find_proof(facts: Facts) -> tuple[Verdict | None, Remark]:
     proofs = ((verdict, rule(facts)) for verdict, rule in PROOFS)
     return next(((verdict, told) for verdict, told in proofs if told), (None, ()))
 
@@ -144,13 +144,13 @@ def _told_of_any(rule: "Rule", facts: Facts) -> Remark:
 # --------------------------------------------------------------------------------- infrastructure
 
 
-def _outside(facts: Facts) -> Remark | None:
+def _prove_outside(facts: Facts) -> Remark | None:
     reasons = {each.reason for each in facts.jobs}
     if not reasons or not reasons <= NEVER_THE_CHANGE | UNLESS_CONFIGURED:
         return None
     if not reasons <= NEVER_THE_CHANGE and (_is_configured(facts) or _always_dies(facts)):
         return None
-    if _waited_in_vain(facts) is False or _unexplained(facts):
+    if _waited_in_vain(facts) is False or _find_unexplained(facts):
         return None
     return remark("GitLab's failure reason of ", job(facts.run), " is ", name(facts.run.reason))
 
@@ -182,7 +182,7 @@ def _waited_in_vain(facts: Facts) -> bool | None:
     return not any(each.has_started for each in stuck) if stuck else None
 
 
-def _unexplained(facts: Facts) -> Run | None:
+def _find_unexplained(facts: Facts) -> Run | None:
     """Return a run on this commit that failed for a reason of its own and was never followed by a
     pass, None if there is none: what the runner did later does not explain such a run."""
     attempts = _attempts(facts)
@@ -202,10 +202,10 @@ def _passed_afterwards(facts: Facts) -> Remark | None:
     attempts = _attempts(facts)
     failed = [facts.run, *(each for each in attempts if facts.has_same_error(each))]
     pairs = ((each, find_pass_after(each, attempts)) for each in failed)
-    return next((_passed(facts, each, green) for each, green in pairs if green), None)
+    return next((_tell_pass(facts, each, green) for each, green in pairs if green), None)
 
 
-def _passed(facts: Facts, failed: Run, green: Run) -> Remark:
+def _tell_pass(facts: Facts, failed: Run, green: Run) -> Remark:
     return remark(
         name(facts.name), " failed in ", job(failed), " and passed on the same commit in ",
         job(green),
@@ -322,7 +322,7 @@ def _never_passed(facts: Facts) -> Remark | None:
 def _failed_before(facts: Facts) -> Remark | None:
     """Against "infrastructure": the runner or GitLab failed the job in the end, but before that it
     failed by itself on this commit and has not passed since."""
-    if facts.run.reason in ("", "script_failure") or not (before := _unexplained(facts)):
+    if facts.run.reason in ("", "script_failure") or not (before := _find_unexplained(facts)):
         return None
     return remark(
         name(facts.name), " failed by itself on this commit before, and has not passed since: ",
@@ -352,7 +352,7 @@ def find_pass_on_target(facts: Facts) -> Remark | None:
 Rule = Callable[[Facts], Remark | None]
 
 PROOFS: tuple[tuple[Verdict, Rule], ...] = (
-    (Verdict.INFRASTRUCTURE, _outside),
+    (Verdict.INFRASTRUCTURE, _prove_outside),
     (Verdict.FLAKY, _passed_afterwards),
     (Verdict.FLAKY, _comes_and_goes),
     (Verdict.TARGET, _fails_there),

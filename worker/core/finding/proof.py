@@ -67,7 +67,7 @@ def require_evidence(finding: Finding, others: Iterable[str] = ()) -> Finding:
 
 def find_unproven(finding: Finding, captures: Captures) -> tuple[Unproven, ...]:
     """Every quote of `finding` that cannot be proven, and why."""
-    unread = (Unproven("", _clipped(text), UNREADABLE) for text in finding.unread)
+    unread = (Unproven("", _clip_line(text), UNREADABLE) for text in finding.unread)
     return (*unread, *check_quotes(finding.evidence, captures).unproven_quotes)
 
 
@@ -114,19 +114,19 @@ def prove_quote(
     wanted = quote.text.split("\n")
     start = next((at for at in _starts(quote, len(lines)) if _stands(wanted, lines, at)), 0)
     if not start:
-        return _missed(quote, wanted, lines)
-    first, last = (start, start + len(wanted) - 1) if _numbered(quote) else (0, 0)
-    text = quote.text if len(wanted) == 1 else _dedented(lines[start - 1 : start - 1 + len(wanted)])
+        return _explain_miss(quote, wanted, lines)
+    first, last = (start, start + len(wanted) - 1) if _has_numbers(quote) else (0, 0)
+    text = quote.text if len(wanted) == 1 else _dedent(lines[start - 1 : start - 1 + len(wanted)])
     return replace(quote, line=first, last=last, text=text, url=url(quote.place, first, last))
 
 
-def _numbered(quote: Evidence) -> bool:
+def _has_numbers(quote: Evidence) -> bool:
     return not isinstance(quote.place, ReportedTest)
 
 
 def _starts(quote: Evidence, count: int) -> Iterator[int]:
     """The numbers of the lines that the quote may begin on, the nearest first."""
-    if not _numbered(quote):
+    if not _has_numbers(quote):
         yield from range(1, count + 1)
         return
     end = min(max(quote.line, quote.last), quote.line + 20) + NEAR
@@ -154,25 +154,25 @@ def _holds(line: str, text: str, among: bool) -> bool:
     return len("".join(text.split())) >= MIN_QUOTE and text in line
 
 
-def _dedented(lines: Sequence[str]) -> str:
+def _dedent(lines: Sequence[str]) -> str:
     """The lines without their common indentation."""
     lines = [line.rstrip() for line in lines]
     indents = [len(line) - len(line.lstrip()) for line in lines if line]
     return "\n".join(line[min(indents, default=0) :] for line in lines)
 
 
-def _missed(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
+def _explain_miss(quote: Evidence, wanted: Sequence[str], lines: Sequence[str]) -> Unproven:
     place = name_place(quote.place)
-    if not _numbered(quote):
-        return _unproven(quote, f"{place} has no such line", tuple(_shown(lines, 1, 5)))
+    if not _has_numbers(quote):
+        return _unproven(quote, f"{place} has no such line", tuple(_show_lines(lines, 1, 5)))
     if at := _find_other_blanks(quote, wanted, lines):
-        shown = _shown(lines, at, at + len(wanted) - 1)
+        shown = _show_lines(lines, at, at + len(wanted) - 1)
         return _unproven(quote, f"only its blanks differ from {place}", tuple(shown))
     if elsewhere := _elsewhere(wanted, lines):
         return _unproven(quote, f"it stands on line {elsewhere} of {place}, not there")
     if quote.line > len(lines):
         return _unproven(quote, f"{place} has {len(lines)} lines")
-    shown = _shown(lines, max(1, quote.line - NEAR), quote.line + NEAR)
+    shown = _show_lines(lines, max(1, quote.line - NEAR), quote.line + NEAR)
     return _unproven(quote, f"{place} has on these lines", tuple(shown))
 
 
@@ -201,16 +201,16 @@ def _elsewhere(wanted: Sequence[str], lines: Sequence[str]) -> int:
     return 0
 
 
-def _shown(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
+def _show_lines(lines: Sequence[str], first: int, last: int) -> Iterator[str]:
     for number in range(first, min(last, len(lines)) + 1):
-        yield f"{number}: {_clipped(lines[number - 1])}"
+        yield f"{number}: {_clip_line(lines[number - 1])}"
 
 
 def _unproven(quote: Evidence, reason: str, near: tuple[str, ...] = ()) -> Unproven:
-    return Unproven(quote.where, _clipped(quote.text), reason, near, quote.lead)
+    return Unproven(quote.where, _clip_line(quote.text), reason, near, quote.lead)
 
 
-def _clipped(text: str) -> str:
+def _clip_line(text: str) -> str:
     """`text` clipped, on one line. It keeps its blanks, for the model may copy it as a quote."""
     line = visible(text).replace("\n", " / ")
     return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 1] + "…"

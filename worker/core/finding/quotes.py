@@ -139,12 +139,12 @@ def _place(fields: dict[str, str | None], replying: bool) -> Place | None:
         return JobArtifact(int(job), path) if job else RepoFile(path, fields.get("ref") or "")
     if job:
         return JobLog(int(job))
-    if not name or (replying and not _telling(name)):
+    if not name or (replying and not _is_telling(name)):
         return None
     return ReportedTest(name.strip("`* \t"))
 
 
-def _telling(name: str) -> bool:
+def _is_telling(name: str) -> bool:
     """Whether a test's name cannot be ordinary words: in a reply "test coverage: 80 %" is prose."""
     return name.startswith("`") or (" " not in name and bool(_JOINED.search(name)))
 
@@ -165,9 +165,9 @@ def _whole(
     if not texts and skip < len(lines) and _begins(lines[skip], replying, lazy, column):
         texts, at = [lines[skip]], skip + 1
     if not texts:
-        return _made(quote, texts), at
+        return _set_text(quote, texts), at
     below, at = _read_below(lines, at, declared - len(texts), column, lazy)
-    return _made(quote, texts + below), at
+    return _set_text(quote, texts + below), at
 
 
 def _read_below(
@@ -204,7 +204,7 @@ def _with_block(
     end = at + 1
     while end in inside and not lines[end].strip().startswith(mark[1]):
         end += 1
-    return _made(quote, [*texts, *lines[at + 1 : end]]), end + 1
+    return _set_text(quote, [*texts, *lines[at + 1 : end]]), end + 1
 
 
 def _begins(line: str, replying: bool, lazy: bool, column: int) -> bool:
@@ -245,7 +245,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" \t>"))
 
 
-def _made(quote: Evidence, texts: list[str]) -> Evidence:
+def _set_text(quote: Evidence, texts: list[str]) -> Evidence:
     if len(texts) < 2:
         return replace(quote, text=_bare(texts[0]) if texts else "")
     return replace(quote, text="\n".join(each.strip() for each in texts[:MAX_SPAN]))

@@ -17,7 +17,7 @@ def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
     for each in scan_quotes(text, replying=True):
         if isinstance(each, Evidence):
             count += 1
-            parts.append(_proven(each, captures, count))
+            parts.append(_prove_quote(each, captures, count))
         elif parts and isinstance(parts[-1], str):
             parts[-1] += "\n" + each.text
         else:
@@ -25,7 +25,7 @@ def prove_reply(text: str, captures: Captures) -> tuple[ReplyPart, ...]:
     return tuple(part for part in parts if not isinstance(part, str) or part.strip())
 
 
-def _proven(quote: Evidence, captures: Captures, count: int) -> ReplyPart:
+def _prove_quote(quote: Evidence, captures: Captures, count: int) -> ReplyPart:
     if count > MAX_QUOTES:
         return Unproven(quote.where, quote.text, "too many quotes", lead=quote.lead)
     checked = check_quotes((quote,), captures)

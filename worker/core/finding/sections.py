@@ -30,7 +30,7 @@ def split_sections(text: str) -> dict[str, str]:
     """The text of each section by its name; the text before the first one has the name ""."""
     found: dict[str, list[str]] = {}
     name = ""
-    for line, start in _headed(text):
+    for line, start in _find_headings(text):
         if start:
             name = _ALIASES.get(start[1].lower(), start[1].lower())
             line = (start[2] or "").strip()
@@ -40,13 +40,13 @@ def split_sections(text: str) -> dict[str, str]:
 
 def split_lead(text: str) -> tuple[str, str]:
     """The text before the first section, and the rest of the text."""
-    lines = list(_headed(text))
+    lines = list(_find_headings(text))
     first = next((number for number, (_, start) in enumerate(lines) if start), len(lines))
     lead, rest = ("\n".join(line for line, _ in part) for part in (lines[:first], lines[first:]))
     return lead.strip(), rest
 
 
-def _headed(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+def _find_headings(text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
     """The lines, each with its match as a heading if it is one."""
     lines = text.split("\n")
     inside = find_fenced_lines(lines)

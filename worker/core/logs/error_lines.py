@@ -51,10 +51,10 @@ def remove_asides(text: str) -> str:
 
 def select_error_lines(text: str) -> str:
     """Return the lines of a log, with or without their numbers, that tell of the failure."""
-    return "\n".join(_telling(text))
+    return "\n".join(_find_telling(text))
 
 
-def _telling(text: str) -> Iterator[str]:
+def _find_telling(text: str) -> Iterator[str]:
     warned, summary = False, False
     for line in text.split("\n"):
         bare = _bare(line)[:LONGEST]

@@ -43,7 +43,7 @@ def find_versions(cleaned: Iterable[bytes]) -> Versions:
     """Return what a cleaned log, in whole-line pieces, names as installed, downloaded or used."""
     found: dict[Package, set[str]] = {}
     for piece in cleaned:
-        for package, version in _named(piece):
+        for package, version in _find_named(piece):
             if package in found or len(found) < MOST:
                 found.setdefault(package, set()).add(version)
     return {package: frozenset(versions) for package, versions in found.items()}
@@ -54,14 +54,16 @@ def find_differences(found: Versions, before: Versions) -> tuple[Difference, ...
     both = sorted(found.keys() & before.keys(), key=lambda each: (each.kind, each.name))
     return tuple(
         Difference(
-            each.name, _joined(before[each] - found[each]), _joined(found[each] - before[each])
+            each.name,
+            _join_versions(before[each] - found[each]),
+            _join_versions(found[each] - before[each]),
         )
         for each in both
         if found[each] - before[each] and before[each] - found[each]
     )
 
 
-def _joined(versions: frozenset[str]) -> str:
+def _join_versions(versions: frozenset[str]) -> str:
     return ", ".join(sorted(versions)[:3])
 
 
@@ -134,7 +136,7 @@ _PIP_LIST = b"Successfully installed "
 _PIP_ITEM = re.compile(rb"(\S{1,100}?)-(\d[\w.+!]{0,60})")
 
 
-def _named(piece: bytes) -> Iterator[tuple[Package, str]]:
+def _find_named(piece: bytes) -> Iterator[tuple[Package, str]]:
     for line in _lines_with(_PIP_LIST, piece):
         for item in line.removeprefix(_PIP_LIST).split(b" ")[:MOST]:
             if found := _PIP_ITEM.fullmatch(item):

@@ -49,8 +49,8 @@ def make_signature(lines: Sequence[str]) -> Signature:
     The key covers every failed test and every error in the lines: a failure with one error more
     than another has a different key.
     """
-    telling = _telling(lines)
-    kept = _kept(telling)
+    telling = _find_telling(lines)
+    kept = _keep_weighty(telling)
     found = frozenset(each.normal for each in kept) or _last_trouble(lines)
     if not found:
         return Signature()
@@ -66,7 +66,9 @@ def make_signature(lines: Sequence[str]) -> Signature:
 def find_errors(lines: Sequence[str]) -> frozenset[str]:
     """Return the normal forms of every failed test and every error in the lines; if no line is
     telling, the normal form of the last line that says what could not be done."""
-    return frozenset(each.normal for each in _kept(_telling(lines))) or _last_trouble(lines)
+    return frozenset(each.normal for each in _keep_weighty(_find_telling(lines))) or _last_trouble(
+        lines
+    )
 
 
 def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
@@ -75,7 +77,7 @@ def find_exact_errors(lines: Sequence[str]) -> Mapping[str, str]:
 
     Stricter than `find_errors`: the values of an assertion and the parameters of a test are kept.
     """
-    texts = [_stripped(line) for line in lines]
+    texts = [_strip_line(line) for line in lines]
     kept = find_errors(lines)
     return {
         normalise_places(text): text for text in reversed(texts) if normalise_line(text) in kept
@@ -159,7 +161,7 @@ def _diagnosis(test: str, lines: Sequence[str]) -> str:
     about the code, else the values got and expected; for any other test, the line after it."""
     if not test.startswith("not ok "):
         return _line_after(test, lines)
-    texts = [_stripped(line) for line in lines]
+    texts = [_strip_line(line) for line in lines]
     told = [at for at, text in enumerate(texts) if _TOLD.match(text)]
     before, after = _split_told(test, texts, told) if told else _split_results(test, texts)
     warned = [text for text in before if _WARNED.match(text)]
@@ -205,7 +207,7 @@ _RESULT = re.compile(r"(?:not )?ok \d")
 def _line_after(test: str, lines: Sequence[str]) -> str:
     """Return what follows the line of a failed test: usually its assertion. "" if that is about
     another test, unless it is a part of this one."""
-    texts = [_stripped(line) for line in lines]
+    texts = [_strip_line(line) for line in lines]
     following = texts[texts.index(test) + 1 :][:2]
     said = next((text for text in following if text and not _MERE.match(text)), "")
     part = test.split(" (")[0]
@@ -219,13 +221,13 @@ def _says(test: str) -> bool:
 
 def _last_trouble(lines: Sequence[str]) -> frozenset[str]:
     for line in reversed(lines):
-        normal = normalise_line(_stripped(line))
+        normal = normalise_line(_strip_line(line))
         if _TROUBLE.search(normal) and not _MERE.match(normal) and not _says_nothing(normal):
             return frozenset((normal,))
     return frozenset()
 
 
-def _kept(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
+def _keep_weighty(telling: Sequence["_WeightedLine"]) -> list["_WeightedLine"]:
     best = max((each.weight for each in telling), default=0.0)
     return [each for each in telling if each.is_plain or each.weight >= best - _SPREAD]
 
@@ -331,11 +333,11 @@ class _WeightedLine:
     is_summary: bool
 
 
-def _telling(lines: Sequence[str]) -> list[_WeightedLine]:
+def _find_telling(lines: Sequence[str]) -> list[_WeightedLine]:
     """Return the telling lines, each normal form once."""
     found: dict[str, _WeightedLine] = {}
     for line in lines:
-        text = _stripped(line)
+        text = _strip_line(line)
         normal = normalise_line(text)
         if text == _GAP or normal in found or _MERE.match(normal) or _says_nothing(normal):
             continue
@@ -349,7 +351,7 @@ def _telling(lines: Sequence[str]) -> list[_WeightedLine]:
     return list(found.values())
 
 
-def _stripped(line: str) -> str:
+def _strip_line(line: str) -> str:
     """Return a line without its number and without what a tool writes around its error."""
     text = _NUMBER.sub("", line[: 4 * LONGEST].strip(), 1).strip()
     return _SUFFIX.sub("", _PREFIX.sub("", text, 1)).strip()

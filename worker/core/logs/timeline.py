@@ -76,10 +76,13 @@ class Timeline:
         """Return the JSON that the sandbox's `log outline` reads; empty if nothing is known."""
         if not self.sections and not self.times:
             return {}
-        return {"sections": [_told(section) for section in self.sections], "times": self.times}
+        return {
+            "sections": [_dump_section(section) for section in self.sections],
+            "times": self.times,
+        }
 
 
-def _told(section: Section) -> Mapping[str, Any]:
+def _dump_section(section: Section) -> Mapping[str, Any]:
     return {
         "name": section.name,
         "first": section.first,

@@ -63,7 +63,7 @@ def clean_pieces(raw: Iterable[bytes], timeline: Timeline | None = None) -> Iter
     held = b""
     for data in raw:
         held += data
-        if len(held) >= PIECE and (cut := _cut(held)):
+        if len(held) >= PIECE and (cut := _find_cut(held)):
             yield cleaner.clean(held[:cut])
             held = held[cut:]
     yield cleaner.clean(held)
@@ -92,7 +92,7 @@ def preview_trace(
 
     `green` is the trace of a run that passed, also in pieces.
     """
-    made = Excerpt(limit, _known(clean_pieces(green) if green is not None else None))
+    made = Excerpt(limit, _read_passed(clean_pieces(green) if green is not None else None))
     for lines in clean_pieces(raw):
         made.feed(lines)
     return made.text()
@@ -100,13 +100,13 @@ def preview_trace(
 
 def make_excerpt(cleaned: Iterable[bytes], green: Iterable[bytes] | None = None) -> Excerpt:
     """Make the excerpt of a cleaned log that comes in pieces of whole lines; more may be fed."""
-    made = Excerpt(LONGEST_PREVIEW, _known(green))
+    made = Excerpt(LONGEST_PREVIEW, _read_passed(green))
     for lines in cleaned:
         made.feed(lines)
     return made
 
 
-def _known(green: Iterable[bytes] | None) -> PassedLines | None:
+def _read_passed(green: Iterable[bytes] | None) -> PassedLines | None:
     if green is None:
         return None
     known = PassedLines()
@@ -135,24 +135,24 @@ class _Cleaner:
     def clean(self, raw: bytes) -> bytes:
         """Return the next whole lines of the trace, cleaned."""
         if self._timeline is None:
-            return self._cleaned(_SECTION.sub(self._broken, self._without_stamps(raw)))
-        return b"".join(self._timed(raw, self._timeline))
+            return self._clean(_SECTION.sub(self._replace_marker, self._without_stamps(raw)))
+        return b"".join(self._clean_timed(raw, self._timeline))
 
-    def _timed(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
+    def _clean_timed(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
         """Clean part by part, from marker to marker, so that each marker's line number is known."""
-        for part in self._dated(raw, timeline):
+        for part in self._note_times(raw, timeline):
             data, start, kept = self._without_stamps(part), 0, list[bytes]()
             for mark in _SECTION.finditer(data):
                 kept.append(data[start : mark.start()])
                 start = mark.end()
-                if self._broken(mark):
-                    yield self._counted(b"".join(kept))
+                if self._replace_marker(mark):
+                    yield self._clean_and_count(b"".join(kept))
                     kept = []
                     note = timeline.open_section if mark[1] == b"start" else timeline.close_section
                     note(mark[3], int(mark[2][:12]), self._lines + 1)
-            yield self._counted(b"".join((*kept, data[start:])))
+            yield self._clean_and_count(b"".join((*kept, data[start:])))
 
-    def _dated(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
+    def _note_times(self, raw: bytes, timeline: Timeline) -> Iterator[bytes]:
         if self._stamped is None:
             self._stamped = _STAMPED.match(raw) is not None
         start, last = 0, b""
@@ -167,13 +167,13 @@ class _Cleaner:
                 timeline.record_time(at, self._lines + 1)
         yield raw[start:]
 
-    def _counted(self, data: bytes) -> bytes:
-        cleaned = self._cleaned(data)
+    def _clean_and_count(self, data: bytes) -> bytes:
+        cleaned = self._clean(data)
         self._lines += cleaned.count(b"\n")
         return cleaned
 
-    def _cleaned(self, data: bytes) -> bytes:
-        lines = list(filter(None, _overwritten(data).split(b"\n")))
+    def _clean(self, data: bytes) -> bytes:
+        lines = list(filter(None, _apply_overwrites(data).split(b"\n")))
         if not lines:
             return b""
         longest = max(map(len, lines))
@@ -195,7 +195,7 @@ class _Cleaner:
             return data
         return _LINE_STAMP.sub(b"", _CONTINUED.sub(b"", data))
 
-    def _broken(self, marker: re.Match[bytes]) -> bytes:
+    def _replace_marker(self, marker: re.Match[bytes]) -> bytes:
         """Replace a marker by a line end; remove the end marker of a section that was not open."""
         if marker[1] == b"start":
             self._opened.add(marker[3].lower())
@@ -205,7 +205,7 @@ class _Cleaner:
         return b"\n" if known else b""
 
 
-def _cut(data: bytes) -> int:
+def _find_cut(data: bytes) -> int:
     """Return where whole lines end, 0 if none has yet. A continued line is kept together, unless
     more than `_MAX_HELD` bytes are held."""
     end = data.rfind(b"\n", 0, -_LONGEST_STAMP)
@@ -216,7 +216,7 @@ def _cut(data: bytes) -> int:
     return len(data) if len(data) > _MAX_HELD else 0
 
 
-def _overwritten(data: bytes) -> bytes:
+def _apply_overwrites(data: bytes) -> bytes:
     """Remove cursor moves and, in each line, everything up to its last carriage return."""
     if b"\r" in data:  # before removing escapes: a "\r" separated from "\n" by one clears its line
         while b"\r\n" in data:  # splitting and joining takes a third of the time of `replace`
@@ -250,10 +250,10 @@ def _readable(line: bytes) -> bytes:
     if not line.isascii():
         text = line.decode("utf-8", "replace")
         line = UNSEEN.sub("", BREAKS.sub(" ", text)).encode()
-    return line if len(line) <= MAX_LINE else _clipped(line.decode())
+    return line if len(line) <= MAX_LINE else _clip_line(line.decode())
 
 
-def _clipped(text: str) -> bytes:
+def _clip_line(text: str) -> bytes:
     if len(text) <= MAX_LINE:
         return text.encode()
     kept = MAX_LINE - 40

@@ -41,12 +41,12 @@ def remove_foreign_hosts(text: str, own: Collection[str]) -> str:
     """
     names = {each.partition("/")[0].partition(":")[0].lower() for each in own}
 
-    def judged(found: re.Match[str]) -> str:
+    def judge(found: re.Match[str]) -> str:
         chunk = found[0].rstrip(".:-")
         return LEFT_OUT + found[0][len(chunk) :] if _is_foreign(chunk, names) else found[0]
 
     plain = _plain(text)
-    made = _CHUNK.sub(judged, plain)
+    made = _CHUNK.sub(judge, plain)
     return text if made == plain else made
 
 

@@ -29,7 +29,7 @@ def head_and_tail(output: str | bytes, limit: int = LIMIT) -> str:
     head = _head(text[:half], half)
     tail = _tail(text[-half:], half)
     cut = text[len(head) : len(text) - len(tail)]
-    return f"{_ended(head)}{_mark(cut)}\n{tail}"
+    return f"{_end_line(head)}{_mark(cut)}\n{tail}"
 
 
 def _mark(cut: str) -> str:
@@ -38,7 +38,7 @@ def _mark(cut: str) -> str:
     return f"[… {len(cut.encode()):,} bytes{counted} not shown …]"
 
 
-def _ended(text: str) -> str:
+def _end_line(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 

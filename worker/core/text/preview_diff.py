@@ -30,7 +30,7 @@ def number_diff(diff: str) -> str:
 
     For instance `   12 +text`; removed lines get no number.
     """
-    return "\n".join(_numbered(diff.split("\n")))
+    return "\n".join(_number_lines(diff.split("\n")))
 
 
 def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
@@ -43,14 +43,14 @@ def preview_diff(diff: str, error: str, project: str, limit: int) -> str:
         return number_diff(diff)
     head, _, rest = diff.partition(f"\n{_FILE}")
     told = _cut_lines(head.split("\n"), limit // 4)
-    hunks = _ranked(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
-    shown = _fitting(hunks, limit - len(told.encode()) - _MARK)
+    hunks = _rank_hunks(_hunks(f"{_FILE}{rest}".split("\n")), error, project)
+    shown = _choose_fitting(hunks, limit - len(told.encode()) - _MARK)
     left = len(hunks) - len(shown)
     mark = [f"[… {left:,} of {len(hunks):,} hunks are not shown …]"] if left else []
-    return "\n".join([told, *_told(shown), *mark])
+    return "\n".join([told, *_write_hunks(shown), *mark])
 
 
-def _numbered(lines: Sequence[str]) -> Iterator[str]:
+def _number_lines(lines: Sequence[str]) -> Iterator[str]:
     number, inside = 0, False
     for line in lines:
         if hunk := _HUNK.match(line):
@@ -103,7 +103,7 @@ def _hunks(lines: Sequence[str]) -> list[_Hunk]:
     return found
 
 
-def _ranked(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
+def _rank_hunks(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
     """Return the hunks with their rank, the most relevant to the error first."""
     texts: dict[str, list[str]] = {}
     for hunk in hunks:
@@ -121,7 +121,7 @@ def _ranked(hunks: Sequence[_Hunk], error: str, project: str) -> list[_Hunk]:
 
 
 def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
-    numbered = tuple(_numbered(hunk.lines))
+    numbered = tuple(_number_lines(hunk.lines))
     starts = tuple(f"{number:>5} " for number in lines)
     named = tuple(at for at, line in enumerate(numbered) if starts and line.startswith(starts))
     if named:
@@ -133,7 +133,7 @@ def _with_rank(hunk: _Hunk, touch: Touch | None, lines: Sequence[int]) -> _Hunk:
     return _Hunk(hunk.place, hunk.path, hunk.heading, hunk.text, numbered, named, rank)
 
 
-def _fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
+def _choose_fitting(hunks: Sequence[_Hunk], room: int) -> list[_Hunk]:
     """Return the first hunks that fit, a long one in part, in the diff's order."""
     chosen: list[_Hunk] = []
     headed: set[str] = set()
@@ -171,7 +171,7 @@ def _gap(count: int) -> tuple[str, ...]:
     return (f"[… {count:,} lines of this hunk not shown …]",) if count else ()
 
 
-def _told(hunks: Sequence[_Hunk]) -> Iterator[str]:
+def _write_hunks(hunks: Sequence[_Hunk]) -> Iterator[str]:
     heading = ""
     for hunk in hunks:
         if hunk.heading != heading:

@@ -27,7 +27,7 @@ def find_lines(path: str, lines: Sequence[str], error: str) -> tuple[int, ...]:
 
 def number_lines(lines: Iterable[str], first: int = 1) -> list[str]:
     """Return the lines as `12: text`, the long ones cut."""
-    return [f"{number}: {_clipped(line)}" for number, line in enumerate(lines, first)]
+    return [f"{number}: {_clip_line(line)}" for number, line in enumerate(lines, first)]
 
 
 def preview_file(
@@ -39,10 +39,10 @@ def preview_file(
     beginning without its opening comment.
     """
     ranked = _by_distance(len(lines), named) or _from_its_start(lines)
-    return "\n".join(_shown(lines, sorted(_fitting(lines, ranked[:most], limit))))
+    return "\n".join(_show_lines(lines, sorted(_choose_fitting(lines, ranked[:most], limit))))
 
 
-def _fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int]:
+def _choose_fitting(lines: Sequence[str], ranked: Iterable[int], limit: int) -> set[int]:
     """Return the first of the `ranked` lines that fit in `limit` bytes, gap marks included."""
     chosen: set[int] = set()
     room = limit - _MARK
@@ -76,7 +76,7 @@ def _says(line: str) -> bool:
     return bool(text) and not text.startswith(_COMMENT)
 
 
-def _shown(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
+def _show_lines(lines: Sequence[str], chosen: Sequence[int]) -> list[str]:
     shown, last = list[str](), 0
     for number in chosen:
         shown += _gap(number - last - 1)
@@ -90,5 +90,5 @@ def _gap(count: int) -> list[str]:
     return [f"[… {count:,} line{plural} not shown …]"] if count else []
 
 
-def _clipped(line: str) -> str:
+def _clip_line(line: str) -> str:
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}[cut]"

@@ -95,9 +95,9 @@ def redact_values(value: T, redact: Callable[[str], str]) -> T:
 
 def _values(value: Any, name: str, redact: Callable[[str], str]) -> Any:
     if _is_text(value):
-        return _string(value, name, redact)
+        return _redact_string(value, name, redact)
     if isinstance(value, Mapping):
-        return _mapping(value, redact)
+        return _redact_mapping(value, redact)
     if isinstance(value, list | tuple):
         made = _items(value, name, redact)
         return tuple(made) if isinstance(value, tuple) else made
@@ -111,14 +111,14 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not isinstance(value, Enum)
 
 
-def _string(text: str, name: str, redact: Callable[[str], str]) -> str:
+def _redact_string(text: str, name: str, redact: Callable[[str], str]) -> str:
     clean = redact(text)
     lead = f"{name}: "
     named = redact(lead + clean) if name else ""
     return named.removeprefix(lead) if named.startswith(lead) else clean
 
 
-def _mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
+def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
@@ -131,7 +131,7 @@ def _mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any
 def _items(value: Sequence[Any], name: str, redact: Callable[[str], str]) -> list[Any]:
     if value and all(map(_is_text, value)):
         text = "\n".join(value)
-        lines = _string(text, name, redact).split("\n")
+        lines = _redact_string(text, name, redact).split("\n")
         if len(lines) == text.count("\n") + 1:
             each = iter(lines)
             return ["\n".join(islice(each, item.count("\n") + 1)) for item in value]

@@ -63,7 +63,7 @@ def split_clauses(text: str, marks: str) -> list[str]:
     atoms = _atoms(text)
     found, start = [], 0
     for end in re.finditer(rf"[{re.escape(marks)}]\s+", text):
-        if not _inside(end.start(), atoms):
+        if not _is_inside(end.start(), atoms):
             found.append(text[start : end.end()])
             start = end.end()
     return [*found, text[start:]]
@@ -87,7 +87,7 @@ def _of_line(line: str) -> list[str]:
     atoms = _atoms(line)
     found, start = [], 0
     for end in _END.finditer(line):
-        if _inside(end.start(), atoms):
+        if _is_inside(end.start(), atoms):
             continue
         if _SHORT.search(line[max(start, end.start() - 12) : end.start() + 1]) or not _NEXT.match(
             line, end.end()
@@ -102,7 +102,7 @@ def _atoms(line: str) -> list[tuple[int, int]]:
     return [found.span() for found in _ATOM.finditer(line)]
 
 
-def _inside(at: int, atoms: list[tuple[int, int]]) -> bool:
+def _is_inside(at: int, atoms: list[tuple[int, int]]) -> bool:
     """Whether a position is inside one of the spans, but not at its last character."""
     number = bisect_right(atoms, (at, len(atoms) + MAX_TEXT)) - 1
     return number >= 0 and at < atoms[number][1] - 1

@@ -120,7 +120,7 @@ def make_safe_body(body: str) -> str:
 
 def count_visible_lines(body: str) -> int:
     """Counts the lines visible at once: all but the folded sections and the small print."""
-    return sum(_count_lines(token) for token in _unfolded(_get_parser().parse(body)))
+    return sum(_count_lines(token) for token in _skip_folded(_get_parser().parse(body)))
 
 
 def add_subject_hosts(subject: Subject, hosts: frozenset[str]) -> frozenset[str]:
@@ -290,7 +290,7 @@ def _leads_to(url: str, hosts: frozenset[str]) -> bool:
 # ----------------------------------------------------------------------------------------- height
 
 
-def _unfolded(tokens: Sequence[Token]) -> Iterator[Token]:
+def _skip_folded(tokens: Sequence[Token]) -> Iterator[Token]:
     depth = 0
     for token in tokens:
         text = token.content.strip() if token.type == "html_block" else ""

@@ -26,11 +26,11 @@ def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> 
     where = f"[A later answer]({answer_url})" if is_plain_url(answer_url) else "A later answer"
     rest = finding.partition("\n")[2].strip("\n")
 
-    def folded(text: str) -> str:
+    def fold(text: str) -> str:
         fold = ["<details>", _SUMMARY, "", f"{where} has changed the verdict.", "", text, ""]
         return "\n".join([marker.text(), "", rest, "", *fold, "</details>"])
 
-    whole = folded(text)
+    whole = fold(text)
     if len(whole) <= _ROOM:
         return whole
-    return folded(f"{text.partition('<details>')[0].rstrip()}\n\n(Its details are left out here.)")
+    return fold(f"{text.partition('<details>')[0].rstrip()}\n\n(Its details are left out here.)")

@@ -70,7 +70,7 @@ class GitLabReader:
         if mr is None:
             return f"no open merge request for branch {trigger.ref} at {trigger.sha}"
         return (
-            _settled(mr)
+            _explain_settled(mr)
             or _explain_outdated(mr, pipeline)
             or policy.explain_unwanted(self._client, mr, self._policy, trigger.project_id)
             or self._make_subject(targets[mr.target_project_id], mr, pipeline, trigger.project_id)
@@ -155,7 +155,7 @@ class GitLabReader:
         except SourceError as error:
             log.warning("whether pipeline %d still matters: %s", subject.pipeline_id, error)
             return ""
-        return _settled(mr) or _explain_superseded(mr, subject)
+        return _explain_settled(mr) or _explain_superseded(mr, subject)
 
     def same_commit(self, subject: Subject) -> Sequence[int]:
         """Other failed pipelines of the merge request on the same commit, newest first."""
@@ -336,7 +336,7 @@ class GitLabReader:
         )
 
 
-def _settled(mr: wire.MergeRequest) -> str:
+def _explain_settled(mr: wire.MergeRequest) -> str:
     return "" if mr.state == "opened" else f"merge request !{mr.iid} is {mr.state}"
 
 

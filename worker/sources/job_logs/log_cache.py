@@ -139,7 +139,7 @@ class JobLogs:
             spool=read.spool,
             missing=_list_missing(job, read),
             web_url=job.web_url,
-            hidden=read.hidden,
+            hidden=read.hidden_lines,
             final=job.status in ENDED and read.size > 0 and not read.broken,
             seconds=read.timeline.seconds,
             outline=self._write_outline(read.timeline),
@@ -234,7 +234,7 @@ class _Reading:
     _held: int = 0
 
     @property
-    def hidden(self) -> int:
+    def hidden_lines(self) -> int:
         """How many lines come before the part that the job's page shows."""
         if self.size <= trace.PAGE_BYTES:
             return 0

@@ -71,7 +71,7 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what `rule` says of a job, or None if it does not apply."""
     if job.reason not in rule.reasons or (rule.before_script_only and job.read and job.began):
         return None
-    said = _said(rule, job) if rule.lines else _spoken(rule, job)
+    said = _find_line(rule, job) if rule.lines else _find_quoted_line(rule, job)
     if said is None:
         return None
     number, text = said
@@ -86,12 +86,12 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     )
 
 
-def _spoken(rule: Rule, job: FailingJob) -> tuple[int, str]:
+def _find_quoted_line(rule: Rule, job: FailingJob) -> tuple[int, str]:
     """Return the line that a rule without `lines` can quote, or (0, "")."""
     return _last(rule.quoted_lines, _runners(job)) or (0, "")
 
 
-def _said(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
+def _find_line(rule: Rule, job: FailingJob) -> tuple[int, str] | None:
     if rule.script:
         return _last_trouble(rule, job)
     return _last(rule.lines, _runners(job))

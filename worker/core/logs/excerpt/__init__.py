@@ -44,7 +44,7 @@ class Digest:
 
         A log that fits is shown whole; of a job that passed, only the end is shown.
         """
-        if self._whole is not None and (shown := _numbered(self._whole, limit)):
+        if self._whole is not None and (shown := _number_lines(self._whole, limit)):
             return shown
         return Choice(self._lines, self._weights, self._total, limit).text(self._end_lines)
 
@@ -155,7 +155,7 @@ def _news(line: Line) -> float:
     return weights.NEW if line.source.new else weights.OLD
 
 
-def _numbered(cleaned: bytes, limit: int) -> str:
+def _number_lines(cleaned: bytes, limit: int) -> str:
     """Return all lines with their numbers, or nothing if that is too long."""
     texts = cleaned.decode("utf-8", "replace").removesuffix("\n").split("\n") if cleaned else []
     shown = "\n".join(

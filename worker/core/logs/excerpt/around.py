@@ -54,11 +54,11 @@ def _columns(spread: list[float]) -> Iterator[list[float]]:
             (after - before - weight) / (2 * reach)
             for before, after, weight in zip(start, end, spread, strict=False)
         ]
-    yield [_NONE, *_faded(spread)]
-    yield [*_faded(reversed(spread))[-2::-1], _NONE]
+    yield [_NONE, *_fade_weights(spread)]
+    yield [*_fade_weights(reversed(spread))[-2::-1], _NONE]
 
 
-def _faded(weights: Iterable[float]) -> list[float]:
+def _fade_weights(weights: Iterable[float]) -> list[float]:
     return list(accumulate(weights, lambda best, weight: max(best - _FADE, weight)))
 
 

@@ -74,7 +74,7 @@ class Choice:
                 heapq.heappush(self._heap, (-value, j))
             else:
                 self._take(j)
-        return "\n".join(self._shown())
+        return "\n".join(self._show_lines())
 
     def _take_first(self, end_lines: Sequence[int]) -> None:
         """Take the lines that are always shown if they fit: the last line that counts the failed
@@ -156,7 +156,7 @@ class Choice:
             if alone and hole is not None and self._worth[hole]:
                 self._take(hole)
 
-    def _shown(self) -> list[str]:
+    def _show_lines(self) -> list[str]:
         shown: list[str] = []
         previous = -1
         for at in sorted(self._written):

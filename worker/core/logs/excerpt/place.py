@@ -137,7 +137,7 @@ def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[f
         above = stack[-1][1] if stack else _NONE
         parents.append(above)
         stack.append((indent, max(weight, above) if stack else weight))
-        since = _since(line, since)
+        since = _count_since(line, since)
         opened.append(math.exp(-since / 6))
         inside.append(math.exp(-since / 30))
         depth = 0 if line.marks.isdisjoint(("frame", "python_frame")) else depth + 1
@@ -147,7 +147,7 @@ def _blocks(read: list[Line], own: list[float], gaps: list[bool]) -> list[list[f
     return [parents, opened, inside, frames, diffs]
 
 
-def _since(line: Line, since: float) -> float:
+def _count_since(line: Line, since: float) -> float:
     if "opens" in line.marks:
         return 0
     return math.inf if "closes" in line.marks else since + 1
@@ -156,14 +156,14 @@ def _since(line: Line, since: float) -> float:
 def _exits(found: Found, read: list[Line]) -> list[list[float]]:
     """Return how near before the end of a failing command each line is (three scales), and 1 if no
     such end follows."""
-    exits: list[float] = list(_said(found, read) or [found.end - 1])
+    exits: list[float] = list(_find_endings(found, read) or [found.end - 1])
     exits.append(math.inf)
     distances = [exits[bisect_left(exits, line.source.index)] - line.source.index for line in read]
     near = [[math.exp(-distance / scale) for distance in distances] for scale in (5, 25, 120)]
     return [*near, [float(distance == math.inf) for distance in distances]]
 
 
-def _said(found: Found, read: list[Line]) -> list[int]:
+def _find_endings(found: Found, read: list[Line]) -> list[int]:
     """Return the indexes of the script's lines that say that a command failed."""
     return [
         line.source.index
@@ -176,7 +176,11 @@ def _commands(found: Found, read: list[Line]) -> list[list[float]]:
     """Return, for each line: how many of the script's commands follow; whether its own command is
     the last one; whether its own command says that it failed; whether no command has begun yet; and
     how near after its own command the line is."""
-    begun, ends, places = found.commands, _said(found, read), [line.source.index for line in read]
+    begun, ends, places = (
+        found.commands,
+        _find_endings(found, read),
+        [line.source.index for line in read],
+    )
     own = [bisect_right(begun, at) for at in places]
     later = [len(begun) - count for count in own]
     begun, ends = [*begun, found.total + 1], [*ends, found.total]

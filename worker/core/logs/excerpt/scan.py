@@ -156,7 +156,7 @@ class Scan:
         start = 0
         while start < len(text):
             end = text.find(b"\n", start + _WINDOW) + 1 or len(text)
-            hot.update(_troubled(text[start:end]))
+            hot.update(_find_trouble(text[start:end]))
             start = end
 
     def _remember(self, lines: list[bytes], keys: list[bytes], hits: list[int]) -> None:
@@ -215,14 +215,16 @@ class Scan:
     def _tidy(self) -> None:
         if len(self._hits) > 4 * HITS:
             self._hits = self._best(self._hits, 2 * HITS)
-            self._kept = {at: self._kept[at] for at in self._around(self._hits) if at in self._kept}
+            self._kept = {
+                at: self._kept[at] for at in self._list_neighbours(self._hits) if at in self._kept
+            }
         if len(self._counts) > MAX_KEYS:
             self._counts = Counter(
                 {key: n for key, n in self._counts.items() if n > 1 and len(key) < 400}
             )
             self._hot = {key: mild for key, mild in self._hot.items() if key in self._counts}
 
-    def _around(self, hits: list[tuple[int, bytes]]) -> list[int]:
+    def _list_neighbours(self, hits: list[tuple[int, bytes]]) -> list[int]:
         around: set[int] = set()
         for place, _ in hits:
             around.update(range(place - BEFORE, place + AFTER + 1))
@@ -236,7 +238,7 @@ class Scan:
         troubles = [hit for hit in self._hits if hit[0] < first and self._is_trouble(hit[0])]
         if within:
             hits = [*troubles[:_MOST_TROUBLES], *hits]
-        kept = {at: self._kept[at] for at in self._around(hits) if at in self._kept}
+        kept = {at: self._kept[at] for at in self._list_neighbours(hits) if at in self._kept}
         for at, line, key in self._tail:
             if end - _END <= at < end or at >= self._total - _RUNNER_END:
                 kept[at] = (line, key)
@@ -295,7 +297,7 @@ def _command_lines(text: bytes) -> Iterator[int]:
         start, at = at, text.find(_COMMAND, at + 1)
 
 
-def _troubled(text: bytes) -> dict[bytes, float]:
+def _find_trouble(text: bytes) -> dict[bytes, float]:
     """Return the lines of `text` with a word of trouble, each with its loudest word's mildness."""
     found: dict[bytes, float] = {}
     line, mildest, end = b"", 0.0, -1

@@ -32,17 +32,17 @@ class KnownSecrets:
 
     def redact(self, data: bytes) -> bytes:
         """Return `data` without any of them, also if one is wrapped over several lines."""
-        if self._engine is None or not (found := self._found(data)):
+        if self._engine is None or not (found := self._find_forms(data)):
             return data
         for index in found:
             form = self._forms[index]
             data = data.replace(form, _MARK + b"\n" * form.count(b"\n"))
         # Those that are left are wrapped over several lines.
-        for index in self._found(data):
-            data = _wrapped(self._forms[index]).sub(_mark_lines, data)
+        for index in self._find_forms(data):
+            data = _allow_wraps(self._forms[index]).sub(_mark_lines, data)
         return data
 
-    def _found(self, data: bytes) -> list[int]:
+    def _find_forms(self, data: bytes) -> list[int]:
         """Return the indexes of the forms in `data`, ignoring line breaks; the longest first."""
         assert self._engine is not None
         matches = self._engine.find_matches_as_indexes(_flat(data), overlapping=True)
@@ -89,7 +89,7 @@ def _flat(data: bytes) -> bytes:
     return data.translate(None, b" \t\r\n").replace(b"\\n", b"")
 
 
-def _wrapped(form: bytes) -> re.Pattern[bytes]:
+def _allow_wraps(form: bytes) -> re.Pattern[bytes]:
     """Compile `form` with an optional line break (and indentation) between any two bytes."""
     each = [re.escape(form[at : at + 1]) for at in range(len(form))]
     return re.compile(rb"(?:[ \t]{0,40}(?:\r?\n|\\n)[ \t]{0,40})?".join(each))

@@ -69,7 +69,7 @@ def _find(data: bytes, at: int) -> tuple[int, int] | None:
     if (word := _WORD.match(data, at)) is None or _goes_on(data, word.end()):
         return None
     after = _end(_SUFFIX, data, word.end())
-    before = _before(data, at)
+    before = _read_name_start(data, at)
     if (value := _separate(data, after, before, word[1] is not None)) is None:
         return None
     if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
@@ -102,7 +102,7 @@ def _goes_on(data: bytes, end: int) -> bool:
     return following.islower() or (following.isupper() and data[end - 1 : end].isupper())
 
 
-def _before(data: bytes, at: int) -> bytes:
+def _read_name_start(data: bytes, at: int) -> bytes:
     """Return the part of the name before the word."""
     before = data[max(0, at - _MOST_NAME) : at]
     return before[len(before.rstrip(_NAME)) :]

@@ -3,9 +3,9 @@
 journal/{project_id}/{mr_iid}/{kind}{number}-{trigger_id}.json
 
 An entry is created before the trigger is accepted, and removed when its run has ended in a note or
-a stated reason. A trigger that cannot end stays as a parked entry until somebody looks at it. Each
-entry names the worker that runs the trigger; if that worker dies, another one takes the trigger over, at
-most MOST_DEATHS times.
+a stated reason. A trigger that cannot end stays as a parked entry until somebody looks at it. An
+entry names the worker that runs the trigger; if that worker dies, another one takes the trigger
+over, at most MOST_DEATHS times.
 """
 
 import json

@@ -3,7 +3,7 @@ import json
 from worker.core.triggers import Replied
 from worker.queue.journal import Entry, State, decode_entry, encode_entry
 
-TRIGGER = Replied(7, 42, 4711, "d1")
+TRIGGER = Replied(7, 42, "d1", 4711)
 
 
 def test_a_record_is_read_as_it_was_written_and_keeps_its_keys() -> None:

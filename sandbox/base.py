@@ -2,11 +2,11 @@
 
 SandboxError
 ├── SandboxUnavailable   nothing starts sandboxes here, or not now
-│   └── SandboxRefused   and waiting does not help: no image, no right, a limit or a closed network
-│                        that would not be enforced
+│   └── SandboxRefused   and waiting does not help: no image, no permission, or a limit or network
+│                        isolation that would not be enforced
 ├── SandboxLimit         a cap on bytes, members or time was hit while moving files
 └── SandboxGone          the container died or does not answer; never shown as command output
-    └── SandboxNotStarted  there never was one: no command has run
+    └── SandboxNotStarted  the sandbox never started: no command has run
 """
 
 from collections.abc import Iterable, Iterator

@@ -318,7 +318,7 @@ def _read_child_pid(news: io.BufferedReader) -> int:
 
 
 def _make_user_options() -> dict[str, Any]:
-    """Return options for Popen: if this process is root, bwrap runs as USER, without its rights."""
+    """Return options for Popen: as root, run bwrap as USER, so that no root rights get inside."""
     if os.geteuid() != 0:
         return {}
     return {"user": USER, "group": USER, "extra_groups": []}

@@ -185,8 +185,8 @@ class FramedSandbox:
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a request and read its report.
 
-        A runner that was killed was killed by its command. A runner that exits by itself has an
-        error of ours, and the sandbox is ended.
+        A runner that was killed was killed by its command. A runner that exits by itself has a
+        bug, and the sandbox is ended.
         """
         try:
             session.send_request(request, time.monotonic() + seconds)

@@ -1,4 +1,4 @@
-"""Finds the Debian mirror that this machine installs from in apt's lists."""
+"""Finds in apt's sources the Debian mirror that this machine installs from."""
 
 import re
 from collections.abc import Iterator

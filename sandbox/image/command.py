@@ -201,7 +201,10 @@ def open_pipe(capture: Capture, pipes: dict[int, Capture]) -> int:
 
 
 def set_limits(limits: str) -> None:
-    """Limit this process and its children; `limits` is JSON: `resource` names and values."""
+    """Limit this process and its children.
+
+    `limits` is a JSON object that maps names of `resource` to values.
+    """
     resource = import_module("resource")
     for name, value in json.loads(limits).items():
         resource.setrlimit(getattr(resource, name), (value, value))

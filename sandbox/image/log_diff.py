@@ -29,7 +29,7 @@ MAX_LINES = 20_000_000
 """The most lines of one log that are compared."""
 
 MAX_NEW_LINES = 200_000
-"""How many of the last new lines are kept at least; at most twice as many are."""
+"""At least this many of the last new lines are kept, and at most twice as many."""
 
 MAX_ALIKE = 3
 """The most lines of one shape that are shown."""

@@ -95,7 +95,7 @@ class Job:
 
     @property
     def duration(self) -> float | None:
-        """Seconds between the two."""
+        """Seconds between the log's first and last line."""
         if self.started_at is None or self.finished_at is None:
             return None
         return (self.finished_at - self.started_at).total_seconds()
@@ -175,7 +175,7 @@ def load_case(folder: Path = FOLDER) -> Case:
 
 
 def _parse_entry(entry: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]:
-    """`entry` with its author as a Person and its times as datetimes."""
+    """Return `entry` with its author as a Person and its times as datetimes."""
     return {
         key: people[value]
         if key == "author"
@@ -200,7 +200,7 @@ def _read_tree(folder: Path) -> dict[str, bytes]:
 
 
 def make_change(path: str, before: bytes | None, after: bytes | None) -> Change:
-    """Return the change of a file from `before` to `after`; None where it is not there."""
+    """Return the change of a file from `before` to `after`; None means that there is no file."""
     lines = unified_diff(_split_lines(before), _split_lines(after))
     return Change(
         path, _remove_file_lines(lines), new_file=before is None, deleted_file=after is None

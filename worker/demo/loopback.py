@@ -1,4 +1,4 @@
-"""A server on a loopback port, in a thread: what every simulator stands on."""
+"""A server on a loopback port, in a thread: the base of every simulator."""
 
 import socket
 import threading
@@ -86,7 +86,7 @@ def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What spoils an answer. Status 0 cuts the connection in the middle of it."""
+    """An error sent instead of an answer. Status 0 cuts the connection in the middle of it."""
 
     status: int
     body: bytes = b""
@@ -100,11 +100,11 @@ class Faults:
         self._waiting: deque[Fault] = deque()
 
     def add(self, fault: Fault, times: int) -> None:
-        """`fault` spoils the next `times` answers that no other fault does."""
+        """Queue `fault` for `times` answers, after the faults that are already waiting."""
         self._waiting.extend([fault] * times)
 
     def take_next(self) -> Response | None:
-        """The spoiled answer to the request at hand, or None."""
+        """Return the faulty answer to the present request, or None."""
         if not self._waiting:
             return None
         fault = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""What the simulated model APIs have in common: a server, a log of what it was asked, faults."""
+"""What the simulated model APIs have in common: a server, a log of its requests, and faults."""
 
 import asyncio
 import json
@@ -15,16 +15,16 @@ Json = dict[str, Any]
 
 
 class ModelApi:
-    """An API that runs as long as its `with` block; `url` is its base URL, set by then.
+    """An API that runs during its `with` block, where `url` is its base URL.
 
-    `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` what was
-    answered, `unexpected` what the API would have refused and what broke the cached prefix.
-    `model_list` is what it says of its models when it is asked for them, `max_listed` the most of
-    them in one part; `lists` counts the parts that were asked for.
+    `requests` are the parsed bodies of all attempts, `raw` the same as bytes, `answers` the answers
+    sent. `unexpected_requests` says what the API would have refused and what broke the cached
+    prefix. `model_list` is its list of models, `max_listed` the most models in one page; `lists`
+    counts the requests for pages of it.
     """
 
     base = ""
-    """The path that belongs to the base URL."""
+    """The path at the end of the base URL."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ModelApi:
         error: Callable[[int], bytes],
         think: float,
     ) -> None:
-        """`error` gives the body that fits a status; `think` is in seconds."""
+        """`error` makes the error body for a status; `think` is the delay of answers in seconds."""
         self.url = ""
         self.requests: list[Json] = []
         self.raw: list[bytes] = []
@@ -54,15 +54,15 @@ class ModelApi:
         headers: Mapping[str, str] | None = None,
         times: int = 1,
     ) -> None:
-        """Answer the next `times` valid requests so; the script is not asked for them.
+        """Answer the next `times` valid requests with this error, without asking the script.
 
-        Without a body an error body that fits the status is sent.
+        Without a body, the error body for the status is sent.
         """
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         self._faults.add(Fault(status, raw or self._error(status), headers or {}), times)
 
     def fail_list(self, status: int, body: bytes = b"", times: int = 1) -> None:
-        """Answer the next `times` valid requests for the list of models so."""
+        """Answer the next `times` valid requests for the list of models with this error."""
         self._list_faults.add(Fault(status, body or self._error(status), {}), times)
 
     def cut_next(self, times: int = 1) -> None:
@@ -82,18 +82,18 @@ class ModelApi:
         self._server.stop()
 
     async def _think_and_fail(self) -> Response | None:
-        """Think; then the spoiled answer if the request at hand gets one."""
+        """Wait for the thinking time, then return the faulty answer if this request gets one."""
         if self._think:
             await asyncio.sleep(self._think)
         return self._faults.take_next()
 
     def _fail_list(self) -> Response | None:
-        """Return the spoiled answer if the request for the list at hand gets one."""
+        """Count a request for the list; return the faulty answer if it gets one."""
         self.lists += 1
         return self._list_faults.take_next()
 
     def _watch_frame(self, conversation: str, frame: Mapping[str, str | bytes]) -> None:
-        """Changed tools or instructions throw the cached prefix away: never within a session."""
+        """Record changes of tools or instructions: in a session they break the cached prefix."""
         before = self._frames.get(conversation, frame)
         changed = [name for name in frame if frame[name] != before.get(name)]
         self.unexpected_requests += [f"{name} changed within the conversation" for name in changed]

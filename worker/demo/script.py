@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A tool result the request carries."""
+    """A tool result in the request."""
 
     name: str
     content: str
@@ -39,7 +39,7 @@ class Asked:
     body: Mapping[str, Any]
 
     def get_last_result(self, name: str) -> Result:
-        """The newest result of a tool. Raises LookupError if there is none."""
+        """Return the newest result of a tool. Raises LookupError if there is none."""
         for result in reversed(self.results):
             if result.name == name:
                 return result
@@ -102,9 +102,10 @@ class ScriptEnded(LookupError):
 class Scripted:
     """A list of steps for each turn: the analysis, the first reply, the second reply, …
 
-    A turn past the last list runs the last list again. With tools switched off the last step of
-    the turn answers, as a model would that must conclude. An `Empty` step leaves no trace in the
-    conversation: it answers the first request at its place, and the nudged one gets the next step.
+    A turn past the last list runs the last list again. With tools switched off, the last step of
+    the turn answers, like a model that must conclude. An `Empty` step leaves no trace in the
+    conversation: the first request at its place gets it, and the request after the nudge gets the
+    next step.
     """
 
     def __init__(self, *turns: Sequence[Step]) -> None:
@@ -113,7 +114,7 @@ class Scripted:
         self._lock = threading.Lock()
 
     def __call__(self, asked: Asked) -> Answer:
-        """The answer. Raises ScriptEnded."""
+        """Return the answer. Raises ScriptEnded."""
         steps = self._turns[min(asked.turn, len(self._turns) - 1)]
         step = self._choose_step(steps, asked) if asked.tools_allowed else steps[-1]
         return step(asked) if callable(step) else step
@@ -129,7 +130,7 @@ class Scripted:
         raise ScriptEnded(f"turn {asked.turn} has no step {asked.answers + 1}")
 
     def _count_repeats(self, asked: Asked) -> int:
-        """How often this place of this conversation was asked for before."""
+        """Return how often this place of the conversation was asked for before; count this time."""
         place = (asked.first, asked.turn, asked.answers)
         with self._lock:
             self._asked[place] += 1
@@ -137,7 +138,7 @@ class Scripted:
 
 
 def make_script_by_conversation(choose: Callable[[str], Script]) -> Script:
-    """A script that differs from session to session: `choose` sees the opening text."""
+    """Make a script that differs by session: `choose` gets the opening text."""
     chosen: dict[str, Script] = {}
     lock = threading.Lock()
 

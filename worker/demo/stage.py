@@ -9,7 +9,7 @@ from worker.demo.gitlab.world import World
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Who and what the story is about. The tokens belong to the bot."""
+    """The people and objects of the story. The tokens belong to the bot."""
 
     mr: MergeRequest
     pipeline: Pipeline

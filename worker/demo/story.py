@@ -1,6 +1,6 @@
 """What the scripted model does in the bundled case. The words are written here; the calls are real.
 
-Numbers and quotes are taken from what the tools return, so a tool that does not work shows.
+Numbers and quotes are taken from what the tools return, so that a broken tool is noticed.
 """
 
 import json
@@ -32,7 +32,7 @@ grep -c ' PASSED' {LOG}; grep -cE ' FAILED +\\[' {LOG}"""
 
 
 def make_script() -> Script:
-    """The analysis, then the answer to `QUESTION`."""
+    """Make the script: the analysis, then the answer to `QUESTION`."""
     return Scripted([_orient, _collect, _look, _conclude], [_check, _answer])
 
 
@@ -115,7 +115,7 @@ def _make_request(source: str, arguments: dict[str, Any], path: str) -> dict[str
 
 
 def find_failed_job(asked: Asked) -> dict[str, Any]:
-    """The first job that failed the pipeline, wherever the listing has it."""
+    """Return the first job that failed the pipeline, at any depth of the listing."""
     listing = json.loads(asked.get_last_result("gitlab_list_pipeline_jobs").content)
     return next(
         job

@@ -51,7 +51,7 @@ def _check_one(
 
 
 def _compute_signature(body: Mapping[str, Any], before: Sequence[tuple[str, list[Json]]]) -> str:
-    """Compute a signature. Cache marks do not count; earlier thinking may have been removed."""
+    """Compute a signature without cache marks and earlier thinking, which may have been removed."""
     digest = hashlib.sha256(encode_compact([remove_mark(tool) for tool in body.get("tools", ())]))
     digest.update(
         encode_compact([remove_mark(block) for block in list_blocks(body.get("system", ()))])

@@ -2,9 +2,9 @@
 
 See https://platform.claude.com/docs/en/build-with-claude/prompt-caching.
 
-A prefix runs over tools, system, messages. Entries are written only at marks; a mark reads the
-longest entry at most 20 positions back. A run of calls or of results is one position on the Claude
-API; Vertex AI may count every block.
+A prefix consists of tools, system and messages, in this order. Entries are written only at marks; a
+mark reads the longest entry within the last 20 positions. A run of calls or of results is one
+position on the Claude API; Vertex AI may count every block.
 """
 
 import hashlib

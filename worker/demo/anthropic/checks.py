@@ -61,14 +61,14 @@ _UNFORCED = re.compile(r"(opus-5-5|sonnet-5-5|fable-5-1|mythos-5-1)")
 
 
 def check_headers(headers: Mapping[str, str], key: str) -> None:
-    """Check that there is exactly one authentication, the right key, a known version, and JSON."""
+    """Check for exactly one credential, the right key, a known version, and JSON content."""
     check_list_headers(headers, key)
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise make_invalid("content-type: application/json is required")
 
 
 def check_list_headers(headers: Mapping[str, str], key: str) -> None:
-    """Check that there is exactly one authentication, the right key, and a known version."""
+    """Check for exactly one credential, the right key, and a known version."""
     given = [value for value in (headers.get("x-api-key"), _get_bearer(headers)) if value]
     if len(given) != 1:
         raise Refused(401, "authentication_error", "x-api-key header is required")

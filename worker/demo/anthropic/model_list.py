@@ -17,7 +17,7 @@ def describe_model(
     efforts: Collection[str] = _EFFORTS,
     **fields: Any,
 ) -> Json:
-    """Describe a model as the API does; `fields` are further ones, or replace them."""
+    """Describe a model as the API does; `fields` adds to its fields or replaces them."""
     levels = {name: {"supported": name in efforts} for name in _EFFORTS}
     return {
         "type": "model",

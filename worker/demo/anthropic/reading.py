@@ -11,7 +11,7 @@ _REPLY = write_continuation("", files="", seconds=0.0, changes=()).splitlines()[
 
 
 def read_request(body: Mapping[str, Any]) -> Asked:
-    """Read a valid body."""
+    """Read from a valid body what a script needs."""
     sides = list(merge_messages(body["messages"]))
     humans = [at for at, side in enumerate(sides) if _is_human(side, first=at == 0)]
     newest = humans[-1]
@@ -28,7 +28,7 @@ def read_request(body: Mapping[str, Any]) -> Asked:
 
 
 def _is_human(side: tuple[str, list[Json]], *, first: bool) -> bool:
-    """Whether a human wrote it. Text after tool results is a notice, unless it starts a reply."""
+    """Whether a human wrote this. Text after tool results is a notice, unless it starts a reply."""
     role, content = side
     if role != "user":
         return False

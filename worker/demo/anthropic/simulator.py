@@ -28,7 +28,7 @@ class AnthropicSim(ModelApi):
             model = table.build("anthropic/claude-sonnet-5-5", sim.url, "any", clock=clock)
 
     `key` "" accepts any key; `think` is in seconds, `window` in tokens. Requests may also use
-    Vertex AI's path, where `key` is the access token; those in `revoked_keys` are refused.
+    Vertex AI's path, where `key` is the access token; tokens in `revoked_keys` are refused.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which `thinking` and which effort each model takes.
+"""Which `thinking` and which effort each model accepts.
 
 See https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking and
 https://platform.claude.com/docs/en/build-with-claude/effort.
@@ -20,7 +20,7 @@ _OPUS_5 = re.compile(r"claude-opus-5(?!-\d)")
 
 
 def check_thinking_fields(body: Mapping[str, Any]) -> None:
-    """Raise Refused for a `thinking` or an effort that the model does not take."""
+    """Raise Refused for a `thinking` or an effort that the model does not accept."""
     model = str(body["model"])
     effort = body.get("output_config", {}).get("effort")
     if effort is not None:
@@ -64,8 +64,7 @@ def _check_type(model: str, thinking: Any, max_tokens: int, effort: Any) -> None
 
 
 def _check_open_loop(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the calls whose results come last were made in an answer that began with
-    thinking."""
+    """Check that the answer whose tool results end the request began with thinking."""
     sides = list(merge_messages(messages))
     if len(sides) < 2 or all(block["type"] != "tool_result" for block in sides[-1][1]):
         return

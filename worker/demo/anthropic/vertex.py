@@ -27,7 +27,7 @@ def parse_model(path: str) -> str:
 
 
 def check_headers(headers: Mapping[str, str], key: str, revoked: Collection[str]) -> None:
-    """Check that there is an accepted bearer token, and JSON."""
+    """Check for an accepted bearer token and JSON content."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme != "Bearer" or not token or token in revoked or key not in {"", token}:
         message = "Request had invalid authentication credentials."

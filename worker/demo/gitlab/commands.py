@@ -23,11 +23,11 @@ _BREAKS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
 def extract_commands(body: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the rest of the body, and the commands in it with their arguments.
+    """Return the body without its commands, and the commands with their arguments.
 
-    As in GitLab only paragraphs at the top level of the Markdown qualify. Stricter than GitLab in
-    two points, so that a product that passes here is safe: up to three blanks may stand before the
-    slash, and every break that some version takes for a new line counts as one.
+    As in GitLab, only paragraphs at the top level of the Markdown count. This is stricter
+    than GitLab in two points, so that a product that passes here is safe: up to three blanks may
+    precede the slash, and every character that some version treats as a line break is one.
     """
     lines = _BREAKS.sub("\n", body).split("\n")
     live = _find_paragraph_lines("\n".join(lines))

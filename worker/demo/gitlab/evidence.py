@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def list_pipelines(call: Call) -> Answer:
-    """The pipelines of a project, newest first, without those that pipelines have started."""
+    """List the pipelines of a project, newest first, without child pipelines."""
     owner = call.find_project(Access.REPORTER)
     ref, sha, status = (call.get_value(field) for field in ("ref", "sha", "status"))
     found = [
@@ -38,7 +38,7 @@ def list_pipelines(call: Call) -> Answer:
 
 
 def list_bridges(call: Call) -> Answer:
-    """The trigger jobs of a pipeline; what they started is shown to all who see the pipeline."""
+    """List the trigger jobs of a pipeline; all who see it also see the downstream pipelines."""
     found = [
         {
             "id": bridge.id,
@@ -56,7 +56,7 @@ def list_bridges(call: Call) -> Answer:
 
 
 def get_test_report(call: Call) -> Answer:
-    """The test report: the suites as they were set, under the sums of their counts."""
+    """Return the test report: the suites as they were set, and the sums of their counts."""
     suites = call.find_pipeline().test_suites
     kinds = ("total", "success", "failed", "skipped", "error")
     sums = {f"{kind}_count": sum(each.get(f"{kind}_count", 0) for each in suites) for kind in kinds}
@@ -64,12 +64,12 @@ def get_test_report(call: Call) -> Answer:
 
 
 def get_archive(call: Call) -> Answer:
-    """The zip of a job's artifacts."""
+    """Return the zip of a job's artifacts."""
     return Answer(200, headers={"content-type": "application/zip"}, raw=_find_archive(call))
 
 
 def get_artifact(call: Call) -> Answer:
-    """One file out of it."""
+    """Return one file of a job's artifacts."""
     with zipfile.ZipFile(io.BytesIO(_find_archive(call))) as found:
         if call.params["path"] not in found.namelist():
             refuse_not_found("")
@@ -96,7 +96,7 @@ def _find_tree(call: Call, owner: Project, name: str) -> dict[str, bytes]:
 
 
 def list_tree(call: Call) -> Answer:
-    """The files and folders below a folder."""
+    """List the files and folders below a folder."""
     owner = call.find_project(Access.REPORTER)
     files = _find_tree(call, owner, call.get_value("ref", owner.default_branch))
     top = call.get_value("path").strip("/")
@@ -118,7 +118,7 @@ def _make_entry(path: str, kind: str) -> Json:
 
 
 def get_source_archive(call: Call) -> Answer:
-    """The source as a tar.gz under one top folder."""
+    """Return the source as a tar.gz with one top folder."""
     owner = call.find_project(Access.REPORTER)
     name = call.get_value("sha", owner.default_branch)
     files = _find_tree(call, owner, name)
@@ -134,7 +134,7 @@ def get_source_archive(call: Call) -> Answer:
 
 
 def search_text(call: Call) -> Answer:
-    """Text in files, one hit for each line."""
+    """Search files for a text, with one hit for each line."""
     owner = call.find_project(Access.REPORTER)
     if call.get_value("scope") != "blobs":
         refuse_strange(400, "scope does not have a valid value")
@@ -153,7 +153,7 @@ def search_text(call: Call) -> Answer:
 
 
 def compare_commits(call: Call) -> Answer:
-    """What two commits differ in: whole files, removed and added."""
+    """Compare two commits; a changed file's diff removes all old lines and adds all new ones."""
     owner = call.find_project(Access.REPORTER)
     old, new = (
         _find_tree(call, owner, call.get_value("from")),
@@ -179,9 +179,9 @@ def _make_hunk(old: bytes, new: bytes) -> str:
 
 
 def lint_configuration(call: Call) -> Answer:
-    """The CI configuration at a commit with what it includes, and what is wrong with it.
+    """Return the CI configuration at a commit, merged with its includes, and its errors.
 
-    As in GitLab, files of other projects are merged by the rights of whoever asks.
+    As in GitLab, files of other projects are included with the rights of the requesting user.
     """
     owner = call.find_project(Access.REPORTER)
     files = _find_tree(call, owner, call.get_value("content_ref", owner.default_branch))
@@ -207,7 +207,7 @@ def _merge(
     parts: list[str],
     found: list[Json],
 ) -> None:
-    """Add a file's text to `parts` after that of what it includes, which is listed in `found`.
+    """Add the texts of a file's includes to `parts`, then its own; list the includes in `found`.
 
     Only a file written as JSON, which is YAML too, can include others here.
     """
@@ -233,7 +233,7 @@ def _find_readable(call: Call, path: str) -> Project:
 
 
 def get_commit(call: Call) -> Answer:
-    """A commit by its hash, or the newest one of a branch."""
+    """Return a commit by its hash, or the newest one of a branch."""
     owner, name = call.find_project(Access.REPORTER), call.params["sha"]
     sha = owner.refs.get(name, name)
     if sha not in owner.commits:
@@ -242,7 +242,7 @@ def get_commit(call: Call) -> Answer:
 
 
 def list_commits(call: Call) -> Answer:
-    """The commits of the default branch, or those up to one of them, newest first."""
+    """List the commits of the default branch, newest first: all, or those up to a given one."""
     owner = call.find_project(Access.REPORTER)
     name = call.get_value("ref_name", owner.default_branch)
     shas = [each.sha for each in owner.history]
@@ -253,7 +253,7 @@ def list_commits(call: Call) -> Answer:
 
 
 def list_statuses(call: Call) -> Answer:
-    """What was reported on a commit from outside."""
+    """List the statuses that external systems reported on a commit."""
     owner = call.find_project(Access.REPORTER)
     if call.params["sha"] not in owner.commits:
         refuse_not_found("Commit")

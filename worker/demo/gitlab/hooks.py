@@ -59,7 +59,7 @@ def _make_signature(token: str, key: str, body: bytes) -> dict[str, str]:
 
 
 def make_pipeline_payload(pipeline: Pipeline, status: str = "") -> Json:
-    """Make a Pipeline Hook's body; `status` replaces the present one, for an earlier event."""
+    """Make a Pipeline Hook's body; `status` replaces the current status, for an earlier event."""
     mr, state = pipeline.mr, status or pipeline.status
     branch = mr.source_branch if mr else pipeline.ref
     stages = list(dict.fromkeys(job.stage for job in pipeline.jobs))

@@ -25,11 +25,11 @@ class Issuer:
         return RSAKey.generate_key(2048, {"alg": "RS256", "use": "sig"}, auto_kid=True)
 
     def get_public_keys(self) -> dict[str, Any]:
-        """The key set as GitLab publishes it."""
+        """Return the key set as GitLab publishes it."""
         return dict(KeySet([self.key]).as_dict(private=False))
 
     def make_token(self, url: str, pipeline: Pipeline, audience: str, **claims: Any) -> str:
-        """The id token of a job of `pipeline`; `claims` replace or add, None leaves one out."""
+        """Make the ID token of a job of `pipeline`; `claims` replace or add; None omits one."""
         now = int(time.time())
         project, mr = pipeline.project, pipeline.mr
         branch = mr.source_branch if mr else pipeline.ref

@@ -1,4 +1,4 @@
-"""The endpoints of accounts, and of the projects one is a member of."""
+"""The endpoints of users, and of the projects that a token may see."""
 
 from worker.demo.gitlab import views
 from worker.demo.gitlab.protocol import (
@@ -13,7 +13,7 @@ from worker.demo.gitlab.protocol import (
 
 
 def get_user(call: Call) -> Answer:
-    """An account; `bot` is for everybody to see."""
+    """Return a user; everybody may see `bot`."""
     found = call.world.users.get(call.get_number("user"))
     if found is None:
         refuse_not_found("User")
@@ -21,7 +21,10 @@ def get_user(call: Call) -> Answer:
 
 
 def list_projects(call: Call) -> Answer:
-    """The projects the token may see, or is a member of."""
+    """List the projects the token may see.
+
+    With `membership=true`, list only those that its user is a member of.
+    """
     for name, values in _VALUES.items():
         if call.get_value(name, values[0]) not in values:
             refuse_strange(400, f"{name} does not have a valid value")

@@ -32,7 +32,7 @@ def explain_refusal(mr: MergeRequest, position: object) -> str:
 def _list_lines(
     mr: MergeRequest, position: Mapping[str, Any]
 ) -> set[tuple[int | None, int | None]]:
-    """(old, new) of each line of the file: only new if added, only old if removed, else both."""
+    """Return (old, new) of each line of the diff: old is None if added, new is None if removed."""
     wanted = (position["old_path"], position["new_path"])
     files = (file for file in mr.diffs if (file.old_path or file.new_path, file.new_path) == wanted)
     return {line for file in files for line in _number_lines(file)}

@@ -1,4 +1,4 @@
-"""How a request is read and answered: routing, strictness, access, paging. No HTTP library."""
+"""Reads and answers requests: routing, strict checks, access, paging. Without an HTTP library."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ PAGING = frozenset({"page", "per_page"})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back: JSON in `payload`, or `raw` bytes."""
+    """A response: JSON in `payload`, or `raw` bytes."""
 
     status: int
     payload: Any = None
@@ -23,12 +23,12 @@ class Answer:
     raw: bytes | None = None
 
     def body(self) -> bytes:
-        """The bytes on the wire."""
+        """Return the bytes on the wire."""
         return self.raw if self.raw is not None else json.dumps(self.payload).encode()
 
 
 class Refused(Exception):
-    """A request that GitLab answers with an error. `strange` ones no client of ours should make."""
+    """A request that GitLab refuses. If it is `strange`, no client of ours should have made it."""
 
     def __init__(self, status: int, payload: Mapping[str, Any], *, strange: bool = False) -> None:
         super().__init__(f"{status} {payload}")
@@ -37,18 +37,18 @@ class Refused(Exception):
 
 
 def refuse_strange(status: int, error: str) -> NoReturn:
-    """Refuse what GitLab may let pass, but what is a mistake of the client."""
+    """Refuse a mistake of the client, even if GitLab may let it pass."""
     raise Refused(status, {"error": error}, strange=True)
 
 
 def refuse_not_found(what: str) -> NoReturn:
-    """Refuse as GitLab does, also for what the user may not see."""
+    """Refuse with a 404, which GitLab also answers for what the user may not see."""
     raise Refused(404, {"message": f"404 {what} Not Found".replace("  ", " ")})
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A request as it came in. `path` and `query` are still encoded."""
+    """A request as received. `path` and `query` are still encoded."""
 
     method: str
     path: str
@@ -59,9 +59,9 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One endpoint: what it takes and who answers.
+    """One endpoint: the parameters it accepts and its handler.
 
-    `:name` segments of `pattern` are parameters; a last one of `*name` takes all that follows.
+    `:name` segments of `pattern` are parameters; a final `*name` takes the rest of the path.
     """
 
     method: str
@@ -71,7 +71,7 @@ class Route:
     fields: frozenset[str] = frozenset()
 
     def match(self, method: str, segments: Sequence[str]) -> dict[str, str] | None:
-        """The parameters if the route fits."""
+        """Return the path's parameters if the route matches, else None."""
         parts = self.pattern.split("/")
         if parts[-1].startswith("*") and len(segments) >= len(parts):
             head = len(parts) - 1
@@ -87,7 +87,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that passed the door: known route, good token, known parameters."""
+    """A checked request: known route, valid token, known parameters."""
 
     world: World
     token: Token
@@ -98,21 +98,21 @@ class Call:
 
     @property
     def user(self) -> User:
-        """Who asks."""
+        """The user that makes the request."""
         return self.token.user
 
     def get_value(self, name: str, default: str = "") -> str:
-        """A query parameter's value."""
+        """Return a query parameter's last value."""
         return self.query.get(name, [default])[-1]
 
     def get_number(self, name: str) -> int:
-        """A parameter of the path that must be a number."""
+        """Return a parameter of the path that must be a number."""
         if not self.params[name].isdigit():
             refuse_strange(400, f"{name} is invalid")
         return int(self.params[name])
 
     def find_project(self, need: Access = Access.GUEST) -> Project:
-        """The project of the path; 404 for strangers, 403 for members of too little access."""
+        """Return the path's project; 404 without access to it, 403 with less access than `need`."""
         found = self.world.find_project(self.params["id"])
         if found is None:
             refuse_not_found("Project")
@@ -126,12 +126,12 @@ class Call:
         return found
 
     def find_merge_request(self) -> MergeRequest:
-        """The merge request of the path."""
+        """Return the merge request of the path."""
         mr = self.find_project(Access.REPORTER).merge_requests.get(self.get_number("iid"))
         return mr or refuse_not_found("")
 
     def find_pipeline(self) -> Pipeline:
-        """The pipeline of the path."""
+        """Return the pipeline of the path."""
         project = self.find_project(Access.REPORTER)
         found = self.world.pipelines.get(self.get_number("pipeline"))
         if found is None or found.project is not project:
@@ -143,7 +143,7 @@ Handler = Callable[[Call], Answer]
 
 
 def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Route, Call]:
-    """Find the route and check all that does not depend on it. Raises Refused."""
+    """Find the route; check the token, its scope, and the parameters' names. Raises Refused."""
     route, params = _find_route(routes, wire)
     token = _find_token(world, wire)
     if token is None:
@@ -156,7 +156,7 @@ def check_request(world: World, routes: Sequence[Route], wire: Wire) -> tuple[Ro
 
 
 def get_token_name(world: World, wire: Wire) -> str:
-    """How the request log names the token: its name, "" for none, "?" for an unknown one."""
+    """Return the token's name for the request log: "" for none, "?" for an unknown one."""
     value = _get_token_value(wire)
     known = world.tokens.get(value)
     return known.name if known else ("?" if value else "")
@@ -226,7 +226,7 @@ def _parse_fields(route: Route, wire: Wire) -> dict[str, Any]:
 
 
 def make_page(call: Call, items: Sequence[Mapping[str, Any]]) -> Answer:
-    """One page with GitLab's paging headers; `per_page` is 20 by default and at most 100."""
+    """Make a page with GitLab's paging headers; `per_page` is 20 by default and at most 100."""
     page, size = _get_positive(call, "page", 1), min(_get_positive(call, "per_page", 20), 100)
     total, pages = len(items), max(1, -(-len(items) // size))
     headers = {

@@ -1,4 +1,4 @@
-"""The endpoints that read: what every source and the jobs ask for."""
+"""The endpoints that read users, projects, merge requests, pipelines, jobs and files."""
 
 import re
 from datetime import datetime
@@ -25,22 +25,22 @@ MR_STATES = frozenset({"opened", "closed", "locked", "merged", "all"})
 
 
 def get_user(call: Call) -> Answer:
-    """Whose token it is."""
+    """Return the user that the token belongs to."""
     return Answer(200, views.show_own_user(call.user))
 
 
 def get_own_token(call: Call) -> Answer:
-    """The token itself."""
+    """Return the token itself."""
     return Answer(200, views.show_token(call.token))
 
 
 def get_project(call: Call) -> Answer:
-    """A project."""
+    """Return a project."""
     return Answer(200, views.show_project(call.find_project()))
 
 
 def get_member(call: Call) -> Answer:
-    """A member, inherited ones included."""
+    """Return a member, inherited or direct."""
     found, number = call.find_project(), call.get_number("user")
     if number not in found.members:
         raise Refused(404, {"message": "404 Not found"})
@@ -48,7 +48,7 @@ def get_member(call: Call) -> Answer:
 
 
 def list_merge_requests(call: Call) -> Answer:
-    """The merge requests into a project, newest first."""
+    """List the merge requests into a project, newest first by default."""
     found = list(call.find_project(Access.REPORTER).merge_requests.values())
     state = call.get_value("state", "all")
     if state not in MR_STATES:
@@ -84,36 +84,36 @@ def _sort(call: Call, found: list[MergeRequest]) -> list[MergeRequest]:
 
 
 def get_merge_request(call: Call) -> Answer:
-    """One merge request."""
+    """Return one merge request."""
     return Answer(200, views.show_merge_request_page(call.find_merge_request()))
 
 
 def list_diffs(call: Call) -> Answer:
-    """The diff, file by file."""
+    """List the diff, file by file."""
     return make_page(call, [views.show_diff(each) for each in call.find_merge_request().diffs])
 
 
 def list_commits(call: Call) -> Answer:
-    """The commits, newest first."""
+    """List the commits, newest first."""
     return make_page(
         call, [views.show_commit(each) for each in reversed(call.find_merge_request().commits)]
     )
 
 
 def list_mr_pipelines(call: Call) -> Answer:
-    """The pipelines of a merge request, newest first."""
+    """List the pipelines of a merge request, newest first, without child pipelines."""
     listed = call.find_merge_request().pipelines
     found = [views.show_pipeline(each) for each in listed if each.source != "parent_pipeline"]
     return make_page(call, found)
 
 
 def get_pipeline(call: Call) -> Answer:
-    """One pipeline."""
+    """Return one pipeline."""
     return Answer(200, views.show_pipeline_page(call.find_pipeline()))
 
 
 def list_pipeline_jobs(call: Call) -> Answer:
-    """The jobs, newest first; retried ones only on request."""
+    """List the jobs, newest first; retried ones only on request."""
     jobs = sorted(call.find_pipeline().jobs, key=lambda job: -job.id)
     if call.get_value("include_retried", "false") not in {"true", "1"}:
         jobs = [job for job in jobs if not job.is_retried]
@@ -126,12 +126,12 @@ def list_pipeline_jobs(call: Call) -> Answer:
 
 
 def get_job(call: Call) -> Answer:
-    """One job."""
+    """Return one job."""
     return Answer(200, views.show_job(_find_job(call)))
 
 
 def get_trace(call: Call) -> Answer:
-    """A job's log: text, and empty where GitLab has none (yet)."""
+    """Return a job's log as text; empty if there is none (yet)."""
     found = _find_job(call)
     if found.erased:
         refuse_not_found("")
@@ -147,7 +147,7 @@ def _find_job(call: Call) -> Job:
 
 
 def get_raw_file(call: Call) -> Answer:
-    """A file's bytes at a branch or commit."""
+    """Return a file's bytes at a branch or commit."""
     owner, path = call.find_project(Access.REPORTER), call.params["path"]
     if ".." in path.split("/") or path.startswith("/"):
         refuse_strange(400, "file_path should be a valid file path")

@@ -30,7 +30,7 @@ DIFF = DiffFile(
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Who and what. `read_token` and `write_token` belong to the bot, a Reporter."""
+    """The people and objects. `read_token` and `write_token` belong to the bot, a Reporter."""
 
     project: Project
     mr: MergeRequest
@@ -56,7 +56,7 @@ def make_failing_merge_request(
     log: bytes = LOG,
     kind: str = "head",
 ) -> Scene:
-    """A merge request with a passed `build` job and a failed `job_name` whose log is `log`.
+    """Make a merge request with a passed job `build` and a failed job `job_name` with this `log`.
 
     `files` are on the default branch, `changed` on the merge request's; `kind` is the pipeline's
     (see `World.run_pipeline`).

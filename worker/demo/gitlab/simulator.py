@@ -66,10 +66,11 @@ class GitLabSim(World):
     """A running GitLab; build the world inside the `with`, where `url` is known.
 
         with GitLabSim() as sim:
-            scene = failing_merge_request(sim)
+            scene = make_failing_merge_request(sim)
 
-    `requests` is everything answered, `unexpected` what no client of ours should have asked,
-    `deliveries` the hooks fired to `receiver`, `quick_actions` the commands a note has run.
+    `requests` lists the answered requests, `unexpected_requests` those that no client of ours
+    should make, `deliveries` the hooks fired to `receiver`, `quick_actions` the commands run by
+    notes.
     """
 
     def __init__(self) -> None:
@@ -121,9 +122,9 @@ class GitLabSim(World):
     ) -> None:
         """Spoil the next `times` requests whose encoded path matches the regex `path`.
 
-        They get `status` and are not processed; `after` processes them first, so that only the
-        answer is lost; `drop` too, and cuts the connection in the answer. `delay` (seconds) alone
-        (`status` 0) answers truly, but late.
+        They get `status` and are not processed. With `after` they are processed first, so that only
+        the answer is lost; `drop` also processes them, and cuts the connection in the middle of the
+        answer. `delay` (seconds) with `status` 0 sends the true answer late.
         """
         fault = _Fault(method, path, status, times, headers or {}, after, drop, delay)
         self._faults.append(fault)
@@ -137,7 +138,7 @@ class GitLabSim(World):
         drop: bool = False,
         delay: float = 0.0,
     ) -> Iterator[None]:
-        """Spoil every request until the block ends, in the words of `fail_next`."""
+        """Spoil every request until the block ends; the arguments are those of `fail_next`."""
         self._outage = _Fault("", "", status, 1, headers or {}, drop=drop, delay=delay)
         try:
             yield
@@ -199,19 +200,19 @@ class GitLabSim(World):
     # -------------------------------------------------------------------------------------- hooks
 
     def make_pipeline_event(self, pipeline: Pipeline, status: str = "") -> Event:
-        """Headers and body of the pipeline's hook, now or as of an earlier `status`."""
+        """Make headers and body of the pipeline's hook, for its present or an earlier `status`."""
         payload = hooks.make_pipeline_payload(pipeline, status)
         return hooks.make_delivery("Pipeline Hook", self.url, payload, self.receiver)
 
     def make_note_event(self, note: Note, action: str = "create") -> Event:
-        """Headers and body of a note's hook."""
+        """Make headers and body of a note's hook."""
         name = "Confidential Note Hook" if note.internal else "Note Hook"
         return hooks.make_delivery(
             name, self.url, hooks.make_note_payload(note, action), self.receiver
         )
 
     def add_reaction(self, note: Note, who: User, emoji: str) -> int:
-        """Somebody gives a note an emoji, and its hook fires; the award's id."""
+        """Add an emoji to a note and fire the hook; returns the award's id."""
         with self.lock:
             number = self.make_id("award")
             note.awards[number] = (who.id, emoji)
@@ -219,7 +220,7 @@ class GitLabSim(World):
         return number
 
     def remove_reaction(self, note: Note, who: User, award: int) -> None:
-        """They take it back, and its hook fires."""
+        """Remove an emoji from a note and fire the hook."""
         with self.lock:
             _, emoji = note.awards.pop(award)
         self._queue_reaction(note, who, emoji, award, "revoke")
@@ -230,7 +231,7 @@ class GitLabSim(World):
             self._outbox.put(hooks.make_delivery("Emoji Hook", self.url, payload, self.receiver))
 
     def make_id_token(self, pipeline: Pipeline, audience: str = "sandpiper", **claims: Any) -> str:
-        """The id token of one of the pipeline's jobs; `claims` replace what it says."""
+        """Make the ID token of one of the pipeline's jobs; `claims` replace or add claims."""
         return self.issuer.make_token(self.url, pipeline, audience, **claims)
 
     def deliver(self, event: Event) -> httpx.Response:
@@ -247,7 +248,7 @@ class GitLabSim(World):
             return 0, str(error)
 
     def wait_for_deliveries(self, timeout: float = 10.0) -> None:
-        """Wait until all hooks of notes are delivered. Raises TimeoutError."""
+        """Wait until all hooks of notes and emojis are delivered. Raises TimeoutError."""
         deadline = time.monotonic() + timeout
         while self._outbox.unfinished_tasks:
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What the simulated GitLab knows: plain records, changed only through `World`."""
+"""The records of the simulated GitLab, which `World` holds."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -28,7 +28,7 @@ class User:
 
 @dataclass(slots=True)
 class Token:
-    """An access token. `name` is how `GitLabSim.requests` calls it: "read", "write", …"""
+    """An access token. `name` identifies it in `GitLabSim.requests`: "read", "write", …"""
 
     value: str
     name: str
@@ -65,7 +65,7 @@ class Project:
 
 @dataclass(slots=True)
 class Status:
-    """What an outside system has reported on a commit."""
+    """A status that an external system reported on a commit."""
 
     name: str
     state: str
@@ -169,7 +169,7 @@ class Pipeline:
 
 @dataclass(slots=True)
 class Bridge:
-    """A trigger job; `downstream` is what it has started, if that began."""
+    """A trigger job; `downstream` is the pipeline that it started, if any."""
 
     id: int
     name: str
@@ -179,7 +179,7 @@ class Bridge:
 
 @dataclass(slots=True)
 class Job:
-    """A job; `trace` None stands for a log that is not there (yet), `erased` for one removed.
+    """A job; `trace` is None if there is no log (yet), `erased` is set if the log was removed.
 
     `started_at` is "" for a job that began when it was created, None for one that never did.
     `archive` is the zip of its artifacts, None where there are none (any more).
@@ -232,7 +232,7 @@ class Note:
 
 @dataclass(slots=True)
 class Discussion:
-    """A thread; a plain note is one with `individual` set, until somebody replies.
+    """A thread; a plain note is a thread with `individual` set, until somebody replies.
 
     `position` is set for a thread on a line of the diff.
     """

@@ -216,7 +216,7 @@ def show_pipeline_page(record: Pipeline) -> Json:
 
 
 def show_job(record: Job) -> Json:
-    """A job; `failure_reason` is there for failed ones only. No `retried`: GitLab has none."""
+    """A job; only failed ones have `failure_reason`. As in GitLab, there is no `retried`."""
     pipe = record.pipeline
     reason = {"failure_reason": record.failure_reason} if record.status == "failed" else {}
     return {

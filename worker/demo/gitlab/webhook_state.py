@@ -1,4 +1,4 @@
-"""The simulated GitLab's webhooks as it keeps them."""
+"""The state of the simulated GitLab's webhooks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Webhook:
 
 @dataclass(slots=True)
 class Webhooks:
-    """All webhooks. `post` delivers: the status, 0 with a reason where nobody answers."""
+    """All webhooks. `post` delivers an event; returns the status, or 0 and why nobody answers."""
 
     by_project: dict[int, list[Webhook]] = field(default_factory=dict)
     by_group: dict[str, list[Webhook]] = field(default_factory=dict)
@@ -38,14 +38,14 @@ class Webhooks:
     post: Post = lambda url, event: (0, "Failed to open TCP connection")
 
     def add(self, project: Project, url: str, *events: str, **more: Any) -> Webhook:
-        """A webhook of a project, as if made by hand."""
+        """Add a webhook to a project, as if it was made by hand."""
         self.count += 1
         made = Webhook(self.count, url, set(events), **more)
         self.by_project.setdefault(project.id, []).append(made)
         return made
 
     def add_to_group(self, group: str, url: str, *events: str) -> Webhook:
-        """A webhook of a group (Premium)."""
+        """Add a webhook to a group (Premium)."""
         self.count += 1
         made = Webhook(self.count, url, set(events), "a-token-of-the-group")
         self.by_group.setdefault(group, []).append(made)
@@ -53,7 +53,7 @@ class Webhooks:
 
 
 def add_delivery(hook: Webhook, status: str, trigger: str = "pipeline_hooks") -> None:
-    """Note a past delivery: the newest goes first, as GitLab lists them."""
+    """Record a past delivery; the newest comes first, as GitLab lists them."""
     hook.deliveries.insert(
         0,
         {

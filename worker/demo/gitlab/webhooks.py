@@ -67,12 +67,12 @@ def get_version(call: Call) -> Answer:
 
 
 def list_hooks(call: Call) -> Answer:
-    """A project's webhooks."""
+    """List a project's webhooks."""
     return make_page(call, [_show_hook(hook) for hook in _find_hooks(call)[1]])
 
 
 def list_group_hooks(call: Call) -> Answer:
-    """List a group's webhooks, for its Owners: users with any project count as such here."""
+    """List a group's webhooks. GitLab shows them to Owners only, this simulator to every user."""
     found = call.world.webhooks.by_group.get(call.params["id"])
     return (
         make_page(call, [_show_hook(hook) for hook in found])
@@ -113,7 +113,10 @@ def _set_fields(hook: Webhook, call: Call) -> None:
 
 
 def send_test(call: Call) -> Answer:
-    """Send a test delivery, at most five a minute for each project. Any HTTP answer is 201."""
+    """Send a test delivery, at most five a minute for each project.
+
+    If the receiver sends any HTTP answer, the result is 201.
+    """
     project, hook = _find_hook(call)
     if call.params["trigger"] not in EVENTS:
         refuse_strange(400, "trigger does not have a valid value")
@@ -142,7 +145,7 @@ def _deliver(call: Call, project: Project, hook: Webhook) -> tuple[int, str]:
 
 
 def list_deliveries(call: Call) -> Answer:
-    """List the deliveries of the last days."""
+    """List the past deliveries."""
     return make_page(call, _find_hook(call)[1].deliveries)
 
 

@@ -25,7 +25,7 @@ from worker.demo.gitlab.state import (
 from worker.demo.gitlab.webhook_state import Webhooks
 
 NOTE_MAX = 1_000_000
-"""The most characters of a note's body."""
+"""The most characters in a note's body."""
 
 
 class NoteInvalid(ValueError):
@@ -63,11 +63,11 @@ class World:
         }
 
     def make_id(self, kind: str) -> int:
-        """A fresh id of `kind`."""
+        """Return a fresh id of `kind`."""
         return next(self._ids[kind])
 
     def advance_clock(self) -> str:
-        """The simulated time, one second on at each call."""
+        """Return the simulated time, which advances by a second with each call."""
         start = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
         moment = start + timedelta(seconds=self.make_id("second"))
         return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
@@ -75,13 +75,13 @@ class World:
     # ------------------------------------------------------------------------ people and projects
 
     def add_user(self, username: str, name: str = "", *, bot: bool = False) -> User:
-        """A new account."""
+        """Add an account."""
         user = User(self.make_id("user"), username, name or username.title(), bot)
         self.users[user.id] = user
         return user
 
     def add_token(self, name: str, user: User, *scopes: str) -> str:
-        """A new token of `user`; returns its value. `name` labels it in the request log."""
+        """Add a token of `user`; returns its value. `name` identifies it in the request log."""
         number = self.make_id("token")
         value = f"glpat-simulated-{name}-{number:04d}"
         self.tokens[value] = Token(value, name, user, scopes or ("api",), number)
@@ -96,7 +96,7 @@ class World:
         parent: Project | None = None,
         default_branch: str = "main",
     ) -> Project:
-        """A new project with one commit on its default branch; a fork if it has a `parent`."""
+        """Add a project with one commit on its default branch; a fork if it has a `parent`."""
         project = Project(
             self.make_id("project"), path, f"{self.url}/{path}", default_branch, public
         )
@@ -106,7 +106,7 @@ class World:
         return project
 
     def commit(self, project: Project, branch: str, files: Mapping[str, bytes]) -> str:
-        """Put `files` on top of the branch (made from the default branch if new); the sha."""
+        """Commit `files` to a branch (made from the default branch if new); returns the sha."""
         base = project.refs.get(branch) or project.refs.get(project.default_branch, "")
         tree = {**project.commits.get(base, {}), **files}
         digest = hashlib.sha1(f"{project.path}\n{branch}\n{base}\n".encode())
@@ -117,7 +117,7 @@ class World:
         return digest.hexdigest()
 
     def find_project(self, id_or_path: str) -> Project | None:
-        """A project by number or by full path."""
+        """Find a project by number or by full path."""
         if id_or_path.isdigit():
             return self.projects.get(int(id_or_path))
         wanted = id_or_path.lower()
@@ -163,7 +163,7 @@ class World:
         return mr
 
     def push(self, mr: MergeRequest, files: Mapping[str, bytes], title: str = "More work") -> str:
-        """A new commit on the merge request's branch; returns its new head sha."""
+        """Push a new commit to the merge request's branch; returns its new head sha."""
         mr.sha = self.commit(mr.source_project, mr.source_branch, files)
         mr.commits.append(Commit(mr.sha, title, mr.author, self.advance_clock()))
         mr.updated_at = self.advance_clock()
@@ -178,11 +178,11 @@ class World:
         project: Project | None = None,
         yaml_errors: str | None = None,
     ) -> Pipeline:
-        """A pipeline of the merge request's head, and its newest.
+        """Start a pipeline of the merge request's head and list it as the newest.
 
         `kind`: "head", "merge" or "train" for merge-request pipelines (the last two run on a
-        synthetic commit), "branch" for a plain one, "child" for one started by a parent.
-        `project` is where it runs: the source project by default, as GitLab does for forks.
+        synthetic commit), "branch" for a branch pipeline, "child" for a child pipeline.
+        `project` is where it runs: by default the source project, as in GitLab for forks.
         """
         where = project or mr.source_project
         is_mr = kind in {"head", "merge", "train"}
@@ -220,7 +220,7 @@ class World:
         failure_reason: str | None = None,
         allow_failure: bool = False,
     ) -> Job:
-        """A job of the pipeline; an older job of the same name becomes a retried one."""
+        """Add a job to the pipeline; an older job of the same name becomes a retried one."""
         for older in pipeline.jobs:
             older.is_retried = older.is_retried or older.name == name
         if status == "failed" and failure_reason is None:
@@ -254,12 +254,12 @@ class World:
         thread: bool = False,
         position: Mapping[str, Any] | None = None,
     ) -> Note | None:
-        """A note as `author`: plain, in a thread, or (`thread`) the first of a new one.
+        """Add a note by `author`: plain, in a thread, or (`thread`) the first of a new one.
 
-        A new thread may stand at a `position` of the diff, which the caller has checked.
+        A new thread may be at a `position` of the diff, which the caller has checked.
 
-        Quick actions are run (recorded) and cut out; None if nothing else is left, as in GitLab.
-        Raises NoteInvalid, or KeyError for an unknown discussion.
+        Quick actions are recorded as run and cut out; returns None if nothing else is left, as in
+        GitLab. Raises NoteInvalid, or KeyError for an unknown discussion.
         """
         with self.lock:
             place = mr.discussions[discussion_id] if discussion_id else None
@@ -275,7 +275,7 @@ class World:
         return note
 
     def edit(self, note: Note, body: str, editor: User) -> Note | None:
-        """Replace a note's body; None if only quick actions were left and the note is gone."""
+        """Replace a note's body; delete it and return None if the body has only quick actions."""
         with self.lock:
             text = self._run_quick_actions(check_body(body), editor, note.id)
             changed = text != note.body
@@ -288,14 +288,14 @@ class World:
         return note
 
     def delete(self, note: Note) -> None:
-        """Remove a note, and its thread with the last one."""
+        """Remove a note, and its thread if this was the last note."""
         thread = note.merge_request.discussions[note.discussion_id]
         thread.notes.remove(note)
         if not thread.notes:
             del note.merge_request.discussions[thread.id]
 
     def announce(self, note: Note, action: str) -> None:
-        """Tell the listeners, as GitLab fires hooks."""
+        """Notify the listeners, as GitLab fires hooks."""
         for listener in self.note_listeners:
             listener(note, action)
 
@@ -325,7 +325,7 @@ class World:
         return text
 
     def get_access(self, project: Project, user: User) -> int:
-        """The user's access level, 0 for a stranger."""
+        """Return the user's access level, 0 for a non-member."""
         return int(project.members.get(user.id, 0))
 
     def add_member(self, project: Project, user: User, access: Access) -> None:
@@ -334,7 +334,7 @@ class World:
 
 
 def check_body(body: str) -> str:
-    """`body` if GitLab's validation lets it pass. Raises NoteInvalid."""
+    """Return `body` if it passes GitLab's validation. Raises NoteInvalid."""
     if not body.strip():
         raise NoteInvalid('400 Bad request - Note {:note=>["can\'t be blank"]}')
     if len(body) > NOTE_MAX:

@@ -21,7 +21,7 @@ _BODY = frozenset({"body"})
 
 
 def list_notes(call: Call) -> Answer:
-    """All notes, newest first unless `sort=asc`."""
+    """List all notes, newest first unless `sort=asc`."""
     found = [note for note in call.find_merge_request().list_notes() if _may_see(call, note)]
     if call.get_value("sort", "desc") not in {"asc", "desc"} or call.get_value(
         "order_by", "created_at"
@@ -33,12 +33,12 @@ def list_notes(call: Call) -> Answer:
 
 
 def get_note(call: Call) -> Answer:
-    """One note."""
+    """Return one note."""
     return Answer(200, views.show_note(_find_note(call)))
 
 
 def list_discussions(call: Call) -> Answer:
-    """All threads, plain notes among them, oldest first."""
+    """List all threads, oldest first, including plain notes."""
     found = call.find_merge_request().discussions.values()
     return make_page(
         call, [views.show_discussion(each) for each in found if _may_see(call, each.notes[0])]
@@ -46,19 +46,22 @@ def list_discussions(call: Call) -> Answer:
 
 
 def get_discussion(call: Call) -> Answer:
-    """One thread."""
+    """Return one thread."""
     return Answer(200, views.show_discussion(_find_thread(call, call.find_merge_request())))
 
 
 def create_note(call: Call) -> Answer:
-    """A plain note: a discussion of its own, not resolvable. Internal ones are a Reporter's."""
+    """Create a plain note: a discussion of its own, not resolvable.
+
+    Only Reporters and above can make it internal.
+    """
     level = call.world.get_access(call.find_merge_request().project, call.user)
     internal = call.fields.get("internal", False) and level >= int(Access.REPORTER)
     return _create(call, "", internal=bool(internal), thread=False)
 
 
 def create_discussion(call: Call) -> Answer:
-    """A thread: resolvable, and it may block merging. With a `position` it is on the diff."""
+    """Create a resolvable thread, which may block merging; with a `position`, on the diff."""
     position = call.fields.get("position")
     if position is not None and (
         reason := positions.explain_refusal(call.find_merge_request(), position)
@@ -68,7 +71,7 @@ def create_discussion(call: Call) -> Answer:
 
 
 def resolve_discussion(call: Call) -> Answer:
-    """Resolve a thread, or open it again; a plain note cannot be."""
+    """Resolve a thread or reopen it; a plain note cannot be resolved."""
     thread = _find_thread(call, call.find_merge_request())
     if not isinstance(call.fields.get("resolved"), bool):
         refuse_strange(400, "resolved is missing or invalid")
@@ -82,7 +85,7 @@ def resolve_discussion(call: Call) -> Answer:
 
 
 def create_reply(call: Call) -> Answer:
-    """A note in a thread; a plain note replied to becomes a thread."""
+    """Create a note in a thread; a reply to a plain note makes it a thread."""
     thread = _find_thread(call, call.find_merge_request())
     return _create(call, thread.id, internal=False, thread=False)
 
@@ -119,7 +122,7 @@ def _create(
 
 
 def edit_note(call: Call) -> Answer:
-    """Change a note's body; one that becomes nothing but commands is deleted."""
+    """Change a note's body; a note left with only quick actions is deleted."""
     found = _find_note(call)
     _refuse_locked(call, found.merge_request)
     if found.author is not call.user and call.world.get_access(
@@ -134,7 +137,7 @@ def edit_note(call: Call) -> Answer:
 
 
 def delete_note(call: Call) -> Answer:
-    """Remove one's own note."""
+    """Delete the user's own note."""
     found = _find_note(call)
     if found.author is not call.user:
         raise Refused(403, {"message": "403 Forbidden"})
@@ -143,7 +146,7 @@ def delete_note(call: Call) -> Answer:
 
 
 def list_awards(call: Call) -> Answer:
-    """The reactions to a note."""
+    """List the reactions to a note."""
     found = _find_note(call)
     users = call.world.users
     return make_page(
@@ -156,7 +159,7 @@ def list_awards(call: Call) -> Answer:
 
 
 def add_award(call: Call) -> Answer:
-    """React to a note; twice the same is an error, as in GitLab."""
+    """React to a note; the same reaction twice is an error, as in GitLab."""
     found, name = _find_note(call), str(call.fields.get("name", ""))
     if not name:
         refuse_strange(400, "name is missing")
@@ -168,7 +171,7 @@ def add_award(call: Call) -> Answer:
 
 
 def remove_award(call: Call) -> Answer:
-    """Take one's own reaction back."""
+    """Remove the user's own reaction."""
     found, number = _find_note(call), call.get_number("award")
     if found.awards.get(number, (0, ""))[0] != call.user.id:
         refuse_not_found("Award Emoji")
@@ -177,7 +180,7 @@ def remove_award(call: Call) -> Answer:
 
 
 def _refuse_locked(call: Call, mr: MergeRequest) -> None:
-    """A locked discussion takes no notes; here not of members either, to be strict."""
+    """Refuse notes on a locked merge request; to be strict, those of members too."""
     if mr.discussion_locked:
         raise Refused(403, {"message": "403 Forbidden"})
 

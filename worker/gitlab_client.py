@@ -66,9 +66,9 @@ class Connections:
 
 
 def _bound_wait(response: requests.Response, **_: Any) -> None:
-    """Limit the wait that python-gitlab reads from headers: it obeys any number, fails on a date.
+    """Limit the wait that python-gitlab reads from headers.
 
-    `RateLimit-Reset` is a time in epoch seconds.
+    It would obey any number, and fail on a date. `RateLimit-Reset` is a time in epoch seconds.
     """
     wait = response.headers.pop("Retry-After", None)
     reset = response.headers.pop("RateLimit-Reset", None)

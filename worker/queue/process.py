@@ -1,4 +1,4 @@
-"""Runs Celery's worker, in a process of its own or in the receiver's, and asks the broker."""
+"""Runs Celery's worker, in a process of its own or in the receiver's, and queries the broker."""
 
 import logging
 import os
@@ -152,7 +152,7 @@ def broker_check(app: Celery) -> Callable[[], str | None]:
 
 
 def list_workers(app: Celery, seconds: float = 3.0) -> list[str]:
-    """Return the names of the workers that answer through the broker within so many seconds.
+    """Return the names of the workers that answer through the broker within `seconds`.
 
     Raises QueueError.
     """

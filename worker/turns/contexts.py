@@ -1,4 +1,4 @@
-"""How the context of a turn begins: fresh, as another run left it, or on a stored turn."""
+"""Makes the context that a turn begins with: new, left by another run, or after a stored turn."""
 
 import json
 import logging
@@ -36,13 +36,13 @@ from worker.turns.tiers import list_tier_tools
 log = logging.getLogger("sandpiper.job")
 
 FORGOTTEN = "deleted on request"
-"""The reason of a turn that stands for a deleted conversation."""
+"""The reason in the outcome of a turn that replaces a deleted conversation."""
 
 
 def make_first_context(
     name: str, subject: Subject, workflow: Workflow, deps: Deps, tier: TierChoice | None = None
 ) -> Context:
-    """The context of a session's first turn, at its very beginning."""
+    """Return the context with which a session's first turn begins."""
     toolset = deps.runtime.toolset(subject, workflow)
     base = prompts.COMPACT_BASE if workflow.compact else prompts.BASE
     return Context(
@@ -70,9 +70,9 @@ def _write_first_message(name: str, subject: Subject, deps: Deps) -> User:
 
 
 def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
-    """A session of which nothing can be read any more begins again, on what GitLab says now.
+    """Begin an unreadable session anew, with what GitLab says now, and return the context.
 
-    In the place of turn `latest`; or the reason why there is nothing to begin with.
+    It takes the place of turn `latest`. Returns the reason if there is nothing to begin with.
     """
     subject = deps.gitlab.pipelines.find(str(key.project_id), key.mr_iid, None)
     if isinstance(subject, str):
@@ -83,14 +83,14 @@ def begin_anew(key: SessionKey, latest: int, deps: Deps) -> Context | str:
 
 
 def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
-    """What a worker that died left of this turn, or None."""
+    """Return the checkpoint that another run left of this turn, or None."""
     data = deps.storage.sessions.read_checkpoint(key, turn)
     if data is None:
         return None
     try:
         found = context_json.load_context(data)
         if found.handed_over and not found.turn_usage.iterations:
-            # It has waited for a model that was down, which is no part of its time.
+            # The run has waited for an unavailable model, which does not count as its time.
             return replace(
                 found, turn_usage=replace(found.turn_usage, started_at=deps.runtime.clock.now())
             )
@@ -103,7 +103,7 @@ def read_unfinished(key: SessionKey, turn: int, deps: Deps) -> Context | None:
 def read_unfinished_answer(
     key: SessionKey, turn: int, reply: Replied | None, deps: Deps
 ) -> Context | None:
-    """The unfinished turn if it is about the same question; another's is not gone on with."""
+    """Return the unfinished turn if it answers the same comment; another one is not continued."""
     left = read_unfinished(key, turn, deps) if reply else None
     return left if left and reply and reply.note_id in left.answered_notes else None
 
@@ -119,10 +119,11 @@ def make_next_context(
     asker: str = "",
     tier: TierChoice | None = None,
 ) -> Context:
-    """The turn after `stored`, in which `text` is asked, by the comment `reply` if by one.
+    """Return the context of the turn after `stored`, which asks `text`.
 
-    `asker` says who asks, and where. `first_look` says that no model has explained the failure yet,
-    and now one shall. `files_of` are the turns whose files can be restored, the newest first.
+    `reply` is the comment that asks, if one does; `asker` says who asks, and where. `first_look`
+    says that no model has explained the failure yet, and that this turn is to do so. `files_of` are
+    the turns whose files can be restored, the newest first.
     """
     before = _set_first_look(stored, first_look)
     said = _write_next_message(before, text, files_of, asker, deps)
@@ -145,7 +146,7 @@ def make_next_context(
 
 
 def _set_first_look(stored: Context, first_look: bool) -> Context:
-    """The session before a turn: by whom its failure will have been looked into after it."""
+    """Return `stored` with `found_by` ASKED if the next turn is to explain the failure."""
     if first_look:
         return replace(stored, found_by=ASKED)
     return replace(stored, found_by="") if stored.found_by == ASKED else stored
@@ -182,7 +183,7 @@ def _read_first(stored: Context) -> str:
 
 
 def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Iterator[str]:
-    """The time, who asks, which files are back, and the sandbox's tools if they were not told."""
+    """Yield the time, who asks, restored files, failed calls, and the tools if not told yet."""
     yield tell_time(deps.runtime.clock.now())
     yield deps.runtime.redact(asker or prompts.tell_asker("", ours=False))
     if files and (saved := find_saved_files(stored.messages)):
@@ -197,7 +198,7 @@ def _tell_news(stored: Context, asker: str, deps: Deps, *, files: bool) -> Itera
 
 
 def _tell_posted(stored: Context) -> str:
-    """What the last turn's readers were shown, as far as the model does not know it."""
+    """Return what the model does not know about the last turn's note, "" if nothing."""
     outcome = stored.outcome
     if outcome is None or is_forgotten(stored):
         return ""
@@ -207,7 +208,7 @@ def _tell_posted(stored: Context) -> str:
 
 
 def make_emptied_context(stored: Context, deps: Deps) -> Context:
-    """The turn without a history that takes the place of a deleted conversation."""
+    """Return the turn without a history that replaces a deleted conversation."""
     return Context(
         session_id=stored.session_id,
         subject=stored.subject,
@@ -226,5 +227,5 @@ def make_emptied_context(stored: Context, deps: Deps) -> Context:
 
 
 def is_forgotten(context: Context) -> bool:
-    """Whether the turn stands for a deleted conversation."""
+    """Whether the turn replaces a deleted conversation."""
     return context.outcome is not None and context.outcome.reason == FORGOTTEN

@@ -1,10 +1,10 @@
-"""What a project, and all together, have cost in a day of UTC, and whether there is anything left.
+"""Counts what each project, and all together, cost in a UTC day, and checks the day's budgets.
 
-spend/{project_id}/{YYYY-MM-DD}.json     dollars by turn, so that a turn told of twice counts once
-spend/0/{YYYY-MM-DD}.json                the same of all projects: none has the number 0
+spend/{project_id}/{YYYY-MM-DD}.json     dollars by turn, so that a turn recorded twice counts once
+spend/0/{YYYY-MM-DD}.json                the same for all projects: none has the id 0
 
-Turns that are at work count when they end, so that a day may end above its cap by what was begun
-below it. What cannot be priced counts nothing.
+A turn counts when it ends, so that turns begun below the cap may take the day above it. Turns
+without a known price count as nothing.
 """
 
 import json
@@ -25,20 +25,20 @@ log = logging.getLogger("sandpiper.budget")
 
 FOLDER = "spend/"
 MOST_TURNS = 800
-"""Turns of a day that are kept one by one; the oldest are added up."""
+"""Turns of a day that are stored one by one; older ones are added up."""
 
 EVERYTHING = 0
-"""Stands for all projects together."""
+"""The project id that means all projects together."""
 
 _ROUNDS = 60
 _PAUSE = 0.05
-"""Seconds at most between two rounds: of many that write at once, each round lets one through."""
+"""The most seconds between two rounds. Of many concurrent writers, one succeeds each round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day of one project or of all: dollars by turn, those of older turns in one, and which
-    merge requests were told of it."""
+    """A day of one project or of all: dollars by turn, the sum of older turns, and which merge
+    requests were told that the budget is used up."""
 
     turns: Mapping[str, float] = field(default_factory=dict)
     older: float = 0.0
@@ -51,7 +51,7 @@ class Day:
 
 
 class Budget:
-    """Every project may cost `cap` dollars a day, and all together `total`; 0 is no cap.
+    """Limits costs to `cap` dollars a day for a project, and `total` for all; 0 is no limit.
 
     Methods raise StoreError.
     """
@@ -60,7 +60,7 @@ class Budget:
         self._records, self._clock, self._cap, self._total = records, clock, cap, total
 
     def explain_used_up(self, project_id: int) -> str:
-        """Why nothing more may be spent on a project today, or ""."""
+        """Return why nothing more may be spent on a project today, or ""."""
         of_all, of_project = self.reasons
         if self._total and self._day(EVERYTHING).total >= self._total:
             return of_all
@@ -70,7 +70,7 @@ class Budget:
 
     @property
     def reasons(self) -> tuple[str, str]:
-        """What `used_up` may say."""
+        """What `explain_used_up` may return: for all projects, and for one."""
         anew = "is used up; it begins anew at midnight UTC"
         return (
             f"today's budget of {self._total:.2f} USD for all projects {anew} "
@@ -80,7 +80,7 @@ class Budget:
         )
 
     def add_cost(self, project_id: int, session: str, turn: int, dollars: float) -> None:
-        """A turn has cost so much, all in all. A store that fails costs only the count."""
+        """Record the total cost of a turn. If the store fails, it is just not counted."""
         caps = {EVERYTHING: self._total, project_id: self._cap}
         for counted in (which for which, cap in caps.items() if cap and dollars):
             try:
@@ -89,7 +89,7 @@ class Budget:
                 log.warning("session %s: its cost is not counted: %s", session, error)
 
     def record_told(self, project_id: int, mr_iid: int) -> None:
-        """A merge request was told today that nothing is left."""
+        """Record that a merge request was told today that the budget is used up."""
 
         def with_it(day: Day) -> Day:
             told = tuple(each for each in day.merge_requests if each != mr_iid)
@@ -98,7 +98,7 @@ class Budget:
         self._change(project_id, with_it)
 
     def was_told(self, project_id: int, mr_iid: int) -> bool:
-        """Whether `tell` was called for a merge request today."""
+        """Whether `record_told` was called for a merge request today."""
         return mr_iid in self._day(project_id).merge_requests
 
     def _name(self, project_id: int) -> str:
@@ -127,14 +127,14 @@ def _add_turn(name: str, dollars: float, day: Day) -> Day:
 
 
 def encode_day(day: Day) -> bytes:
-    """The record's bytes."""
+    """Return the bytes of a record."""
     return json.dumps(
         {"turns": dict(day.turns), "older": day.older, "told": day.merge_requests}
     ).encode()
 
 
 def decode_day(content: bytes) -> Day:
-    """The day in a record; one that is damaged has cost nothing."""
+    """Return the day in a record; a damaged one has no costs."""
     try:
         fields = json.loads(content)
         turns = {str(name): _dollars(cost) for name, cost in fields["turns"].items()}

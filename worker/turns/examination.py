@@ -1,4 +1,4 @@
-"""Examines the answer that would end a turn, and says as what it is told."""
+"""Examines the answer that would end a turn, and chooses the turn's outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ _FINDING = "## Verdict"
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """`gate` is who judges whether a text is an answer; `find_objections` says what of it cannot
-    stand in a note."""
+    """Examines answers. `gate` says who judges whether a text is an answer; `find_objections`
+    returns what is wrong with it."""
 
     gate: Gate = Gate.OFF
     helper: Helper | None = None
@@ -39,7 +39,7 @@ class Examiner:
     def examine(
         self, context: Context, outcome: Outcome, limits: Limits, now: float
     ) -> tuple[Context, Objections]:
-        """Return what the model has to mend, and the context with what it cost to judge that."""
+        """Return the context, charged for any judge, and what the model must correct."""
         if not may_ask_again(context, outcome, limits, now):
             return context, Objections()
         repairs = context.investigates and not was_repaired(context)
@@ -57,7 +57,7 @@ class Examiner:
         return replace(context, outcome=choose_outcome(context, outcome, failures))
 
     def _find_failures(self, context: Context, outcome: Outcome) -> tuple[Failure, ...]:
-        # What answers a repair may be nothing but quotes: they join the answer before it.
+        # The reply to a repair may be only quotes, which are joined to the answer before it.
         checked = outcome.status is Status.DONE and not find_first_answer(context)
         if self.gate is Gate.OFF or not checked:
             return ()
@@ -91,7 +91,7 @@ def _make_candidate(context: Context, text: str) -> Candidate:
 
 
 def _has_readable_log(survey: Survey) -> bool:
-    """Whether a failing job has a log that GitLab's record does not answer for."""
+    """Whether a failing job that GitLab's record does not settle has a readable log."""
     return any(
         job.read and job.excerpt
         for group in survey.groups
@@ -101,6 +101,6 @@ def _has_readable_log(survey: Survey) -> bool:
 
 
 def _read_request(context: Context) -> str:
-    """What the turn was asked for."""
+    """Return what the turn was asked for."""
     first = context.messages[context.turn_start]
     return first.text if isinstance(first, User) else ""

@@ -1,4 +1,4 @@
-"""The note that heads a session's thread: the newest verdict stands where the first one stood."""
+"""Puts a session's newest verdict into the first note of its thread."""
 
 import logging
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ log = logging.getLogger("sandpiper.turn")
 def revise_first_note(
     key: SessionKey, context: Context, found: Finding, body: str, deps: Deps
 ) -> None:
-    """Put the note `body` on what a later turn has `found` in the place of the first note, whose
-    text is folded below it, if the verdict is another one than before.
+    """Replace the first note by `body`, a later turn's note on `found`, if the verdict changed.
 
-    It is made of committed turns and the finding alone, so that a turn that is taken again writes
-    the same. Raises transient ForgeErrors and StoreErrors; what cannot be changed stays.
+    The first note's text is folded below it. The new text depends only on committed turns and the
+    finding, so that a repeated turn writes the same. Raises transient ForgeErrors and StoreErrors;
+    after others, the first note stays as it is.
     """
     try:
         if _changes_verdict(key, context, found, deps):
@@ -38,7 +38,7 @@ def revise_first_note(
 
 
 def _changes_verdict(key: SessionKey, context: Context, found: Finding, deps: Deps) -> bool:
-    """Whether nothing had a verdict before, or a whole answer that is not in doubt has another."""
+    """Whether a later turn gives the first verdict, or a complete, undoubted answer changes it."""
     if context.turn == 0 or context.outcome is None or context.note is None:
         return False
     before = salvage.find_verdict(key, context.turn - 1, deps)
@@ -75,7 +75,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
 def _resolve_suggestions(
     own: Sequence[OwnNote], session: str, context: Context, deps: Deps
 ) -> None:
-    """What was offered for the verdict of before is no fix any more."""
+    """Resolve the suggestions for the earlier verdict, which are no fix any more."""
     for note in own:
         if (
             note.in_open_thread

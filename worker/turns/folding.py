@@ -1,5 +1,5 @@
-"""Makes the folds that `decide` asks for: the text that takes the messages' place, and the files in
-which what they showed can be read on."""
+"""Makes the folds that `decide` asks for: the text that replaces messages, and the files in which
+their results can still be read."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -29,12 +29,12 @@ from worker.errors import SandboxLost
 log = logging.getLogger("sandpiper.turn")
 
 _CHARACTERS_PER_TOKEN, _MOST_SHARE = 3, 0.7
-"""Of its window a helper is given this share, reckoned carefully."""
+"""How much of its window a helper is given, with a cautious estimate of characters per token."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldParts:
-    """What folds are made with. `helper` writes summaries; without one, rules do. `watch` is told
+    """The parts that make folds. `helper` writes summaries; without one, rules do. `watch` is told
     of each fold."""
 
     redact: Callable[[str], str] = lambda text: text
@@ -43,7 +43,7 @@ class FoldParts:
 
 
 def make_fold(context: Context, planned: Fold, parts: FoldParts, *, drops_wire: bool) -> Context:
-    """The context with the fold, its text written. Raises nothing."""
+    """Return the context with the planned fold and its text. Raises nothing."""
     fold = replace(planned, drops_wire=drops_wire)
     if fold.leaves_out:
         context, fold = _write_text(context, fold, parts)
@@ -82,7 +82,7 @@ def _write_text(context: Context, fold: Fold, parts: FoldParts) -> tuple[Context
 
 
 def _list_files(hidden: Sequence[Message], context: Context, fold: Fold) -> Sequence[str]:
-    """Where the results that are left out lie, the newest last."""
+    """List the files with the results that are left out, the newest last."""
     written = [path for path, _ in list_missing_files(context.messages, [fold])]
     return [*find_saved_files(hidden), *written]
 
@@ -94,7 +94,10 @@ def _summarise(
     parts: FoldParts,
     answers: list[HelperAnswer],
 ) -> str:
-    """The helper's summary, "" if there is none to be believed. What it cost is in `answers`."""
+    """Return the helper's summary, "" if there is none or it fails the check.
+
+    The helper's answers, which have their cost, are added to `answers`.
+    """
     if parts.helper is None:
         return ""
     texts = [before] if before else []
@@ -118,10 +121,10 @@ def _ask_helper(text: str, source: str, helper: Helper, answers: list[HelperAnsw
 
 
 class FoldedResults:
-    """Writes the folded results that lie in no file into the sandbox, before it is used.
+    """Writes the folded results that are in no file into the sandbox, before it is used.
 
-    Not at the fold itself: the sandbox need not run for it, and one that is taken over or restored
-    may lack the files of earlier folds.
+    This does not happen at the fold itself: the sandbox need not be running then, and one that is
+    taken over or restored may lack the files of earlier folds.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -129,7 +132,7 @@ class FoldedResults:
         self._written: set[str] = set()
 
     def write_missing(self, context: Context) -> None:
-        """Write what this run has not written yet. Raises SandboxLost."""
+        """Write the results that this run has not written yet. Raises SandboxLost."""
         if not context.folds:
             return
         for path, content in list_missing_files(context.messages, context.folds):

@@ -51,7 +51,7 @@ class Checkpoints:
         self._lease, self.is_continued = turn.lease, turn.is_continued
 
     def write_checkpoint(self, context: Context) -> None:
-        """Keep the context, and end here if this worker does. Raises Interrupted, StoreError."""
+        """Store the context; end here if this worker shuts down. Raises Interrupted, StoreError."""
         self.context = context
         try:
             self._lease.check_held()
@@ -59,7 +59,7 @@ class Checkpoints:
         except StoreError as error:
             if not error.transient:
                 raise
-            # A store that is away for a while costs no run: a later step is kept again.
+            # An unavailable store does not end the run: a later step is stored again.
             log.warning("session %s: step not kept: %s", context.session_id, error)
             return
         try:
@@ -69,13 +69,13 @@ class Checkpoints:
             raise
 
     def write_rest(self) -> None:
-        """Keep that the next run has nothing to repair: no open call has begun."""
+        """Store that no open call has begun, so that the next run has nothing to repair."""
         rested = self._dumper.dump(replace(self.context, handed_over=True))
         self._store.checkpoint(self._key, self.context.turn, rested)
 
     def resume(self, repeatable: Callable[[ToolCall], bool]) -> None:
-        """Go on from another run's context. What it may have begun is not begun again; that is
-        kept before anything else, for this run may die too."""
+        """Continue from another run's context. Calls that it may have begun are not run again
+        unless `repeatable`; that is stored first, because this run may die too."""
         found = self.context
         context = replace(found, handed_over=False)
         if not found.handed_over:
@@ -86,7 +86,7 @@ class Checkpoints:
 
 
 def end_context(context: Context, reason: str) -> Context:
-    """The context with its outcome: what there is, and `reason` why it is not more."""
+    """Return the context with an outcome: what there is so far, and `reason`, why not more."""
     if context.outcome:
         return context
     outcome = conclude_halted_turn(halt_turn(context, reason))
@@ -95,9 +95,9 @@ def end_context(context: Context, reason: str) -> Context:
 
 
 def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
-    """A sandbox that starts in the background.
+    """Open the turn's workspace, whose sandbox starts in the background.
 
-    A question about what was said may need none: there it waits for the first call.
+    A question about what was said may need no sandbox, so there it starts at the first call.
     """
     context, begun = turn.context, turn.is_continued or turn.lease.is_takeover
     return Workspace(
@@ -113,8 +113,8 @@ def _open_workspace(turn: Turn, deps: Deps, run: Run) -> Workspace:
 
 
 def _complete_first_message(last: Checkpoints, work: Workspace, deps: Deps) -> None:
-    """Say what the sandbox has, announce files and propose steps; keep what a helper was paid for
-    before it is used. Raises Interrupted, StoreError."""
+    """Tell the model the sandbox's tools, announce files and propose steps. A helper's answer,
+    which has a cost, is stored before it is used. Raises Interrupted, StoreError."""
     context = planning.add_plan(triage.add_tools(last.context, work.running_sandbox, deps), deps)
     if context.calls is not last.context.calls:
         last.write_checkpoint(context)
@@ -149,7 +149,7 @@ def _prepare_loop(last: Checkpoints, kit: Toolset, work: Workspace, deps: Deps, 
 
 
 def make_examiner(workflow: str, kit: Toolset, deps: Deps) -> Examiner:
-    """Make what examines the answers of a workflow's turns."""
+    """Make the examiner of the answers in a workflow's turns."""
     return Examiner(
         gate=deps.runtime.find_gate(workflow),
         helper=deps.runtime.helper,
@@ -162,7 +162,7 @@ def make_examiner(workflow: str, kit: Toolset, deps: Deps) -> Examiner:
 
 @contextmanager
 def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
-    """Give the context of a run that an error ends its outcome. Raises Interrupted."""
+    """Give the context an outcome if an error ends the run. Raises Interrupted."""
     try:
         yield
     except Postponed:
@@ -180,11 +180,12 @@ def _keep_outcome(last: Checkpoints, deps: Deps) -> Iterator[None]:
 
 
 def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[Context, Trials]:
-    """Run the loop in a sandbox and store its files; ends in an outcome whatever happens.
+    """Run the loop in a sandbox and store its files; an error becomes the turn's outcome.
 
-    Gives also what the sandbox has run of the changes that the answer advises.
+    Returns also which of the changes that the answer advises were run in the sandbox.
 
-    Raises Interrupted where another run goes on, with the sandbox's files if this worker ends.
+    Raises Interrupted if another run is to continue; if this worker shuts down, the sandbox's files
+    are stored first.
     """
     last, work = Checkpoints(turn, deps), _open_workspace(turn, deps, run)
     try:
@@ -203,7 +204,7 @@ def run_investigation(turn: Turn, kit: Toolset, deps: Deps, run: Run) -> tuple[C
         work.close()
         raise
     except (LeaseLost, TurnTaken) as error:
-        # The sandbox may be another run's by now: it is not ours to end.
+        # The sandbox may belong to another run by now, so it is not closed here.
         raise LeaseLost(str(error)) from error
     except StoreError:
         work.close()

@@ -1,4 +1,4 @@
-"""Errors of the project that resemble those of which nothing is known."""
+"""Finds known errors of the project that resemble the errors about which nothing is known."""
 
 import logging
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ log = logging.getLogger("sandpiper.survey")
 def find_leads(made: Survey, context: Context, deps: Deps) -> Survey:
     """Return the survey with leads, unless something is known of each of its errors.
 
-    A store that fails costs only that.
+    If the store fails, only the leads are missing.
     """
     unexplained = similar.list_unexplained(made)
     if deps.storage.known_failures is None or not unexplained:
@@ -45,7 +45,7 @@ def _read_hit(key: str, context: Context, deps: Deps) -> Hit | None:
 
 
 def keep_words(groups: Iterable[Group], project_id: int, deps: Deps) -> None:
-    """Keep the words of known errors, by which others find them. Raises StoreError."""
+    """Store the words of known errors, by which similar errors are found. Raises StoreError."""
     if deps.storage.known_failures is None:
         return
     kept, now = list(groups), deps.runtime.clock.now()
@@ -70,7 +70,7 @@ def forget_words(project_id: int, deps: Deps) -> None:
 
 
 def count_old_words(project_id: int, before: float, deps: Deps) -> int:
-    """Count the errors of the index that were last seen before then (epoch seconds). Raises
+    """Count the errors of the index that were last seen before `before` (epoch seconds). Raises
     StoreError."""
     failures = deps.storage.known_failures
     data = failures.read_memory(project_id, MemoryPart.WORDS) if failures else None
@@ -78,7 +78,7 @@ def count_old_words(project_id: int, before: float, deps: Deps) -> int:
 
 
 def remove_old_words(project_id: int, before: float, deps: Deps) -> None:
-    """Remove the errors of the index that were last seen before then. Raises StoreError."""
+    """Remove the errors of the index that were last seen before `before`. Raises StoreError."""
     if deps.storage.known_failures is None:
         return
 

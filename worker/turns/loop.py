@@ -1,13 +1,13 @@
-"""The driver: performs what `decide` asks for, and checkpoints after every step.
+"""Performs what `decide` asks for, and writes a checkpoint after every step.
 
-The final request and the prompt cache. Switching the tools off on the wire (`tool_choice: none`)
-makes Anthropic forget the cached messages, at the very request in which they are longest: an
-eight-request session would cost 1.4 times its least. So where the provider charges for it the tools
-stay on the wire, the notice says that they are switched off, and the stop is made here: `absorb`
-drops every call of that answer, and what is not in the context is never run. That is as mechanical
-as the provider's switch. What the switch alone gives is the certainty of text, so an answer of
-nothing but calls is asked for once more with the tools off on the wire, for which no cache mark
-helps. This one request may exceed `max_iterations`.
+The final request and the prompt cache: switching the tools off in the request (`tool_choice: none`)
+makes Anthropic discard the cached messages, in the very request in which they are longest. An
+eight-request session would cost 1.4 times its minimum. So if the provider charges for that, the
+tools stay in the request, the notice says that they are switched off, and that is enforced here:
+`absorb` drops every call of that answer, and a call that is not in the context is never run. This
+is as strict as the provider's switch. But only the switch guarantees a text, so an answer that has
+nothing but calls is requested once more with the tools off, without cache marks, which would not
+help. This one request may exceed `max_iterations`.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,15 +51,15 @@ FINAL_GRACE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What one run is driven with. `examiner` says what is wrong with an answer.
+    """The parts of one run's loop. `examiner` says what is wrong with an answer.
 
-    `patient` runs end in Postponed while no provider is asked, others in the reason.
-    `news` gives what the model has to know besides, once; it stays in the history.
+    While no provider can be asked, `patient` runs end in Postponed, others with that reason.
+    `news` returns what else the model must know, once; it stays in the history.
     `prepare_tools` is called before calls are run, `after_tools` after them. `replace_sandbox` is
-    called when the sandbox was lost: it gives how many messages the files of another one know of,
-    None if there is none. `fold_parts` is what folds are made with. `change_model` gives the model
-    of another tier, and its limits; `find_signal` says whether an answer calls for a stronger one.
-    `remind` gives what goes with a request that has no other notice.
+    called when the sandbox was lost: it returns how many messages the new sandbox's files cover,
+    None if there is no new one. `fold_parts` makes folds. `change_model` opens the model of another
+    tier, with its limits; `find_signal` says whether an answer calls for a stronger one. `remind`
+    returns the notice of a request that has no other one.
     """
 
     model: Model
@@ -119,7 +119,7 @@ def _change_model(
 def _raise_for_answer(
     context: Context, outcome: Outcome, limits: Limits, parts: Parts
 ) -> Context | None:
-    """The context in which a stronger model goes on, None if the answer stands."""
+    """Return the context in which a stronger model continues, None if the answer is kept."""
     signal = parts.find_signal(context, outcome) if context.tier else None
     return raise_for_answer(context, limits, signal) if signal else None
 
@@ -166,7 +166,7 @@ def _ask_model(context: Context, ask: Ask, limits: Limits, parts: Parts) -> Cont
 
 
 def _note_overflow(context: Context, error: ContextOverflow, limits: Limits, now: float) -> Context:
-    """The context, to be folded before the request is made once more; halted if that was done
+    """Return the context, to be folded before the request is repeated; halted if that was done
     before, or if there is nothing to fold."""
     refused = record_overflow(context, error.limit, estimate_size(context))
     again = context.turn_usage.refused_at == len(context.messages)
@@ -193,7 +193,7 @@ def _call_tools(
             shown = len(ran.result.content.encode(errors="replace"))
             call = by_id[ran.result.call_id]
             parts.watch(ToolRan(call, ran.size, shown, ran.seconds, ran.result.is_error))
-            # What may not run twice is kept at once; what only reads, with the rest.
+            # A call that must not run twice is stored at once; one that only reads, with the rest.
             if not parts.toolbox.repeatable(call) and find_open_calls(context.messages):
                 parts.checkpoint(context)
     except SandboxLost as error:
@@ -203,10 +203,10 @@ def _call_tools(
 
 
 def _go_on_in_another(context: Context, error: SandboxLost, parts: Parts) -> Context:
-    """The context in another sandbox with this turn's documents, halted if there is none.
+    """Return the context for a new sandbox with this turn's documents; halted if there is none.
 
-    Calls that only read are made again; what else was open may have run, and is not, unless the
-    sandbox never started.
+    Calls that only read are made again. Other open calls may have run and are not repeated, unless
+    the sandbox never started.
     """
     try:
         known = parts.replace_sandbox(str(error))

@@ -1,4 +1,4 @@
-"""What an analysis found is kept for the next one, by error, and so is how it was mended."""
+"""Stores for each error what an analysis found and how the failure was resolved."""
 
 import logging
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def _list_kept_groups(made: Survey) -> Iterator[Group]:
 
 
 def _holds_for(group: Group, finding: Finding) -> bool:
-    """Whether what the model found holds for the group: nothing of it is kept that the record
-    speaks against."""
+    """Whether the model's finding applies to the group. It does not if GitLab's record contradicts
+    it."""
     judged = finding.final_verdict
     if finding.verdict not in CLAIMS or (judged and judged.because):
         return False
@@ -47,7 +47,7 @@ def _add_sighting(
 
 
 def _is_by_member(context: Context, deps: Deps) -> bool:
-    """Whether a member's merge request is looked at. Where GitLab does not tell, it is not."""
+    """Whether the merge request is a member's; False if GitLab does not say."""
     try:
         return deps.gitlab.permissions.is_members(context.subject)
     except SourceError as error:
@@ -56,9 +56,10 @@ def _is_by_member(context: Context, deps: Deps) -> bool:
 
 
 def remember_finding(context: Context, finding: Finding, deps: Deps) -> None:
-    """Keep what was found for each error of a committed turn's pipeline. Raises no StoreError.
+    """Store what was found for each error of a committed turn's pipeline. Raises no StoreError.
 
-    An answer from what is known is a sighting, not a finding. Only members' merge requests count.
+    A turn that was answered from known failures counts as a sighting, not as a finding. Only
+    members' merge requests count.
     """
     made, outcome = context.survey, context.outcome
     if (
@@ -105,9 +106,10 @@ def _add_end(key: str, of: int, became: str, by: int, data: bytes | None) -> byt
 
 
 def record_end(context: Context, became: str, pipeline_id: int, deps: Deps) -> None:
-    """Keep of each error of an analysed pipeline how it was mended: one of `known.ENDED`.
+    """Record for each error of an analysed pipeline how it was resolved.
 
-    Raises nothing; doing it twice changes nothing.
+    `became` is a key of `known.RESOLUTIONS`; another one changes nothing. Raises nothing; doing it
+    twice changes nothing.
     """
     if deps.storage.known_failures is None or context.survey is None or context.found_by == RULE:
         return
@@ -132,9 +134,10 @@ def _remove_merge_request(key: str, mr_iid: int, data: bytes | None) -> bytes | 
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
-    """Take a merge request's sightings and words out of what is known. Raises StoreError.
+    """Remove a merge request's sightings and words from known failures; return how many had any.
 
-    What cannot be read, and so answers nobody, may be its too: it goes as well, uncounted.
+    An unreadable entry, which answers nobody, may be from it too: it is removed but not counted.
+    Raises StoreError.
     """
     if deps.storage.known_failures is None:
         return 0

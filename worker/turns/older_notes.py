@@ -1,4 +1,4 @@
-"""What becomes of notes that stand: one living note for each merge request and workflow.
+"""Folds outdated notes, so that a merge request has one current note for each workflow.
 
 When a newer analysis has found something, or the pipeline passes, the notes of older pipelines are
 folded under a line that says so. Nothing of their text is lost, and their markers stay, so that a
@@ -28,12 +28,12 @@ from worker.turns.results import NotesMarked
 log = logging.getLogger("sandpiper.living")
 
 MOST = 10
-"""Notes that are folded at a time; the rest waits for the next time."""
+"""The most notes that are folded at a time; the rest wait for the next time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OlderNote:
-    """An analysis whose note stands as it was written."""
+    """An analysis whose note has not been folded yet."""
 
     key: SessionKey
     context: Context
@@ -41,7 +41,7 @@ class _OlderNote:
 
 
 def fold_older_notes(context: Context, deps: Deps) -> None:
-    """Fold what the newest analysis of a merge request and workflow has replaced.
+    """Fold the notes that the newest analysis of a merge request and workflow supersedes.
 
     `context` is an analysis just committed. Raises nothing: the finding is posted already.
     """
@@ -54,7 +54,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
             for each in _list_older_notes(own, context.subject, deps)
             if _is_same_place(each, context)
         ]
-        # A run that was overtaken may end after the one that took its place.
+        # A superseded run may end after the run that superseded it.
         newest = max(found, key=_rank, default=None)
         for each in found if newest and not _has_failed(newest.context) else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
@@ -66,7 +66,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
 
 
 def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
-    """Say on every note that stands that the `subject`'s pipeline has passed.
+    """Fold the notes of pipelines up to the `subject`'s, which has passed, and say so on them.
 
     Raises ForgeError and StoreError; doing it twice changes nothing.
     """
@@ -84,7 +84,7 @@ def mark_passed(subject: Subject, deps: Deps) -> NotesMarked:
 
 
 def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> Iterator[_OlderNote]:
-    """The newest analyses that are committed and not settled yet."""
+    """Yield the newest committed analyses whose notes have not been folded yet."""
     first = (note for note in own if note.marker.turn == 0 and not older_note.is_marked(note.body))
     for note in islice(first, MOST):
         key = SessionKey(subject.project_id, subject.mr_iid, note.marker.session_id)
@@ -94,12 +94,12 @@ def _list_older_notes(own: Sequence[OwnNote], subject: Subject, deps: Deps) -> I
 
 
 def _is_in_thread(context: Context) -> bool:
-    """Whether it was asked for in private: what is answered there stands for nobody else."""
+    """Whether the analysis was posted in an existing thread; internal ones are not folded."""
     return context.note is not None and bool(context.note.discussion_id)
 
 
 def _read_context(key: SessionKey, deps: Deps) -> Context | None:
-    """The analysis, or what stands for a deleted one; None if not committed or not to be read."""
+    """Return the analysis, or what replaced a deleted one; None if not committed or unreadable."""
     latest = deps.storage.sessions.latest(key)
     if latest is None:
         return None
@@ -124,7 +124,7 @@ def _is_same_place(standing: _OlderNote, context: Context) -> bool:
 
 
 def _rank(standing: _OlderNote) -> tuple[bool, int]:
-    """What could be explained before what could not, then the newer pipeline."""
+    """Return a sort key: explained failures rank higher, then newer pipelines."""
     return not _has_failed(standing.context), standing.context.subject.pipeline_id
 
 
@@ -149,14 +149,14 @@ def _edit_older_note(
     deps.storage.sessions.record_after(standing.key, 0, dump_after(after))
     memory.record_end(standing.context, became, by.pipeline_id, deps)
     project_memory.update_memory(standing.key, deps)
-    # The note comes last: once it is folded, nobody comes back for the rest.
+    # The note comes last: once it is folded, the other steps are not retried.
     for note in own:
         if _may_resolve(note, standing.key.session_id, deps):
             deps.gitlab.notes.resolve(by, note.ref)
     before = standing.context.subject
     made = finish_body(body, add_subject_hosts(before, deps.gitlab.hosts), deps.runtime.redact)
     if made.kept_back:
-        # Not even harmless words may take the place of what is there.
+        # The substitute for a body that must not be posted must not replace the note either.
         log.warning("session %s: note left as it is", standing.key.session_id)
         return
     try:
@@ -169,7 +169,7 @@ def _edit_older_note(
 
 
 def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[str, ...] | None:
-    """What the commits that fixed it have changed; None where GitLab does not tell."""
+    """List the paths that the fixing commits have changed; None if GitLab does not tell."""
     try:
         return deps.gitlab.merge_requests.list_changed_paths(before, fixed.sha)
     except SourceError as error:
@@ -178,7 +178,7 @@ def _list_changed_paths(before: Subject, fixed: Subject, deps: Deps) -> tuple[st
 
 
 def _may_resolve(note: OwnNote, session: str, deps: Deps) -> bool:
-    """Whether it stands in an open thread that we began on purpose: else people did by replying."""
+    """Whether the note is in an open thread of the session, begun by us and not by a reply."""
     marker = note.marker
     begun = marker.kind is Kind.SUGGESTION or (marker.turn == 0 and deps.options.note.thread)
     return note.in_open_thread and marker.session_id == session and begun

@@ -1,4 +1,4 @@
-"""Whether a stored verdict was right, by what came after it: read from the store and kept there."""
+"""Judges by later events whether a stored verdict was right, and stores the judgement."""
 
 import logging
 from dataclasses import replace
@@ -23,8 +23,8 @@ def judge_turn(
 ) -> Judgement:
     """Return whether a turn's verdict was right. Raises StoreError.
 
-    `later_verdict` is another one that a later turn has given, "" if none has. The turn itself is
-    read only where its words or facts count.
+    `later_verdict` is a different verdict of a later turn, "" if there is none. The turn itself is
+    read only if its text or its survey matters.
     """
     feedback = aftermath.load_feedback(store.feedback(key, turn))
     after = aftermath.load_after(store.read_aftermath(key, 0))
@@ -57,7 +57,7 @@ def _judge(
 
 
 def _read_context(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
-    """A committed turn; None if it cannot be read."""
+    """Return a committed turn; None if it cannot be read."""
     try:
         return context_json.load_context(store.read_context(key, turn))
     except HistoryError:
@@ -75,21 +75,21 @@ def _touches_named(context: Context | None, after: Aftermath | None) -> bool | N
 
 
 def _has_red_target(context: Context) -> bool:
-    """Whether GitLab's record has each of the errors on the target branch."""
+    """Whether GitLab's record shows each of the errors on the target branch."""
     groups = context.survey.groups if context.survey else ()
     return bool(groups) and all(group.hard_verdict == Verdict.TARGET for group in groups)
 
 
-# ------------------------------------------------------------------------------- when it is learnt
+# -------------------------------------------------------------------------------- on later events
 
 
 def note_end(key: SessionKey, deps: Deps, watch: Watcher) -> None:
-    """Keep and count what the end of an analysed pipeline says of its verdict. Raises nothing."""
+    """Store and count what a failure's end says about its verdict. Raises nothing."""
     _update(key, 0, deps, watch, None)
 
 
 def note_votes(key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: Watcher) -> None:
-    """Keep and count what votes say of a turn's verdict, if that is another thing than `before`.
+    """Store and count what votes say about a turn's verdict, unless `before` said the same.
 
     Raises nothing.
     """
@@ -97,7 +97,7 @@ def note_votes(key: SessionKey, turn: int, before: Feedback, deps: Deps, watch: 
 
 
 def note_later_verdict(context: Context, deps: Deps, watch: Watcher) -> None:
-    """Keep and count what a turn's verdict says of those before it. Raises nothing."""
+    """Store and count what a turn's verdict says about earlier verdicts. Raises nothing."""
     subject = context.subject
     key = SessionKey(subject.project_id, subject.mr_iid, context.session_id)
     for turn in range(context.turn) if context.verdict else ():

@@ -1,4 +1,4 @@
-"""What jobs and turns are given. `wiring` fills it with real parts, tests with others."""
+"""The parts that jobs and turns are given. `wiring` passes real parts, tests pass others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ from worker.turns.day_budget import Budget
 
 
 def refuse_model(wanted: TierModel) -> Model:
-    """Make no model. Raises ConfigError."""
+    """Raise ConfigError instead of making a model."""
     raise ConfigError(f"{wanted.model} is not configured here")
 
 
@@ -53,7 +53,7 @@ class Toolset(Protocol):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of them."""
+        """The tools that the model is told about."""
         ...
 
     @property
@@ -63,21 +63,22 @@ class Toolset(Protocol):
 
     @property
     def captures(self) -> Captures:
-        """What the sources give, to prove quotes by."""
+        """The sources' documents, for checking quotes."""
         ...
 
     def keep_evidence(
         self, read: Callable[[], bytes | None], write: Callable[[bytes], None]
     ) -> None:
-        """Keep with the session what quotes may name and what may be gone when they are proven.
+        """Store with the session what quotes may refer to and what may be gone when they are
+        checked.
 
-        `read` gives what an earlier turn or worker has written by `write`; both may raise
+        `read` returns what an earlier turn or worker has written with `write`; both may raise
         StoreError.
         """
         ...
 
     def survey(self, shown: int = 0) -> Survey:
-        """The failing jobs by cause, read before the model is asked. Raises nothing.
+        """Return the failing jobs by cause, read before the model is asked. Raises nothing.
 
         `shown` is how many bytes of logs, and of the diff, the model is to be shown at once; 0 for
         the excerpts alone.
@@ -85,24 +86,24 @@ class Toolset(Protocol):
         ...
 
     def redactions(self) -> Mapping[tuple[str, str], int]:
-        """How many secrets of each kind were taken out of each document that was read so far."""
+        """Return how many secrets of each kind were redacted in each document read so far."""
         ...
 
     def open(self, sandbox: Sandbox, errors: str) -> Toolbox:
-        """The toolbox over a running sandbox.
+        """Return the toolbox for a running sandbox.
 
-        `errors` is what is known of the failure before a log is read: files and diffs are shown
-        where it points.
+        `errors` is the error text known before a log is read: files and diffs are shown at the
+        places that it names.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoteOptions:
-    """How findings are told.
+    """How findings are posted.
 
     `thread` begins a resolvable thread, `suggestions` puts fixes on the diff's lines. `progress` is
-    the least seconds between two edits of a running turn's note, 0 for none.
+    the minimum seconds between two edits of a running turn's note; 0 means no such edits.
     """
 
     thread: bool = False
@@ -130,16 +131,16 @@ class GitLab:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What an investigation runs with.
+    """The parts of an investigation.
 
-    `model` makes the configured model, `choices` those that a comment may ask for, by their names;
-    `choosable` are globs of others that it may. `make_model` makes the model of a tier, or raises
-    ConfigError. `plan` says who plans an investigation, `gate` who judges an answer, where
-    the workflow does not.
-    `toolset` binds the tools of a workflow to a subject. `redact` takes out unseen characters and
-    secrets. `describe_tools` lists what sandboxes have to run code with, "" if that is not known
-    and it is given no sandbox to ask.
-    `helper` answers small questions of the host's own; None where rules have to do.
+    `model` makes the configured model. `choices` make the models that a comment may ask for, by
+    name; `choosable` are globs of other models that it may ask for. `make_model` makes the model of
+    a tier, or raises ConfigError. Unless the workflow says so itself, `plan` says who plans an
+    investigation, and `gate` who judges an answer.
+    `toolset` binds the tools of a workflow to a subject. `redact` removes invisible characters and
+    secrets. `describe_tools` lists the sandboxes' interpreters and build tools, "" if they are not
+    known and it is given no sandbox to ask.
+    `helper` answers the host's own small questions; if it is None, rules are used instead.
     """
 
     model: Callable[[], Model]
@@ -158,11 +159,11 @@ class Runtime:
     make_model: Callable[[TierModel], Model] = refuse_model
 
     def find_gate(self, workflow: str) -> Gate:
-        """Who judges the answers of a workflow."""
+        """Return who judges the answers of a workflow."""
         return self.playbook.get(workflow).gate or self.gate
 
     def limits_for(self, workflow: str, model: Model) -> Limits:
-        """The operator's limits, tightened by the workflow's and by the model's window."""
+        """Return the operator's limits, tightened by the workflow's and the model's window."""
         asked = self.playbook.get(workflow)
         wanted = asked.max_iterations or self.limits.max_iterations
         changes = asked.context.model_dump(exclude_unset=True)
@@ -176,9 +177,9 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What outlives a worker. `known` is None where nothing may be kept for others.
+    """What outlives a worker. `known_failures` is None if nothing may be stored for other sessions.
 
-    `recent` lists turns for the operators; `budget` is what projects may cost in a day.
+    `recent` lists turns for the operators; `budget` limits what projects may cost in a day.
     """
 
     sessions: SessionStore
@@ -198,12 +199,12 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What operators may choose of how jobs are done.
+    """The operators' options for jobs.
 
     `turns_per_day` is how often one thread is answered in a day. `project_concurrency` is how many
-    failures of one project are looked into at a time, 0 for half of a worker's threads. `debounce`
-    is how many seconds a failure rests before it is looked at. `page` gives a session's page as a
-    URL, "" where there is none. `salt` sets dry-run sessions apart.
+    failures of one project are analysed at a time, 0 for half of a worker's threads. `debounce` is
+    how many seconds a failure waits before it is analysed. `page` returns the URL of a session's
+    page, "" if there is none. `salt` gives dry runs sessions of their own.
     """
 
     note: NoteOptions = NoteOptions()
@@ -228,7 +229,7 @@ class Deps:
 
 @dataclass(frozen=True, slots=True)
 class ReplyRoute:
-    """What a reply needs, and what a helper that was asked about it has cost."""
+    """What a reply needs, and the answers of the helper if it was asked about that."""
 
     route: Route = Route.WORK
     answers: tuple[HelperAnswer, ...] = ()
@@ -236,12 +237,12 @@ class ReplyRoute:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What belongs to one run of a trigger alone.
+    """The state of one run of a trigger.
 
-    `watch` is told of its events. `model` is the one that was asked for, None for the configured
-    one. `gives_up` is why the trigger is not worked on any more, only reported: its runs have died.
-    `patient` says that the run may wait for a model that is down. `reply_route` says what a reply
-    needs.
+    `watch` is told of its events. `model` makes the model that was asked for, None means the
+    configured one. `gives_up` is why the trigger is only reported and not worked on: its runs have
+    died. `patient` says that the run may wait for an unavailable model. `reply_route` says what a
+    reply needs.
     """
 
     watch: Watcher = ignore_event
@@ -253,13 +254,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn about to be taken, under a lease. `files_of` are the turns whose files are restored,
-    the first one that can be.
+    """A turn about to be taken, under a lease.
 
-    `begun` says that its context is another run's, which ended in the middle.
-    `unasked` says that nobody has asked for it, so that what is known may answer; `private` that
-    its note is internal, and nothing of it may be kept for others. In which way it is internal says
-    the context's note: in an internal thread, or by itself.
+    `files_of` are the turns whose files may be restored; the first one that can be is used.
+    `is_continued` says that its context is from another run, which did not finish. `is_unasked`
+    says that nobody has asked for it, so that a known failure may answer it. `is_private` says that
+    its note is internal, and that nothing of it may be stored for other sessions. The context's
+    note says whether it is in an internal thread or an internal note by itself.
     """
 
     key: SessionKey
@@ -272,5 +273,5 @@ class Turn:
 
     @property
     def marker(self) -> Marker:
-        """What the turn's note carries."""
+        """The marker in the turn's note."""
         return Marker(self.context.session_id, self.context.turn)

@@ -25,7 +25,7 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.turn")
 
 _SHOWN = 4096
-"""Bytes of logs, and of the diff, that the first message shows where there is a plan."""
+"""Bytes of logs, and of the diff, that the first message shows if there is a plan."""
 
 
 def find_planner(context: Context, deps: Deps) -> PlanBy:
@@ -43,8 +43,8 @@ def count_shown_bytes(context: Context, deps: Deps) -> int:
 def add_plan(context: Context, deps: Deps) -> Context:
     """Return the context whose first message announces files and proposes steps.
 
-    Of a session whose model is about to be asked for the first time; what a helper has cost is
-    charged.
+    It changes only a session whose model is about to be asked for the first time. A helper's cost
+    is charged.
     """
     first, by, survey = context.messages[0], find_planner(context, deps), context.survey
     if by is PlanBy.OFF or survey is None or not isinstance(first, User):
@@ -61,18 +61,18 @@ def add_plan(context: Context, deps: Deps) -> Context:
 
 
 def list_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
-    """List what is saved unasked for a session's investigation."""
+    """List the files that are saved for a session's investigation without being asked for."""
     allows = deps.runtime.playbook.get(context.workflow).allows
     return list_planned_files(context.survey, allows)
 
 
 def list_announced_files(context: Context, deps: Deps) -> tuple[PlannedFile, ...]:
-    """List what was announced to the model in this turn, and has to be there."""
+    """List the files that were announced to the model in this turn, and must be there."""
     return list_files(context, deps) if has_plan(context) else ()
 
 
 def _ask_helper(context: Context, first: User, deps: Deps) -> tuple[Context, tuple[str, ...]]:
-    """The helper's steps; none where it does not answer, or names no tool there is."""
+    """Return the helper's steps; none if it does not answer or names no existing tool."""
     helper, tools = deps.runtime.helper, [tool.name for tool in context.tools]
     asked = f"{first.text}\n\nTools: {', '.join(tools)}"
     answer = helper.ask(TASK, asked, MOST_TOKENS) if helper else None

@@ -1,4 +1,4 @@
-"""Saves in the sandbox what every investigation needs, while the model thinks."""
+"""Saves files that every investigation needs in the sandbox, while the model is asked."""
 
 import json
 import logging
@@ -19,15 +19,15 @@ log = logging.getLogger("sandpiper.turn")
 WORKERS = 4
 
 PATIENCE = 60.0
-"""Seconds that commands wait for files; then they run, and the model is told what is not there."""
+"""Seconds that commands wait for files; then they run, and the model is told what is missing."""
 
 _MOST_REASON = 300
 
 
 class Prefetch:
-    """Files that are saved in the background. What is there already is never written over.
+    """Saves files in the background. Existing files are never overwritten.
 
-    They are saved by the model's own tool, so that they are read, redacted and kept as for it.
+    The model's own tool saves them, so that they are read, redacted and stored as if it had asked.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Prefetch:
         self._patience, self._closed = patience, threading.Event()
 
     def begin(self) -> None:
-        """Save what is not there, once more in another sandbox. Raises nothing."""
+        """Begin to save missing files; call it again for a new sandbox. Raises nothing."""
         self._told.clear()
         if not self._files or self._closed.is_set():
             return
@@ -56,7 +56,7 @@ class Prefetch:
         pool.shutdown(wait=False)
 
     def _save(self, file: PlannedFile) -> str:
-        """Save one file; gives why it is not there, or ""."""
+        """Save one file; return why that was not possible, or ""."""
         try:
             if self._closed.is_set() or self._is_there(file.path):
                 return ""
@@ -64,7 +64,7 @@ class Prefetch:
             (ran,) = self._toolbox.run([call], 0)
         except (SandboxError, SandboxLost) as error:
             log.info("%s was not saved: %s", file.path, error)
-            return ""  # the run hears of its sandbox by itself
+            return ""  # the run notices by itself that its sandbox failed
         return _read_failure(ran.result.content) if ran.result.is_error else ""
 
     def _is_there(self, path: str) -> bool:
@@ -75,12 +75,12 @@ class Prefetch:
         return True
 
     def wait(self) -> None:
-        """Wait until all is saved, or the patience is over."""
+        """Wait until all files are saved, or the patience is over."""
         wait(self._saving.values(), self._patience)
         self._late = {path for path, saving in self._saving.items() if not saving.done()}
 
     def tell_news(self) -> str:
-        """What could not be saved, or is not there in time, in a line each; everything once."""
+        """Return a line for each file that could not be saved or is late; report each only once."""
         return "\n".join(self._list_news())
 
     def _list_news(self) -> Iterator[str]:
@@ -93,14 +93,14 @@ class Prefetch:
                 yield f"({path} could not be saved: {one_line(reason, _MOST_REASON)})"
 
     def close(self) -> None:
-        """Begin no further file. Those being saved end with the sandbox."""
+        """Begin to save no further file. Saves in progress end with the sandbox."""
         self._closed.set()
         for saving in self._saving.values():
             saving.cancel()
 
 
 def _read_failure(content: str) -> str:
-    """Why a source had nothing to give, from the tool's result."""
+    """Return why a source had no document, from the tool's result."""
     try:
         made = json.loads(content)
     except ValueError:

@@ -1,9 +1,9 @@
-"""The placeholder kept up to date while a turn runs.
+"""Keeps the placeholder up to date while a turn runs.
 
-By a thread of its own: an edit may take GitLab seconds, and the loop waits for none of them. It is
-the newest state that is written, at most every so often and so many times; a write that fails costs
-nothing but itself. When the run is over the thread is waited for, so that no late progress stands
-where the result belongs.
+A separate thread does this: an edit may take GitLab seconds, and the loop must not wait for it.
+Only the newest state is written, with pauses and a maximum number of edits; a write that fails is
+not repeated. When the run is over, the thread is joined, so that late progress does not overwrite
+the result.
 """
 
 import logging
@@ -23,24 +23,24 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.ticker")
 
 MOST = 40
-"""Edits of one turn; the pause between them grows by its first length every ten."""
+"""The most edits of one turn; the pause between them grows by its first length every ten."""
 
 FAILURES = 2
-"""Failed edits after which the rest of the turn goes untold."""
+"""Failed edits after which the rest of the turn is not reported."""
 
 LAST_EDIT = 10.0
-"""Seconds that an edit still on its way is waited for at the end."""
+"""Seconds to wait at the end for an edit in progress."""
 
 
 @contextmanager
 def keep_note_up_to_date(
     marker: Marker, context: Context, deps: Deps, watch: Watcher, sure: Callable[[], bool]
 ) -> Iterator[Watcher]:
-    """`watch`, which also keeps the note of `context` up to date until the block ends, and says
-    that the run waits where it is postponed.
+    """Yield `watch`, extended to keep the note of `context` up to date until the block ends.
 
-    Nothing is written unless `sure` says that the turn is still ours: a worker that was frozen and
-    thaws would write its progress over the finding of whoever went on.
+    If the run is postponed, the note says that it waits. Nothing is written unless `sure` says that
+    the turn is still ours: a worker that was suspended and resumes would otherwise overwrite the
+    finding of the worker that took over.
     """
     posted, started = context.note, deps.runtime.clock.monotonic()
     if posted is None or deps.options.note.progress <= 0:
@@ -71,7 +71,7 @@ def keep_note_up_to_date(
 
 
 class ProgressNote:
-    """Calls `edit` with the newest state, `every` seconds at most, from a thread of its own."""
+    """Calls `edit` with the newest state in a separate thread, at most once in `every` seconds."""
 
     def __init__(self, edit: Callable[[Progress], None], every: float) -> None:
         self._edit, self._every = edit, every
@@ -84,7 +84,7 @@ class ProgressNote:
         self._thread.start()
 
     def wrap_watcher(self, watch: Watcher) -> Watcher:
-        """`watch` first: where it ends the run there is nothing more to tell."""
+        """Return a watcher that calls `watch` first: if that ends the run, nothing is written."""
 
         def watch_and_show(event: Event) -> None:
             watch(event)
@@ -96,7 +96,7 @@ class ProgressNote:
         return watch_and_show
 
     def close(self) -> None:
-        """No edit begins after this; one on its way is waited for."""
+        """Begin no further edit, and wait for one in progress."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -125,7 +125,7 @@ class ProgressNote:
             self._due = time.monotonic() + self._every * (1 + number // 10)
 
     def _take_next(self) -> Progress | None:
-        """The newest state as soon as it is due and not told yet; None when the run is over."""
+        """Wait for the newest state to be due and new, and return it; None when the run is over."""
         with self._changed:
             while not self._closed:
                 wait = self._due - time.monotonic()

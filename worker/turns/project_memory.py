@@ -1,4 +1,4 @@
-"""Keeps a project's memory true to what is confirmed of its sessions, and tells it to the next."""
+"""Keeps a project's memory of its sessions' confirmed findings, and tells it to the model."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -17,14 +17,16 @@ from worker.turns.parts import Deps
 log = logging.getLogger("sandpiper.survey")
 
 MOST_ASKED = 30
-"""Voters of each kind of whom GitLab is asked whether they are members."""
+"""The most voters of each kind for whom GitLab is asked whether they are members."""
 
 _PASSES_AGAIN = (Verdict.FLAKY, Verdict.INFRASTRUCTURE)
 
 
 def write_fact(context: Context, finding: Finding, deps: Deps) -> str:
-    """Return what the project may remember of a turn's finding once it is confirmed, "" if
-    nothing: only what a model has found and finished is kept."""
+    """Return what the project may remember of a turn's finding once it is confirmed, "" if nothing.
+
+    Only a model's complete findings are remembered.
+    """
     outcome = context.outcome
     if outcome is None or outcome.status is not Status.DONE or context.survey is None:
         return ""
@@ -34,7 +36,7 @@ def write_fact(context: Context, finding: Finding, deps: Deps) -> str:
 
 
 def update_memory(key: SessionKey, deps: Deps, context: Context | None = None) -> None:
-    """Make the project's memory hold the session's fact if it is confirmed now, and none if not.
+    """Put the session's fact into the project's memory if it is confirmed now, else remove it.
 
     `context` is the committed turn that has its newest verdict, read from the store by default.
     Raises nothing; doing it twice changes nothing.
@@ -64,7 +66,7 @@ def _put_fact(source: Source, fact: Fact | None, data: bytes | None) -> bytes | 
 
 
 def _make_confirmed_fact(key: SessionKey, context: Context, deps: Deps) -> Fact | None:
-    """The fact of a finding that is confirmed, on a member's merge request, else None."""
+    """Return the fact of a confirmed finding on a member's merge request, else None."""
     if not context.fact or context.survey is None or not _is_confirmed(key, context, deps):
         return None
     if not deps.gitlab.permissions.is_members(context.subject):
@@ -75,8 +77,8 @@ def _make_confirmed_fact(key: SessionKey, context: Context, deps: Deps) -> Fact 
 
 
 def _is_confirmed(key: SessionKey, context: Context, deps: Deps) -> bool:
-    """Whether GitLab's record or a member says that the verdict is right, and no member that it
-    is wrong."""
+    """Whether GitLab's record or a member's vote confirms the verdict, and no member voted against
+    it."""
     proven = _is_proven(key, context, deps)
     feedback = aftermath.load_feedback(deps.storage.sessions.feedback(key, context.turn))
     if not feedback.votes:
@@ -88,7 +90,7 @@ def _is_confirmed(key: SessionKey, context: Context, deps: Deps) -> bool:
 
 
 def _is_proven(key: SessionKey, context: Context, deps: Deps) -> bool:
-    """Whether the record settles the verdict, or the pipeline has passed again unchanged."""
+    """Whether GitLab's record settles the verdict, or a pipeline passed on the same commit."""
     if context.survey and project_memory.is_settled(context.survey, context.verdict):
         return True
     after = aftermath.load_after(deps.storage.sessions.read_aftermath(key, 0))
@@ -97,7 +99,7 @@ def _is_proven(key: SessionKey, context: Context, deps: Deps) -> bool:
 
 
 def _list_voters(context: Context, deps: Deps) -> tuple[Sequence[int], Sequence[int]]:
-    """The users who have given the turn's note 👍, and 👎, as GitLab says now."""
+    """List the users whose vote on the turn's note is now 👍, and those whose vote is 👎."""
     subject, note = context.subject, context.note
     votes = (
         deps.gitlab.reactions.votes(subject.project_id, subject.mr_iid, note.note_id)
@@ -118,24 +120,23 @@ def _has_member(users: Sequence[int], context: Context, deps: Deps) -> bool:
 
 
 def forget_merge_request(project_id: int, mr_iid: int, deps: Deps) -> int:
-    """Take the facts that come from a merge request out of the memory; how many. Raises
-    StoreError."""
+    """Remove a merge request's facts from the memory, and return how many. Raises StoreError."""
     return _keep_facts(project_id, partial(_select_others, mr_iid), deps)
 
 
 def remove_old(project_id: int, before: float, deps: Deps) -> int:
-    """Take facts of days before then (epoch seconds) out of the memory; how many. Raises
+    """Remove facts of days that ended before `before` (epoch seconds), and return how many. Raises
     StoreError."""
     return _keep_facts(project_id, partial(_select_newer, before), deps)
 
 
 def count_old(project_id: int, before: float, deps: Deps) -> int:
-    """Count what `remove_old` would take out. Raises StoreError."""
+    """Count what `remove_old` would remove. Raises StoreError."""
     return _count_removed(partial(_select_newer, before), _read(project_id, deps))
 
 
 Select = Callable[[Sequence[Fact]], tuple[Fact, ...]]
-"""What is left of a memory's facts."""
+"""A function that returns the facts that stay in the memory."""
 
 
 def _select_others(mr_iid: int, facts: Sequence[Fact]) -> tuple[Fact, ...]:
@@ -154,7 +155,7 @@ def _keep_facts(project_id: int, select: Select, deps: Deps) -> int:
 
 
 def _count_removed(select: Select, data: bytes | None) -> int:
-    """How many facts go; what cannot be read, and what is only a further source, is one."""
+    """Count the removed facts; damaged data, or the removal of only a further source, is one."""
     if _select_facts(select, data) == data:
         return 0
     facts = project_memory.load_facts(data)

@@ -22,14 +22,14 @@ from worker.turns.trials import Trials
 
 
 def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Finding | None:
-    """What the turn has found, if it was to find something and did."""
+    """Return the turn's finding; None if the turn failed or its answer is no finding."""
     outcome = context.outcome
     if outcome is None or outcome.status is Status.FAILED:
         return None
     if not context.investigates:
         if not finding.is_finding(outcome.text):
             return None
-        # What stands above its sections answers the question, and is told by itself.
+        # The text above its sections answers the question, and is posted separately.
         outcome = replace(outcome, text=finding.split_lead(outcome.text)[1])
         context = replace(context, found_by=ASKED)
     proven = quote_repair.make_finding(context, outcome, toolset.captures, deps.runtime.redact)
@@ -38,7 +38,7 @@ def read_finding(context: Context, toolset: Toolset, deps: Deps) -> finding.Find
 
 
 def read_verdict(toolset: Toolset, deps: Deps, context: Context) -> Verdict | None:
-    """The verdict that the note would have, None where the answer is no finding."""
+    """Return the verdict that the note would have, None if the answer is no finding."""
     found = read_finding(context, toolset, deps)
     return found.verdict if found else None
 
@@ -54,11 +54,11 @@ def write_bodies(
     private: bool,
     gives_up: str = "",
 ) -> tuple[str, str]:
-    """The note on the turn (its finding, its answer, or why there is neither), and the part of it
-    that tells the finding, "" without one.
+    """Return the note on the turn (its finding, its answer, or why there is neither), and the part
+    of it with the finding, "" without one.
 
-    What a finding advises goes on the diff as well, unless the turn is `private` or was to answer a
-    question; `trials` is what the sandbox has run of it. `gives_up` is `Run.gives_up`.
+    Changes that a finding advises go on the diff as well, unless the turn is `private` or was to
+    answer a question; `trials` says which ones the sandbox has run. `gives_up` is `Run.gives_up`.
     """
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     footer = _make_footer(context, found, deps)
@@ -124,5 +124,5 @@ def _write_answer(
 
 
 def _read_lead(context: Context, outcome: Outcome) -> str:
-    """What a reply that is a finding says above it, to whoever asked."""
+    """Return what a reply that has a finding says above it, for the person who asked."""
     return "" if context.investigates else finding.split_lead(outcome.text)[0]

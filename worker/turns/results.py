@@ -9,7 +9,7 @@ from worker.errors import SandpiperError
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Nothing was to be done; the reason is recorded. `at_work` says that somebody else does it."""
+    """Nothing was to be done, for `reason`. `at_work` says that another worker is doing it."""
 
     reason: str
     at_work: bool = False
@@ -17,7 +17,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A turn was taken: what came out, the note's body, and where the session lies."""
+    """A turn was taken: its outcome, the note's body, and the turn's place in the store."""
 
     key: SessionKey
     turn: int
@@ -28,7 +28,7 @@ class Finished:
 
 
 class Busy(SandpiperError):
-    """Another trigger is at work on the session: come back later."""
+    """Another trigger is at work on the session: try again later."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, transient=True)
@@ -38,7 +38,7 @@ Ended = Skipped | Finished
 
 
 class Stopped(SandpiperError):
-    """The run is to end with what there is; the message is the reason that is posted."""
+    """The run must end with what it has so far; the message is the reason that is posted."""
 
 
 @dataclass(frozen=True, slots=True)

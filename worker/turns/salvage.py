@@ -1,4 +1,4 @@
-"""Stored sessions that are not whole or not there for a while: what can be said all the same."""
+"""Reads what is left of stored sessions that are damaged, or whose store is unavailable."""
 
 import logging
 from dataclasses import replace
@@ -16,7 +16,7 @@ NOTHING = "this conversation's earlier turns cannot be read any more: it begins 
 
 
 def load_context(key: SessionKey, turn: int, deps: Deps) -> Context:
-    """A committed turn. Raises StoreError, also for one that cannot be understood."""
+    """Return a committed turn. Raises StoreError, also if it cannot be decoded."""
     try:
         return context_json.load_context(deps.storage.sessions.read_context(key, turn))
     except context_json.HistoryError as error:
@@ -25,9 +25,9 @@ def load_context(key: SessionKey, turn: int, deps: Deps) -> Context:
 
 
 def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
-    """The newest turn that can be read, as turn `latest`; `lost` names what cannot.
+    """Return the newest readable turn, as turn `latest`; its `losses` name the unreadable ones.
 
-    None if none can. Raises transient StoreErrors.
+    Returns None if no turn is readable. Raises transient StoreErrors.
     """
     lost: list[str] = []
     for turn in range(latest, -1, -1):
@@ -44,14 +44,14 @@ def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
 
 
 MOST_FILES = 2
-"""Turns whose files may be restored: the older ones where the newest cannot be."""
+"""The most turns whose files may be restored: the older one if the newest one's cannot be."""
 
 MOST_TURNS = 20
-"""Turns that are looked through for files, the newest first."""
+"""The most turns that are searched for files, the newest first."""
 
 
 def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
-    """The newest turns up to `latest` whose files are stored, the newest first.
+    """List the newest turns up to `latest` whose files are stored, the newest first.
 
     A turn that failed, or in which no tool was used, has left none. Raises StoreError.
     """
@@ -61,7 +61,7 @@ def find_files(key: SessionKey, latest: int, deps: Deps) -> tuple[int, ...]:
 
 
 def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
-    """The newest turn up to `latest` that has a verdict; None if none can be read that has one.
+    """Return the newest turn up to `latest` that has a verdict and is readable, or None.
 
     Raises transient StoreErrors.
     """
@@ -78,7 +78,7 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
 
 
 def read_stop_reason(key: SessionKey, turn: int, deps: Deps) -> str:
-    """Why somebody wants the turn to end; a store that is away does not end it."""
+    """Return why somebody wants the turn to end; "" also if the store is unavailable."""
     try:
         return deps.storage.sessions.read_stop_reason(key, turn)
     except StoreError as error:

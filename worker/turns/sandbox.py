@@ -1,6 +1,6 @@
-"""A turn's sandbox: a new one with the files of before, or the one that a dead worker left.
+"""A turn's sandbox: a new one with the stored files, or the one that a dead worker left.
 
-What was lost on the way is told to the model, at the tail of its next request, and in the note.
+Lost files are reported to the model, at the end of its next request, and in the note.
 """
 
 import logging
@@ -45,10 +45,10 @@ _REPLACED = (
     "died of.)"
 )
 _MOST_REPLACED = 2
-"""Sandboxes of a turn that may be replaced."""
+"""The most times that a turn's sandbox is replaced."""
 
 _SAVE_SECONDS = 60.0
-"""A long turn saves its files so often, where there are new results."""
+"""A long turn saves its files at this interval in seconds, after new results."""
 
 _UNKEPT = "the sandbox's files could not be stored, a reply begins without them"
 _UNKEPT_NEWEST = (
@@ -62,9 +62,9 @@ _NOTED_OLDER = "the newest of the sandbox's files could not be restored, but old
 class Workspace:
     """The sandbox of turn `turn`, which starts in the background.
 
-    It gets the files of the first of the turns `files_of` whose archive is whole. `begun` says that
-    this turn was begun by another worker, and `worked` that it had run tools there. `at_first_use`
-    starts it only for the first call of a tool.
+    It gets the files of the first of the turns `files_of` whose archive is intact. `begun` says
+    that another worker began this turn, and `worked` that tools had run in it. `at_first_use`
+    starts the sandbox only for the first call of a tool.
     """
 
     def __init__(
@@ -109,20 +109,20 @@ class Workspace:
         return None if self._starting else self.sandbox
 
     def save_documents(self, files: Sequence[PlannedFile], toolbox: Toolbox) -> None:
-        """Save in the background what was announced to the model. Raises nothing."""
+        """Save the files that were announced to the model in the background. Raises nothing."""
         if files:
             self._prefetch = Prefetch(files, toolbox, self.sandbox)
             self._prefetch.begin()
 
     def prepare_tools(self, context: Context) -> None:
-        """Have the sandbox started, with what was announced and folded. Raises SandboxLost."""
+        """Start the sandbox, and provide announced files and folded results. Raises SandboxLost."""
         self._start()
         if self._prefetch:
             self._prefetch.wait()
         self._folded.write_missing(context)
 
     def save_now_and_then(self, context: Context) -> None:
-        """Store the files if that was a minute ago, for a sandbox that dies. Raises TurnTaken."""
+        """Store the files at most once a minute, in case the sandbox dies. Raises TurnTaken."""
         now = self._deps.runtime.clock.monotonic()
         if now - self._saved_at < _SAVE_SECONDS:
             return
@@ -136,10 +136,10 @@ class Workspace:
             log.warning("session %s: files not kept for now: %s", self._key.session_id, error)
 
     def replace_sandbox(self, error: str) -> int | None:
-        """Start another sandbox in the place of one that died; None if enough were replaced.
+        """Replace a sandbox that died; return how many of the session's messages its files cover.
 
-        Return how many of the session's messages its files know of. It has those that were saved
-        last; what is missing is told to the model.
+        Returns None after too many replacements, or if the new sandbox did not start. It has the
+        files that were saved last; the model is told what is missing.
         """
         if self._replaced >= _MOST_REPLACED:
             return None
@@ -167,7 +167,7 @@ class Workspace:
         return [_open_archives(archive) for archive in opened if archive]
 
     def tell_news(self) -> str:
-        """What the model does not know of the sandbox yet, as soon as it is known; once."""
+        """Return news of the sandbox for the model, as soon as they are known, and only once."""
         news, self._news = self._news, ""
         unsaved = self._prefetch.tell_news() if self._prefetch else ""
         return "\n".join(filter(None, (news or self._tell_start(), unsaved)))
@@ -200,16 +200,17 @@ class Workspace:
         context: Context,
         patiently: Callable[[Callable[[], None]], None] = lambda task: task(),
     ) -> None:
-        """Store the files; without them the note still stands, says so, and a reply goes on.
+        """Store the files; if that fails, the note says so, and a reply continues without them.
 
-        A turn that has used no tool, by its `context`, has changed none: those that are stored
-        stay the newest. `patiently` repeats its task while the store is away. Raises TurnTaken.
+        A turn that has used no tool, by its `context`, has changed no files, so those that are
+        stored stay the newest. `patiently` repeats its task while the store is unavailable. Raises
+        TurnTaken.
         """
         if find_last_use(context) < context.turn:
             return
         began = self.sandbox.get_start_state(wait=self._begun)
         if self._begun and self._worked and not self._told and not (began and began.is_adopted):
-            # Nothing was done here since the turn was taken over; what is stored stays as it is.
+            # Nothing was done here since the turn was taken over, so the stored files are kept.
             return
         try:
             patiently(self._write)
@@ -221,7 +222,7 @@ class Workspace:
                 self.losses = (*self.losses, self._say_unkept(error))
 
     def _say_unkept(self, error: SandboxError | StoreError) -> str:
-        """That the files were not kept; which one was too large, if one was."""
+        """Say that the files were not stored, and which limit was exceeded, if one was."""
         told = _UNKEPT_NEWEST if self._saved else _UNKEPT
         if not isinstance(error, SandboxLimit):
             return told
@@ -240,7 +241,7 @@ class Workspace:
 
 @contextmanager
 def _open_archives(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator[Iterable[bytes]]:
-    """The archive, its store's failures told in the sandbox's words."""
+    """Open an archive; errors of the store become SandboxError."""
     try:
         with archive as chunks:
             yield chunks
@@ -249,7 +250,7 @@ def _open_archives(archive: AbstractContextManager[Iterator[bytes]]) -> Iterator
 
 
 def remove_sandbox(session: str, deps: Deps) -> None:
-    """End what a dead worker's sandbox of this session still runs."""
+    """Close the sandbox that a dead worker left for this session, if there is one."""
     try:
         left = deps.runtime.sandboxes.adopt(session)
     except SandboxError as error:
@@ -260,7 +261,7 @@ def remove_sandbox(session: str, deps: Deps) -> None:
 
 
 def open_toolset(key: SessionKey, context: Context, deps: Deps) -> Toolset:
-    """The tools and sources of a turn, which keep their evidence with its session."""
+    """Return the tools and sources of a turn, which store their evidence with its session."""
     toolset = deps.runtime.toolset(context.subject, deps.runtime.playbook.get(context.workflow))
     toolset.keep_evidence(
         partial(deps.storage.sessions.read_evidence, key, context.turn),

@@ -1,4 +1,4 @@
-"""A session's turns: the first one, and the next ones. Claimed, resumed, committed once."""
+"""Takes a session's turns, first and later ones: each is claimed, resumed and committed once."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -26,29 +26,29 @@ log = logging.getLogger("sandpiper.job")
 _RUN = Run()
 
 CHECK_SECONDS = 20.0
-"""How often a run looks whether its pipeline still matters."""
+"""The least seconds between two checks whether a run's pipeline is superseded."""
 
 CLAIM_MARGIN = 600.0
-"""Seconds a claim outlives the wall-clock limit: the final answer, saving and posting."""
+"""Seconds that a run may take after the wall-clock limit: final answer, saving, posting."""
 
 
 BEGAN_IN_PUBLIC = (
     "Job logs are for members only here, and this conversation began in public, where all can read "
     "it. The next failure will be told in an internal note."
 )
-"""Why a session is not gone on with: its public note may link to the page of all its turns."""
+"""Why a session is not continued: its public note may link to the page of all its turns."""
 
 _INTERNAL = NoteRef(0, internal=True)
-"""Where a note goes whose readers have to be members."""
+"""The place of a note that only members may read."""
 
 
 def make_key(
     subject: Subject, workflow: Workflow, deps: Deps, *, internal: bool = False
 ) -> SessionKey:
-    """The session of a pipeline's failure.
+    """Return the key of the session of a pipeline's failure.
 
-    What is asked and answered in internal notes is a session of its own: one that also answers in
-    public could tell there what it has read here.
+    Questions and answers in internal notes have a session of their own: a session that also answers
+    in public could reveal there what it has read in internal notes.
     """
     name = make_session_id(
         deps.gitlab.url,
@@ -72,11 +72,12 @@ def analyse_failure(
     superseded: Callable[[], str] = lambda: "",
     unasked: bool = False,
 ) -> Ended:
-    """The first turn of a session.
+    """Take the first turn of a session.
 
     `reply` is the comment that asked for it, if one did. The note goes to the merge request, or if
-    the comment was `internal`, to its thread. `superseded` is asked now and then while it runs; a
-    reason ends it. `unasked` says that nobody has asked for it: what is known may answer.
+    the comment was `internal`, to its thread. `superseded` is called now and then during the run;
+    if it returns a reason, the run ends. `unasked` says that nobody has asked for the turn, so that
+    a known failure may answer it.
     """
     key = make_key(subject, workflow, deps, internal=internal)
     with claim_turn(key, 0, key.session_id, deps) as taken:
@@ -114,11 +115,11 @@ def answer_reply(
     internal: bool = False,
     asker: str = "",
 ) -> Ended:
-    """The next turn of a stored session: somebody asks back, in an `internal` note or in public.
+    """Take the next turn of a stored session, to answer an `internal` or a public question.
 
-    `asker` says who, and in which thread; without it an operator does, at the terminal.
-    `first_look` says that no model has looked into the failure yet, and now one shall. Where not
-    all who read the question may read the logs, the answer is an internal note of its own.
+    `asker` says who asks, and in which thread; "" means an operator at the terminal. `first_look`
+    says that no model has looked into the failure yet, and that this turn is to do so. If not all
+    readers of the question may read the logs, the answer is a separate internal note.
     """
     latest = deps.storage.sessions.latest(key)
     if latest is None:
@@ -168,9 +169,9 @@ def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
 
 
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
-    """Delete what a session has stored; what it was about stays known, so that nothing runs again.
+    """Delete what a session has stored, except its subject, so that nothing runs again.
 
-    A turn without a history takes its place. False if there is nothing to delete.
+    A turn without a history replaces it. Returns False if there is nothing to delete.
     """
     latest = deps.storage.sessions.latest(key)
     if latest is None:
@@ -188,14 +189,14 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
 
 
 def load_turn(key: SessionKey, turn: int, deps: Deps) -> Context:
-    """A committed turn. Raises StoreError, also for one that cannot be understood."""
+    """Return a committed turn. Raises StoreError, also if it cannot be decoded."""
     return salvage.load_context(key, turn, deps)
 
 
 def _make_stoppable(
     run: Run, key: SessionKey, turn: int, deps: Deps, superseded: Callable[[], str]
 ) -> Run:
-    """`run`, raising Stopped before a request to the model that nobody wants any more."""
+    """Return `run`, which raises Stopped before model requests that nobody wants any more."""
     checked = deps.runtime.clock.monotonic()
 
     def watch(event: Event) -> None:
@@ -213,9 +214,9 @@ def _make_stoppable(
 
 @contextmanager
 def claim_turn(key: SessionKey, turn: int, trigger: str, deps: Deps) -> Iterator[Lease | Skipped]:
-    """Hold the turn; yields the lease, or the reason why there is nothing to do. Raises Busy.
+    """Hold the turn; yield the lease, or the reason why there is nothing to do. Raises Busy.
 
-    `trigger` says on behalf of what: the same one twice is the same work.
+    `trigger` names what the turn is for: two claims with the same one are the same work.
     """
     if done := _find_done(key, turn, deps):
         deps.storage.sessions.tidy(key, turn)
@@ -242,7 +243,7 @@ def _find_done(key: SessionKey, turn: int, deps: Deps) -> Skipped | None:
 
 
 def _list_turn(context: Context, deps: Deps) -> None:
-    """Put the turn on the operators' list. A turn does not fail for that."""
+    """Put the turn on the operators' list. If that fails, the turn continues."""
     if deps.storage.recent is None:
         return
     subject, row = context.subject, turn_row.make_row(context, deps.runtime.redact)

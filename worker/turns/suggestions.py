@@ -1,4 +1,4 @@
-"""Changes put on the lines of the diff, where one click applies them."""
+"""Posts changes on the lines of the diff, where one click applies them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ MOST_ON_DIFF = 3
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Why a change is told in the note and not put on the diff; "" where it was not to be."""
+    """Why a change is in the note and not on the diff; "" if it was not meant for the diff."""
 
     reason: str
 
@@ -38,10 +38,10 @@ def offer_changes(
     *,
     private: bool,
 ) -> tuple[Finding, Offers]:
-    """`finding` with the changes taken out of its advice, and what became of them.
+    """Return `finding` with the changes taken out of its advice, and how they are offered.
 
-    Each is posted once, however often this is called. What is not on the diff is text. Nothing of a
-    `private` finding goes there.
+    Each change is posted once, however often this is called. Changes that are not on the diff are
+    offered as text. No change of a `private` finding is put on the diff.
     """
     advice, found = suggestions.read_suggestions(finding.to_do)
     changes = suggestions.group_changes(found)
@@ -69,7 +69,7 @@ def _post_all(
     captures: Captures,
     deps: Deps,
 ) -> list[str | _Kept]:
-    """The URL of each change's comment, or why it has none."""
+    """Post the changes; return the URL of each one's comment, or why it has none."""
     try:
         diff = deps.gitlab.merge_requests.changes(context.subject)
         if isinstance(diff, str):
@@ -87,7 +87,7 @@ def _post_all(
 
 
 class _Poster:
-    """Puts changes on one diff, as long as there are places."""
+    """Puts changes on one diff, at most MOST_ON_DIFF of them."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _Poster:
         self._left = list(range(1, MOST_ON_DIFF + 1))
 
     def post(self, change: Change, trial: Trial | None) -> str | _Kept:
-        """The URL of the change's comment, or why it has none."""
+        """Post a change; return the URL of its comment, or why it has none."""
         position = suggestions.find_change_position(change, self._diff)
         fix = self._combine(change)
         if isinstance(position, str) or isinstance(fix, str):
@@ -110,7 +110,7 @@ class _Poster:
         if not self._left:
             return _Kept(f"at most {MOST_ON_DIFF} are put there")
         marker = Marker(self._context.session_id, self._left[0], Kind.SUGGESTION)
-        # Where the note was deleted meanwhile there is nothing to link to.
+        # If the note was deleted meanwhile, there is nothing to link to.
         analysis = self._own.get(Marker(self._context.session_id, self._context.turn), "")
         body = write_suggestion(marker, fix, position.new_line, analysis, trial)
         if not body:

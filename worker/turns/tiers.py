@@ -45,7 +45,7 @@ def read_preferences(project_id: int, mr_iid: int, deps: Deps) -> tuple[Preferen
 def change_preference(
     project_id: int, mr_iid: int, change: Callable[[Preference], Preference], deps: Deps
 ) -> Preference:
-    """Change a merge request's preference, or its project's where `mr_iid` is 0, and return it.
+    """Change a merge request's preference, or its project's if `mr_iid` is 0, and return it.
 
     Raises StoreError.
     """
@@ -79,11 +79,11 @@ def prepare_tier(
     unfinished: Context | None = None,
     before: Context | None = None,
 ) -> tuple[TierChoice | None, Deps]:
-    """Choose the tier of a turn; the job's parts have then what people chose for the tiers, and
-    the workflows in the form that fits the model.
+    """Choose the tier of a turn; return it, and the job's parts with people's choices for the tiers
+    and with the workflows in the form that fits the model.
 
-    None where there are no tiers, or a comment names the model. `unfinished` is the turn as another
-    worker left it, whose tier stays; `before` is the session's last turn.
+    The tier is None if there are no tiers, or if a comment names the model. `unfinished` is the
+    turn as another worker left it, whose tier is kept; `before` is the session's last turn.
     """
     rules = deps.runtime.limits.tier_rules
     if run.model or not rules:
@@ -113,7 +113,7 @@ def _fit_deps(chosen: TierChoice, rules: TierRules, deps: Deps) -> Deps:
 
 
 def _read_known_preferences(project_id: int, mr_iid: int, deps: Deps) -> Sequence[Preference]:
-    """What people prefer; a store that is away costs only that."""
+    """Read what people prefer; nothing if the store fails."""
     try:
         return read_preferences(project_id, mr_iid, deps)
     except StoreError as error:
@@ -129,7 +129,7 @@ def open_model(context: Context, deps: Deps, run: Run) -> Model:
 
 
 def _open_served(chosen: TierChoice, deps: Deps) -> Model:
-    """A tier's model; one that is not configured any more gives way to the default."""
+    """Open a tier's model, or the default one if it is no longer configured."""
     try:
         return deps.runtime.make_model(chosen.served_by)
     except ConfigError as error:
@@ -144,7 +144,7 @@ def change_model(workflow: str, deps: Deps, choice: TierChoice) -> tuple[Model, 
 
 
 def list_tier_tools(workflow: Workflow, deps: Deps) -> tuple[ToolSpec, ...]:
-    """List the tool `set_tier`, where there are tiers and the workflow wants it."""
+    """List the tool `set_tier` if there are tiers and the workflow announces it."""
     rules = deps.runtime.limits.tier_rules
     wanted = rules and workflow.announces(SET_TIER)
     return (make_set_tier_spec(rules),) if wanted else ()
@@ -153,9 +153,9 @@ def list_tier_tools(workflow: Workflow, deps: Deps) -> tuple[ToolSpec, ...]:
 def find_signal(
     context: Context, outcome: Outcome, read_verdict: Callable[[Context], Verdict | None]
 ) -> Signal | None:
-    """Return what an answer says of the model: that its claim or its cause is not proven.
+    """Return why an answer calls for a stronger model: an unproven claim, or no clear cause.
 
-    `read_verdict` gives the verdict that the note would have.
+    None if it does not. `read_verdict` returns the verdict that the note would have.
     """
     if not context.investigates or outcome.status is not Status.DONE:
         return None
@@ -173,7 +173,7 @@ def describe_tier(context: Context) -> str:
 
 
 def describe_models(context: Context) -> tuple[str, ...]:
-    """Return a line for each model that was asked in the turn, where it was changed."""
+    """Return a line for each model asked in a turn that changed the model, and the reason."""
     if context.tier is None or context.tier.raised_in != context.turn:
         return ()
     asked: dict[str, int] = {}

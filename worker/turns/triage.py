@@ -1,7 +1,7 @@
-"""Before the model: what the host finds out by itself, and what it can answer without one.
+"""What the host finds out before the model is asked, and what it can answer without a model.
 
-The survey goes into the session's first message, once. Where rules or earlier findings explain all
-of it, no model is asked and no sandbox is started.
+The survey goes into the session's first message, once. If rules or earlier findings explain all of
+it, no model is asked and no sandbox is started.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger("sandpiper.survey")
 
 
 def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
-    """`context` with the survey in its first message, unless it has begun without or has one."""
+    """Return `context` with the survey in its first message, unless it has begun or has one."""
     if context.turn or context.survey is not None or len(context.messages) != 1:
         return context
     shown = planning.count_shown_bytes(context, deps)
@@ -59,9 +59,9 @@ def add_survey(context: Context, toolset: Toolset, deps: Deps) -> Context:
 
 
 def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
-    """`context` whose first message also says what `sandbox` has to run code with.
+    """Return `context` whose first message also lists the interpreters and tools of `sandbox`.
 
-    Of a session whose model is about to be asked for the first time.
+    It changes only a session whose model is about to be asked for the first time.
     """
     first = context.messages[0]
     if context.outcome or len(context.messages) > 1 or not isinstance(first, User):
@@ -74,7 +74,7 @@ def add_tools(context: Context, sandbox: Sandbox | None, deps: Deps) -> Context:
 
 
 def _remove_hosts(made: Survey, deps: Deps) -> Survey:
-    """The survey whose rules name no host but our own: a part of their words may be GitLab's."""
+    """Return the survey without foreign hosts in its rules' texts, which may be partly GitLab's."""
     return replace(made, groups=tuple(_remove_group_hosts(group, deps) for group in made.groups))
 
 
@@ -89,9 +89,9 @@ def _remove_group_hosts(group: Group, deps: Deps) -> Group:
 
 
 def answer_without_model(context: Context, deps: Deps, *, by_known: bool) -> Context | None:
-    """`context` with its outcome if no model is needed, else None.
+    """Return `context` with its outcome if no model is needed, else None.
 
-    `by_known` says that an earlier finding may answer: not where somebody has asked for a look.
+    `by_known` says that an earlier finding may answer, as nobody has asked for an analysis.
     """
     made = context.survey
     if made is None or context.turn or len(context.messages) != 1 or not made.groups:
@@ -114,7 +114,7 @@ def _conclude(context: Context, found_by: str, text: str) -> Context:
 
 
 def _list_rulings(made: Survey) -> tuple[RuleMatch, ...]:
-    """What rules say of all groups, if they are certain of each, else nothing."""
+    """Return the rules' results for all groups, if they are certain of each, else nothing."""
     sure = tuple(
         group.rule_match for group in made.groups if group.rule_match and group.rule_match.certain
     )
@@ -145,7 +145,7 @@ def _write_ruled_finding(made: Survey, rulings: tuple[RuleMatch, ...]) -> str:
 
 
 def _list_groups(told: Sequence[tuple[Group, str]]) -> str:
-    """One text if it is the same for all groups, else each with the jobs it is about."""
+    """Return one text if it is the same for all groups, else each text with its jobs."""
     texts = list(dict.fromkeys(text for _, text in told))
     if len(texts) == 1:
         return texts[0]
@@ -172,9 +172,10 @@ def _write_known_finding(made: Survey, hits: tuple[Hit, ...]) -> str:
 def _write_sections(
     *, verdict: str, failed: str, cause: str, evidence: str, to_do: str, details: str
 ) -> str:
-    """An answer in the workflow's form: read like a model's, and by the model that resumes it.
+    """Write an answer in the workflow's form, which is parsed like a model's answer, and read by a
+    model that resumes the session.
 
-    No job's name may pass for one of its headings.
+    A `#` at the start of a text is escaped, so that no job's name counts as a heading.
     """
     parts = {
         "Verdict": verdict,
@@ -189,7 +190,7 @@ def _write_sections(
 
 
 def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
-    """The survey with what is known of its errors. A store that fails costs only that."""
+    """Return the survey with what is known of its errors; without it if the store fails."""
     if deps.storage.known_failures is None:
         return made
     subject = context.subject
@@ -211,7 +212,7 @@ def _add_hits(made: Survey, context: Context, deps: Deps) -> Survey:
 
 
 def read_error_text(context: Context) -> str:
-    """What the survey has kept of the failing jobs' logs."""
+    """Return the log excerpts in the survey, from one failing job of each group."""
     groups = context.survey.groups if context.survey else ()
     return "\n".join(group.jobs[0].excerpt for group in groups if group.jobs)
 
@@ -220,7 +221,7 @@ def read_error_text(context: Context) -> str:
 
 
 def list_failed_jobs(made: Survey | None) -> tuple[FailedJob, ...]:
-    """The groups for a note without a finding: what stands for each, with what is known of it."""
+    """List a job of each of the first five groups, for a note without a finding."""
     groups = made.groups if made else ()
     return tuple(_make_failed_job(group, group.jobs[0]) for group in groups[:5] if group.jobs)
 
@@ -237,11 +238,11 @@ def _make_failed_job(group: Group, job: FailingJob) -> FailedJob:
 
 
 def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
-    """`finding` with the verdict that GitLab's record leaves of the model's."""
+    """Return `finding` with the model's verdict as GitLab's record confirms or corrects it."""
     if made is None or not any(group.ruling for group in made.groups):
         return finding
     rulings = [group.ruling or _make_empty_ruling(group.job_names) for group in made.groups]
-    if not made.whole:  # what was not seen is the model's to say
+    if not made.whole:  # for jobs that were not seen, the model's verdict counts
         rulings.append(_make_empty_ruling("other jobs"))
     judged = verdict.decide_headline(rulings, finding.verdict)
     return replace(
@@ -254,7 +255,7 @@ def settle_verdict(finding: Finding, made: Survey | None) -> Finding:
 
 
 def require_proof(finding: Finding, context: Context) -> Finding:
-    """`finding`, whose verdict needs a quote; where the host answers or its rules agree, none."""
+    """Return `finding`; its verdict needs a quote unless the host gave it or the rules agree."""
     if context.found_by in (RULE, KNOWN):
         return finding
     groups = context.survey.groups if context.survey else ()
@@ -268,7 +269,7 @@ def _make_empty_ruling(name: str) -> Ruling:
 
 
 def list_all_jobs(finding: Finding, made: Survey | None) -> Finding:
-    """`finding` whose details list the failing jobs by cause, where one cause has several."""
+    """Return `finding` with the failing jobs by cause in its details, if one cause has several."""
     if made is None or not any(len(group.jobs) > 1 for group in made.groups):
         return finding
     lines = ["**Failing jobs by cause**", "", *map(_write_line, made.groups)]

@@ -1,4 +1,4 @@
-"""Looks into a turn's sandbox for the changes that its answer advises: which of them were run."""
+"""Finds out which of the changes that an answer advises were run in the turn's sandbox."""
 
 import hashlib
 import logging
@@ -25,14 +25,14 @@ Trials = Mapping[Change, Trial]
 
 MAX_FILES = 5
 MAX_CHANGES = 10
-"""Of one answer that are looked for."""
+"""At most MAX_FILES are looked for; in an answer with more than MAX_CHANGES, none is."""
 
 _SECONDS = 20.0
 _NUMBER = 999_999
-"""Names the files that our command's output would be spilled to; no call has so high a number."""
+"""The number in the names of our command's spill files; no call has so high a number."""
 
 _MOST_LISTED = 3500
-"""Characters of what the sandbox lists."""
+"""The most characters of the sandbox's list of files."""
 
 _LOOK = (
     "date +%s.%N; find /tmp -xdev -type f \\( {names} \\) -size -1025k -printf '%C@ ' "
@@ -42,9 +42,9 @@ _FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
 
 
 def find_trials(context: Context, sandbox: Sandbox, captures: Captures, deps: Deps) -> Trials:
-    """What the sandbox has run of the changes in the turn's answer, while it still stands.
+    """Return which of the changes in the turn's answer the sandbox has run, before it is closed.
 
-    A change is left out of which that cannot be known. Raises nothing.
+    A change is left out if that cannot be known. Raises nothing.
     """
     changes = _read_changes(context, deps)
     touched = {change for change in changes if trials.is_named(context, _list_paths(change))}
@@ -101,10 +101,10 @@ def _find_applied(
 def _read_sandbox(
     names: Iterable[str], sandbox: Sandbox, deps: Deps
 ) -> tuple[Mapping[str, float], bool]:
-    """Since when the sandbox has had files of these names, by the SHA-256 of their content, and
-    whether those are all.
+    """Return since when the sandbox has had files of these names, by the SHA-256 of their content,
+    and whether those are all.
 
-    In our epoch seconds, and where the sandbox's clock is another one, rather too late.
+    The times are our epoch seconds; if the sandbox's clock differs, they are rather too late.
     """
     wanted = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(names))
     before = deps.runtime.clock.now()
@@ -125,7 +125,7 @@ def _read_sandbox(
 def _find_applied_time(
     fixes: Iterable[Suggestion], files: Mapping[str, Sequence[str]], seen: Mapping[str, float]
 ) -> float | None:
-    """Since when each file has been exactly what `fixes` make of it; None if one is not."""
+    """Return since when every file has been exactly what `fixes` make of it; None if one is not."""
     by_path: dict[str, list[Suggestion]] = {}
     for fix in fixes:
         by_path.setdefault(fix.path, []).append(fix)

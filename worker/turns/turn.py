@@ -37,7 +37,7 @@ class TurnResult:
 def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
     """Post a placeholder, run the loop, store the files, edit the note to the result.
 
-    Raises ForgeError and StoreError: without a note or a store there is nothing to end in.
+    Raises ForgeError and StoreError: without a note or a store, there is no place for the result.
     """
     started = deps.runtime.clock.monotonic()
     deps = replace(
@@ -84,10 +84,10 @@ def take_turn(turn: Turn, deps: Deps, run: Run) -> TurnResult:
 
 
 def explain_unaffordable(turn: Turn, deps: Deps) -> str:
-    """Why a turn that nobody has asked for is not taken, or "": the day's budget is used up,
-    the merge request was told so today, and nothing is known that would answer for a model.
+    """Return why a turn that nobody has asked for is not taken, or "".
 
-    Raises StoreError.
+    It is not taken if the day's budget is used up, the merge request was told so today, and neither
+    rules nor known failures can answer without a model. Raises StoreError.
     """
     context, subject = turn.context, turn.context.subject
     reason = _explain_used_up(context, deps)
@@ -103,21 +103,21 @@ def explain_unaffordable(turn: Turn, deps: Deps) -> str:
 
 
 def _explain_used_up(context: Context, deps: Deps) -> str:
-    """Why no model may be asked; a run that has asked one goes on. Raises StoreError."""
+    """Return why no model may be asked; "" if the run has asked one. Raises StoreError."""
     if not deps.storage.budget or context.turn_usage.iterations:
         return ""
     return deps.storage.budget.explain_used_up(context.subject.project_id)
 
 
 def _end_if_unaffordable(context: Context, deps: Deps) -> Context:
-    """The context, with its outcome if it needs a model that its project cannot pay for today."""
+    """Return the context, with an outcome if it needs a model and today's budget is used up."""
     if context.outcome or not (reason := _explain_used_up(context, deps)):
         return context
     return end_context(context, reason)
 
 
 def _record_cost(context: Context, deps: Deps) -> None:
-    """Count what the turn has cost, or that it was told there was nothing left."""
+    """Record the turn's cost, and that its note says the budget is used up, if it does."""
     if not deps.storage.budget:
         return
     project, iid = context.subject.project_id, context.subject.mr_iid
@@ -129,7 +129,7 @@ def _record_cost(context: Context, deps: Deps) -> None:
 
 
 def _count_redactions(context: Context, toolset: Toolset) -> Context:
-    """The context with how much was redacted of what the turn has read."""
+    """Return the context with the counts of what was redacted in what the turn has read."""
     found = redaction_counts.sort_counts(toolset.redactions())
     if found:
         log.info(
@@ -139,11 +139,11 @@ def _count_redactions(context: Context, toolset: Toolset) -> Context:
 
 
 def _run_triage(turn: Turn, toolset: Toolset, deps: Deps, run: Run) -> Context:
-    """The context with what the host knows of the failure; with its outcome, if that is enough."""
+    """Return the context with the host's survey; with an outcome if that is enough."""
     context = turn.context
     try:
         context = triage.add_survey(context, toolset, deps)
-    except Exception:  # it saves work, so whatever is wrong with it must not cost the analysis
+    except Exception:  # the survey only saves work: no error of it may end the analysis
         log.exception("session %s: no survey", turn.key.session_id)
     if context.survey is not turn.context.survey:
         Checkpoints(turn, deps).write_checkpoint(context)
@@ -157,7 +157,7 @@ def _count_causes(context: Context) -> str:
 
 
 def _post_placeholder(turn: Turn, deps: Deps, run: Run) -> Context:
-    """The context with its note: the one a dead worker posted, or a new placeholder."""
+    """Return the context with its note: the one a dead worker posted, or a new placeholder."""
     context = turn.context
     place = context.note or NoteRef(0)
     posted = deps.gitlab.notes.find(context.subject, turn.marker, place.discussion_id)
@@ -179,10 +179,10 @@ def _post_note(context: Context, body: str, deps: Deps) -> NoteRef:
 
 
 def _publish_result(context: Context, body: str, deps: Deps, run: Run) -> Context:
-    """The result in place of the placeholder, or anew if somebody has deleted that.
+    """Replace the placeholder by the result, or post the result anew if somebody deleted it.
 
-    Where GitLab takes no note any more (403, 404) the outcome says so, and the work is kept: to
-    begin again would end in the same refusal. Raises transient ForgeErrors.
+    If GitLab accepts no note any more (403, 404), the outcome says so, and the work is kept, as
+    another run would be refused too. Raises other ForgeErrors.
     """
     posted = context.note or NoteRef(0)
     try:

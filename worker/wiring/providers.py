@@ -92,7 +92,7 @@ class ModelChains:
 
 
 def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
-    """Wrap a compatible server's model: it needs no native tools, or must call a tool."""
+    """Return the model; a compatible server's then needs no native tools, or must call a tool."""
     if not model.name.startswith("openai-compatible/"):
         return model
     info = build_catalogue(settings).get_info(model.name)

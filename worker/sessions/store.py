@@ -213,7 +213,7 @@ class Store:
         return max((at for at in times if at is not None), default=None)
 
     def remove(self, key: SessionKey) -> None:
-        """See SessionStore. The index entry is removed last."""
+        """See SessionStore. The index entry is removed first."""
         names = list(self._objects.names(keys.make_session_prefix(key)))
         turns = {found.turn for found in map(keys.parse_name, names) if found}
         commits = [name for name in names if name.endswith(f"/{keys.CONTEXT}")]

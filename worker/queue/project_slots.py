@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from worker.core.ports.records import RECORD, Records, update_record
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
 from worker.errors import QueueError, StoreError
-from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id
+from worker.queue.journal import FOLDER, Entry, Journal, State, get_project_id, name_entry
 from worker.queue.leases import Leases
 
 log = logging.getLogger("sandpiper.fair")
@@ -41,9 +41,13 @@ class ProjectSlots:
         leases: Leases,
         publish: Callable[[Trigger, float], None],
         cap: int,
+        most_read: int = MOST_READ,
     ) -> None:
         self._records, self._journal, self._leases = records, journal, leases
         self._publish, self._cap = publish, max(1, cap)
+        self._most_read = most_read
+        self._parked: dict[int, set[str]] = {}
+        """The names that were parked when they were read, which need not be read at every look."""
 
     @contextmanager
     def hold_slot(self, entry: Entry) -> Iterator[bool]:
@@ -58,6 +62,7 @@ class ProjectSlots:
         project = get_project_id(entry.trigger)
         if not self._take_slot(project, entry.owner):
             self._journal.hold_entry(entry, f"{self._cap} runs of project {project} are at work")
+            self._parked.get(project, set()).discard(name_entry(entry.trigger))
             # A slot may have become free before the entry was held.
             self._queue_next(project)
             yield False
@@ -75,16 +80,39 @@ class ProjectSlots:
         or QueueError.
         """
         free, admitted = self._count_free(project_id), 0
-        names = self._journal.list_names(project_id) if free > 0 else ()
-        for name in _sort_failures(names, project_id)[:MOST_READ]:
+        if free <= 0:
+            return 0
+        names = self._list_unparked(project_id)
+        for name in names[: self._most_read]:
             if admitted >= free:
-                break
-            noted = self._journal.read_entry(name)
-            if noted and noted.entry.state is State.HELD and self._journal.open_held_entry(noted):
-                self._publish(noted.entry.trigger, noted.entry.accepted_at)
-                log.info("trigger %s may begin now", trigger_id(noted.entry.trigger))
-                admitted += 1
+                return admitted
+            admitted += self._queue_if_held(name, project_id)
+        if len(names) <= self._most_read:
+            # All were read, so there is time to read the parked ones again: one may be open by now.
+            self._parked.pop(project_id, None)
         return admitted
+
+    def _list_unparked(self, project_id: int) -> list[str]:
+        """List a project's failures except those that are known to be parked: these stay for weeks
+        and would keep the later ones from being read."""
+        names = _sort_failures(self._journal.list_names(project_id), project_id)
+        parked = self._parked.get(project_id, set())
+        return [name for name in names if name not in parked]
+
+    def _queue_if_held(self, name: str, project_id: int) -> bool:
+        """Queue an entry if it is held and no other worker is faster."""
+        noted = self._journal.read_entry(name)
+        if noted and noted.entry.state is State.PARKED:
+            self._parked.setdefault(project_id, set()).add(name)
+        if (
+            noted is None
+            or noted.entry.state is not State.HELD
+            or not self._journal.open_held_entry(noted)
+        ):
+            return False
+        self._publish(noted.entry.trigger, noted.entry.accepted_at)
+        log.info("trigger %s may begin now", trigger_id(noted.entry.trigger))
+        return True
 
     def _queue_next(self, project_id: int) -> None:
         try:

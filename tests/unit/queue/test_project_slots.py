@@ -12,13 +12,13 @@ from tests.fakes import HandClock
 from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status
 from worker.core.events import ignore_event
-from worker.core.triggers import PipelineFailed, Replied, Trigger
+from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, ModelError
 from worker.queue import delivery
 from worker.queue.journal import Entry, Journal, State, name_entry
 from worker.queue.leases import LEASE, Leases
-from worker.queue.project_slots import ProjectSlots
+from worker.queue.project_slots import MOST_READ, ProjectSlots
 from worker.queue.recovery import Recovery
 from worker.sessions.folder import FolderStore
 
@@ -36,13 +36,14 @@ class Worker:
     store: FolderStore
     clock: HandClock
     cap: int = 2
+    most_read: int = MOST_READ
     queued: list[tuple[Trigger, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.leases = Leases(self.store, self.clock)
         self.journal = Journal(self.store.records, self.leases, self.clock)
         self.gate = ProjectSlots(
-            self.store.records, self.journal, self.leases, self.queue, self.cap
+            self.store.records, self.journal, self.leases, self.queue, self.cap, self.most_read
         )
 
     def queue(self, trigger: Trigger, since: float) -> None:
@@ -162,6 +163,34 @@ def test_a_storm_on_many_threads_never_has_more_than_the_cap_at_work(worker: Wor
         run(worker.queued.pop()[0].pipeline_id)  # type: ignore[union-attr]
     assert 1 <= most <= worker.cap
     assert list(worker.journal.list_names()) == []
+
+
+def test_parked_failures_do_not_keep_a_later_one_from_being_read(worker: Worker) -> None:
+    worker = replace(worker, cap=1, most_read=3)
+    for number in range(1, 8):
+        with worker.leases.register_work() as (owner, _):
+            worker.journal.park_entry(worker.begin(failure(number, number), owner), "refused")
+    with worker.at_work(failure(50, 50)):
+        assert not worker.tries(failure(60, 60))
+        assert not worker.tries(failure(70, 70))
+        worker.journal.remove_trigger(failure(50, 50))
+    for _ in range(4):
+        worker.gate.queue_held(7)
+    assert [trigger for trigger, _ in worker.queued[:1]] == [failure(60, 60)]
+
+
+def test_a_parked_failure_that_is_retried_and_held_is_read_again(worker: Worker) -> None:
+    worker = replace(worker, cap=1, most_read=3)
+    for number in range(1, 5):
+        with worker.leases.register_work() as (owner, _):
+            worker.journal.park_entry(worker.begin(failure(number, number), owner), "refused")
+    worker.gate.queue_held(7)
+    assert worker.journal.retry_parked(trigger_id(failure(2, 2))) == failure(2, 2)
+    with worker.at_work(failure(50, 50)):
+        assert not worker.tries(failure(2, 2))
+        worker.journal.remove_trigger(failure(50, 50))
+    worker.gate.queue_held(7)
+    assert [trigger for trigger, _ in worker.queued] == [failure(2, 2)]
 
 
 def test_a_damaged_record_of_slots_costs_no_trigger(worker: Worker) -> None:

@@ -11,7 +11,7 @@ Comments are never held: somebody waits for the answer, and the comment may be a
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from worker.core.ports.records import RECORD, Records, update_record
 from worker.core.triggers import PipelineFailed, Trigger, trigger_id
@@ -60,9 +60,7 @@ class ProjectSlots:
             yield True
             return
         project = get_project_id(entry.trigger)
-        if not self._take_slot(project, entry.owner):
-            self._journal.hold_entry(entry, f"{self._cap} runs of project {project} are at work")
-            self._parked.get(project, set()).discard(name_entry(entry.trigger))
+        if not self._take_slot_or_hold(entry, project):
             # A slot may have become free before the entry was held.
             self._queue_next(project)
             yield False
@@ -91,6 +89,20 @@ class ProjectSlots:
             # All were read, so there is time to read the parked ones again: one may be open by now.
             self._parked.pop(project_id, None)
         return admitted
+
+    def _take_slot_or_hold(self, entry: Entry, project_id: int) -> bool:
+        """Take a slot, or hold the entry if there is none. Raises StoreError: the entry is released
+        then, because an owner without a run would count as a dead one."""
+        try:
+            if self._take_slot(project_id, entry.owner):
+                return True
+            self._journal.hold_entry(entry, f"{self._cap} runs of project {project_id} are at work")
+        except StoreError:
+            with suppress(StoreError):
+                self._journal.release_entry(entry)
+            raise
+        self._parked.get(project_id, set()).discard(name_entry(entry.trigger))
+        return False
 
     def _list_unparked(self, project_id: int) -> list[str]:
         """List a project's failures except those that are known to be parked: these stay for weeks

@@ -1,5 +1,7 @@
 """Which triggers may begin, and which wait for others of their project or for a model."""
 
+import fcntl
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +16,9 @@ from worker.core.conversation.context import Status
 from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim
-from worker.errors import CIRCUIT_OPEN, ModelError
+from worker.errors import CIRCUIT_OPEN, ModelError, StoreError
 from worker.queue import delivery
-from worker.queue.journal import Entry, Journal, State, name_entry
+from worker.queue.journal import MOST_DEATHS, Entry, Journal, State, name_entry
 from worker.queue.leases import LEASE, Leases
 from worker.queue.project_slots import MOST_READ, ProjectSlots
 from worker.queue.recovery import Recovery
@@ -163,6 +165,22 @@ def test_a_storm_on_many_threads_never_has_more_than_the_cap_at_work(worker: Wor
         run(worker.queued.pop()[0].pipeline_id)  # type: ignore[union-attr]
     assert 1 <= most <= worker.cap
     assert list(worker.journal.list_names()) == []
+
+
+def test_a_slot_that_the_store_does_not_give_counts_as_nobodys_death(tmp_path: Path) -> None:
+    worker = Worker(FolderStore(tmp_path, lock_seconds=0.05), HandClock())
+    assert worker.tries(failure(1, 1))
+    # A frozen process keeps the lock.
+    frozen = os.open(tmp_path / "slots" / ".lock", os.O_RDWR)
+    fcntl.flock(frozen, fcntl.LOCK_EX)
+    for _ in range(MOST_DEATHS + 1):
+        with pytest.raises(StoreError, match="stays locked"):
+            worker.tries(failure(2, 2))
+    os.close(frozen)
+    noted = worker.journal.read_entry(name_entry(failure(2, 2)))
+    assert noted is not None
+    assert (noted.entry.state, noted.entry.owner, noted.entry.deaths) == (State.OPEN, "", 0)
+    assert worker.tries(failure(2, 2))
 
 
 def test_parked_failures_do_not_keep_a_later_one_from_being_read(worker: Worker) -> None:

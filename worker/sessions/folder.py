@@ -25,6 +25,12 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _READ_ATTEMPTS = 3
 """A reader may miss an object while `write` swaps it; missing it three times is unlikely."""
 
+_SESSIONS = "sessions/"
+"""Where a writer that died may have left much of what was said."""
+
+_DEAD_AFTER = 20.0
+"""Seconds after which an unfinished file is a dead writer's; a turn is taken over later."""
+
 _TRANSIENT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE}
 _HINTS = {
     errno.EACCES: "let this user write there",
@@ -138,7 +144,7 @@ class Folder:
         return self._open(self._root / name) if self.exists(name) else None
 
     def delete(self, name: str, version: str | None = None) -> None:
-        """See Objects."""
+        """See Objects. In a turn's folder, unfinished files of dead writers are removed too."""
         path = self._root / name
         with _translate_errors(f"remove {path}"):
             if not path.parent.is_dir():
@@ -147,6 +153,8 @@ class Folder:
                 if version is None or _digest(path) == version:
                     path.unlink(missing_ok=True)
                     Path(_name_aside(str(path))).unlink(missing_ok=True)
+                if version is None and name.startswith(_SESSIONS):
+                    _remove_dead_scratch(path.parent)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See Objects."""
@@ -278,6 +286,20 @@ def _name_aside(path: str) -> str:
     return f"{folder}/.{leaf}.old"
 
 
+def _remove_dead_scratch(folder: Path) -> None:
+    """Remove old unfinished files. The caller holds the folder's lock."""
+    scratch = list(folder.glob(".*.tmp"))
+    if not scratch:
+        return
+    # The file system's clock is asked, which another host may keep.
+    (folder / ".lock").touch()
+    now = (folder / ".lock").stat().st_mtime
+    for each in scratch:
+        with suppress(FileNotFoundError):
+            if now - each.stat().st_mtime > _DEAD_AFTER:
+                each.unlink()
+
+
 def _read_current(path: Path, limit: int) -> bytes | None:
     """Read the object, also while `write` swaps it or if a worker was killed in the middle."""
     for place in (path, Path(_name_aside(str(path)))) * _READ_ATTEMPTS:
@@ -316,19 +338,28 @@ def _chunks(file: FileIO, path: Path) -> Iterator[bytes]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files under `folder`, sorted, without dot-files; none if there is no folder."""
+    """Yield the objects under `folder`, sorted; none if there is no folder.
+
+    One whose writer died in `write`, between two renames, has only its name aside.
+    """
     with _translate_errors(f"list {folder}"):
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = {_name_object(entry.name): entry for entry in os.scandir(folder)}
         except FileNotFoundError:
             return
-    for entry in entries:
-        if entry.name.startswith("."):
+    for name, entry in sorted(entries.items()):
+        if name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(folder / entry.name)
+            yield from _walk(folder / name)
         elif entry.is_file(follow_symlinks=False):
-            yield folder / entry.name
+            yield folder / name
+
+
+def _name_object(leaf: str) -> str:
+    """Return the name of the object in a file, which begins with a dot if it is none."""
+    is_aside = leaf.startswith(".") and leaf.endswith(".old")
+    return leaf.removeprefix(".").removesuffix(".old") if is_aside else leaf
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
 import fcntl
+import os
 import stat
 import subprocess
 import sys
@@ -120,6 +121,32 @@ def test_a_commit_takes_a_checkpoint_that_was_set_aside_with_it(tmp_path: Path) 
     (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
     store.commit(KEY, 0, b"{}")
     assert store.read_checkpoint(KEY, 0) is None
+
+
+def test_an_aside_object_is_listed_and_goes_with_its_session(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.checkpoint(KEY, 0, b"the first")
+    (tmp_path / TURN / "checkpoint.json").rename(tmp_path / TURN / ".checkpoint.json.old")
+    assert list(store.records.names("sessions/")) == [f"{TURN}/checkpoint.json"]
+    assert list(store.sessions()) == [KEY]
+    store.remove(KEY)
+    assert not [each for each in (tmp_path / TURN).iterdir() if each.name != ".lock"]
+
+
+@pytest.mark.parametrize("way", ["remove", "erase"])
+def test_what_a_killed_writer_left_unfinished_goes_with_its_turn(tmp_path: Path, way: str) -> None:
+    store = FolderStore(tmp_path)
+    for turn in (0, 1):
+        store.commit(KEY, turn, b"a turn")
+    dead, alive = (tmp_path / TURN / f".{digit * 16}.tmp" for digit in "ab")
+    for each in (dead, alive):
+        each.write_bytes(b"what was said")
+    os.utime(dead, (time.time() - 25,) * 2)
+    if way == "remove":
+        store.remove(KEY)
+    else:
+        store.erase(KEY, 1)
+    assert (dead.exists(), alive.exists()) == (False, True)
 
 
 def test_only_the_owner_may_read_what_is_stored(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ ROOMS = {
         (
             *PURE,
             "worker.turns",
+            "worker.jobs.pipeline_failed",
             "worker.queue.journal",
             "worker.queue.leases",
             "worker.queue.project_slots",

@@ -30,7 +30,7 @@ def analyse_pipeline(trigger: PipelineFailed, deps: Deps, run: Run) -> Ended:
     if isinstance(subject, str):
         return Skipped(subject)
     workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
-    if told := _explain_looked_at(subject, workflow, deps):
+    if told := explain_looked_at(subject, workflow, deps):
         return Skipped(told)
     return analyse_failure(
         subject,
@@ -64,7 +64,7 @@ def _list_pipelines_of_commit(subject: Subject, deps: Deps) -> Sequence[int]:
         return ()
 
 
-def _explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
+def explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
     """Return why another pipeline of the commit makes a run needless, or "". Raises Busy."""
     for pipeline in _list_pipelines_of_commit(subject, deps):
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)

@@ -9,6 +9,7 @@ from itertools import islice
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed, Reacted, Replied, Trigger, trigger_id
 from worker.errors import SandpiperError
+from worker.jobs.pipeline_failed import explain_looked_at
 from worker.queue.journal import Journal
 from worker.turns.parts import Deps
 from worker.turns.session import make_key
@@ -75,13 +76,18 @@ def _reason_to_skip(found: PipelineFailed, deps: Deps) -> str:
         *(found.mr_project_id, "", found.mr_iid, found.project_id, found.pipeline_id),
         *(found.sha, ""),
     )
-    key = make_key(place, deps.runtime.playbook.for_trigger("pipeline_failed"), deps)
+    workflow = deps.runtime.playbook.for_trigger("pipeline_failed")
+    key = make_key(place, workflow, deps)
     if deps.storage.sessions.latest(key) is not None:
         return "it has its session"
     if deps.queue.leases.find_holder(key, 0):
         return "it is being looked at"
+    if deps.queue.journal.has_failure(found):
+        return "its trigger is in the journal"
     try:
         subject = deps.gitlab.pipelines.subject(found)
+        if isinstance(subject, str):
+            return subject
+        return explain_looked_at(subject, workflow, deps)
     except SandpiperError as error:
         return str(error)
-    return subject if isinstance(subject, str) else ""

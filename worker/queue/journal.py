@@ -19,7 +19,15 @@ from typing import Any
 from worker.core.ports import Clock
 from worker.core.ports.records import RECORD, Records
 from worker.core.stored_keys import KEY, to_stored
-from worker.core.triggers import Reacted, Replied, Trigger, from_message, to_message, trigger_id
+from worker.core.triggers import (
+    PipelineFailed,
+    Reacted,
+    Replied,
+    Trigger,
+    from_message,
+    to_message,
+    trigger_id,
+)
 from worker.errors import StoreError
 from worker.queue.leases import Leases
 
@@ -184,6 +192,17 @@ class Journal:
         (noted,) = found
         fresh = Entry(noted.entry.trigger, State.OPEN, accepted_at=self._clock.now())
         return fresh.trigger if self._replace_entry(noted, fresh) else None
+
+    def has_failure(self, trigger: PipelineFailed) -> bool:
+        """Whether a failure of the pipeline has an entry, whether that names a merge request or
+        not."""
+        places = (get_project_id(trigger), trigger.mr_iid), (trigger.project_id, 0)
+        prefixes = (f"{FOLDER}{project}/{iid}/{trigger.kind}" for project, iid in places)
+        return any(
+            True
+            for prefix in prefixes
+            for _ in self._records.names(f"{prefix}{trigger.pipeline_id}-")
+        )
 
     def has_earlier_reply(self, trigger: Replied) -> bool:
         """Whether an earlier comment of the same thread has not been answered yet."""

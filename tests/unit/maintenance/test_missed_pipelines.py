@@ -1,6 +1,7 @@
 """What a sweep hands on, and that it may come again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,32 @@ def test_a_sweep_is_bounded(at: Job, sim: GitLabSim, sweeps: Sweeps) -> None:
         sim.run_pipeline(mr)
     assert len(sweeps(most=3)) == 3
     assert len(sweeps.begun) == 3
+
+
+@pytest.mark.parametrize("names_merge_request", [True, False])
+def test_what_the_journal_has_takes_no_place_of_a_lost_one(
+    at: Job, sim: GitLabSim, sweeps: Sweeps, *, names_merge_request: bool
+) -> None:
+    mr = sim.open_merge_request(at.scene.project, at.scene.developer, title="T", branch="b")
+    trigger = at.trigger(sim.run_pipeline(mr))
+    if not names_merge_request:
+        trigger = replace(trigger, mr_iid=0, mr_project_id=0)
+    at.deps().queue.journal.add_trigger(trigger)
+    known, lost = sweeps(most=1)
+    assert known.reason == "its trigger is in the journal"
+    assert lost.was_begun
+    assert sweeps.begun == [at.trigger()]
+
+
+def test_another_pipeline_of_a_commit_that_was_looked_at_is_not_begun(
+    at: Job, sim: GitLabSim, sweeps: Sweeps
+) -> None:
+    at.answers(FINDING)
+    assert isinstance(at.failed(), Finished)
+    sim.run_pipeline(at.scene.mr)
+    (swept,) = sweeps()
+    assert "was looked at with pipeline" in swept.reason
+    assert sweeps.begun == []
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_swept(

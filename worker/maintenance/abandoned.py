@@ -57,6 +57,9 @@ def resume_abandoned(
         if isinstance(trigger, str):
             yield Abandoned(what, trigger)
             continue
+        if isinstance(trigger, PipelineFailed) and deps.queue.journal.has_failure(trigger):
+            # A branch pipeline's trigger names no merge request, so its entry is elsewhere.
+            continue
         if act:
             begin(trigger)
         yield Abandoned(what)

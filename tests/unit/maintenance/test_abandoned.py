@@ -1,6 +1,7 @@
 """What a sweep finds begun and left: it is begun again once, or told of."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,13 @@ def test_an_unfinished_analysis_without_a_trigger_goes_on_from_its_checkpoint(at
     assert isinstance(run_trigger(begun, at.deps(), Run(at._watch)), Finished)
     assert len(at.own()) == 1
     assert at.stored().turn_usage.iterations == 2
+    assert sweep(at) == ([], [])
+
+
+def test_an_unfinished_analysis_of_a_branch_pipeline_is_left_to_its_trigger(at: Job) -> None:
+    unnamed = replace(at.trigger(), mr_iid=0, mr_project_id=0)
+    cut_off(at, unnamed)
+    at.deps().queue.journal.add_trigger(unnamed)
     assert sweep(at) == ([], [])
 
 

@@ -40,6 +40,8 @@ _OTHER_MODEL = (
 )
 _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
 
+_NOTHING_STORED = "Nothing is stored of this merge request now."
+
 
 @dataclass(frozen=True, slots=True)
 class Comment:
@@ -190,9 +192,9 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     done += project_memory.forget_merge_request(project, iid, deps)
     done += forget_preference(project, iid, deps)
     done += retention.forget_merge_request(project, iid, deps, comment.trigger)
-    if not done:
-        return "Nothing is stored of this merge request."
-    return "Deleted: what was said, and every file. The notes stay until somebody deletes them."
+    # A try before this one may have deleted it, and could not tell.
+    told = "Deleted: what was said, and every file." if done else _NOTHING_STORED
+    return f"{told} The notes stay until somebody deletes them."
 
 
 COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = MappingProxyType(

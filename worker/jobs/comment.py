@@ -12,6 +12,7 @@ from dataclasses import replace
 from worker.core import comment_commands
 from worker.core.comment_commands import Command
 from worker.core.conversation.context import Subject
+from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing.questions import MOST_TOKENS, TASK, Route, read_route, route_reply
 from worker.core.session_id import Kind, Marker, find_marker
@@ -20,7 +21,7 @@ from worker.errors import ConfigError, ForgeError, SandpiperError
 from worker.forge.defence.neutralise import neutralise
 from worker.jobs.commands import Comment, make_lock_key, run_command
 from worker.jobs.results import CommandAnswered
-from worker.turns import session
+from worker.turns import salvage, session
 from worker.turns.parts import Deps, ReplyRoute, Run
 from worker.turns.results import Ended, Skipped
 
@@ -37,6 +38,8 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     comment = _read_comment(trigger, thread, deps)
     if isinstance(comment, str):
         return Skipped(comment)
+    if _has_plain_answer(trigger, thread, deps.gitlab.bot.me()):
+        return Skipped(f"note {trigger.note_id} is answered already")
     by_rules = (
         Route.WORK if isinstance(comment.request, Command) else route_reply(comment.note.body)
     )
@@ -46,6 +49,8 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     if used > deps.options.turns_per_day:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
     over = used == deps.options.turns_per_day and comment.request != Command("stop")
+    if over and _has_turn(comment, deps):
+        return Skipped(f"note {trigger.note_id} is answered already")
     found = ReplyRoute(by_rules) if over else _ask_helper(comment, by_rules, deps)
     if found.route is Route.THANKS:
         return _take_thanks(trigger, deps)
@@ -116,6 +121,22 @@ def _count_answers(thread: Sequence[ThreadNote], said: ThreadNote, me: int) -> i
     )
 
 
+def _has_plain_answer(trigger: Replied, thread: Sequence[ThreadNote], me: int) -> bool:
+    """Whether a command was answered: a trigger that comes twice must not act twice."""
+    marker = _make_marker(trigger)
+    return any(note.author_id == me and find_marker(note.body) == marker for note in thread)
+
+
+def _has_turn(comment: Comment, deps: Deps) -> bool:
+    """Whether the thread's session has a turn that answers the comment."""
+    if not comment.session:
+        return False
+    key = SessionKey(comment.trigger.project_id, comment.trigger.mr_iid, comment.session)
+    latest = deps.storage.sessions.latest(key)
+    stored = None if latest is None else salvage.load_newest(key, latest, deps)
+    return stored is not None and comment.note.note_id in stored.answered_notes
+
+
 def _do_command(comment: Comment, deps: Deps, run: Run) -> Ended | CommandAnswered:
     """Do what is asked for, or answer which of the operator's settings prevents it."""
     try:
@@ -154,11 +175,10 @@ def _change_sign(change: Callable[[int, int, int], None], trigger: Replied) -> N
 
 def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | Skipped:
     """Post a plain answer in the thread, once for each note, even if this worker dies."""
-    name = trigger_id(trigger)
+    name, marker = trigger_id(trigger), _make_marker(trigger)
     place = Subject(
         deps.gitlab.url, trigger.project_id, "", trigger.mr_iid, 0, 0, "", deps.gitlab.url
     )
-    marker = Marker(hashlib.sha256(f"said\n{name}".encode()).hexdigest()[:20], kind=Kind.COMMAND)
     with session.claim_turn(make_lock_key(trigger, deps), 0, name, deps) as taken:
         if isinstance(taken, Skipped):
             return taken
@@ -167,3 +187,9 @@ def _post_answer(trigger: Replied, text: str, deps: Deps) -> CommandAnswered | S
         body = f"{marker.text()}\n\n{neutralise(deps.runtime.redact(text), deps.gitlab.hosts)}"
         deps.gitlab.notes.post(place, body, trigger.discussion_id)
     return CommandAnswered(text)
+
+
+def _make_marker(trigger: Replied) -> Marker:
+    """Make the marker of the plain answer to a comment."""
+    name = hashlib.sha256(f"said\n{trigger_id(trigger)}".encode()).hexdigest()
+    return Marker(name[:20], kind=Kind.COMMAND)

@@ -1,0 +1,79 @@
+"""Comments that come twice, and those that wait for a run or find one that waits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker.demo.gitlab import GitLabSim
+from worker.errors import ForgeError
+from worker.jobs.results import CommandAnswered
+from worker.turns.results import Finished, Skipped
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected_requests == []
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    return Job(sim, tmp_path)
+
+
+@pytest.fixture
+def told(at: Job) -> Job:
+    """A failure that has been looked at."""
+    at.answers(FINDING)
+    assert isinstance(at.failed(), Finished)
+    return at
+
+
+def reason(ended: object) -> str:
+    assert isinstance(ended, Skipped)
+    return ended.reason
+
+
+def text(ended: object) -> str:
+    assert isinstance(ended, CommandAnswered)
+    return ended.text
+
+
+@pytest.mark.parametrize("command", ["stop", "forget"])
+def test_a_command_delivered_again_does_not_act_again(told: Job, command: str) -> None:
+    note = told.comment(f"/sandpiper {command}")
+    text(told.heard(note))
+    told.sim.push(told.scene.mr, {"a": b"1"})
+    newer = told.sim.run_pipeline(told.scene.mr)
+    told.answers(FINDING)
+    assert isinstance(told.failed(newer), Finished)
+    key = told.key(newer)
+    with told.elsewhere(key, 1):
+        assert "answered already" in reason(told.heard(note))
+    assert told.store.read_stop_reason(key, 1) == ""
+    assert told.store.latest(key) == 0
+
+
+def test_forget_whose_answer_failed_is_true_when_it_is_tried_again(
+    told: Job, sim: GitLabSim
+) -> None:
+    note = told.comment("/sandpiper forget")
+    sim.fail_next("POST", "/notes$", 403)
+    with pytest.raises(ForgeError):
+        told.heard(note)
+    assert "Nothing is stored of this merge request now" in text(told.heard(note))
+
+
+def test_an_answered_question_that_comes_again_gets_no_note_on_the_limit(told: Job) -> None:
+    (root,) = told.own()
+    told.answers(says("One."), says("Two."))
+    for question in ("1?", "2?"):
+        note = told.comment(question, root.discussion_id)
+        assert isinstance(told.heard(note, turns_per_day=2), Finished)
+    assert "answered already" in reason(told.heard(note, turns_per_day=2))

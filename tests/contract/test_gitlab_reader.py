@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from worker.core.conversation.context import Subject
-from worker.core.triggers import PipelineFailed
+from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.demo.gitlab import (
     Access,
     GitLabSim,
@@ -245,8 +245,9 @@ def test_only_allowed_projects_are_served(
 def test_a_pipeline_that_cannot_be_read_is_an_error_with_the_cause(
     sim: GitLabSim, scene: Scene, reader: GitLabReader
 ) -> None:
-    with pytest.raises(SourceError, match="pipeline 4711 of project 501: not found") as caught:
-        reader.subject(failed(scene.pipeline, pipeline_id=4711))
+    sim.fail_next("GET", "/pipelines/", 403)
+    with pytest.raises(SourceError, match=r"pipeline .* of project 501: ") as caught:
+        reader.subject(failed(scene.pipeline))
     assert not caught.value.transient
     sim.fail_next("GET", "/pipelines/", 503, times=9, headers={"Retry-After": "0"})
     with pytest.raises(SourceError, match="GitLab answered 503") as caught:
@@ -317,8 +318,7 @@ def test_a_thread_comes_oldest_first_with_what_each_note_is(
         (reply.id, scene.developer.id, "Why?", False, True),
         (system.id, scene.developer.id, "changed", True, True),
     ]
-    with pytest.raises(SourceError, match=r"discussion 0{40}: not found"):
-        reader.thread(scene.project.id, 1, "0" * 40)
+    assert len(reader.thread(scene.project.id, 1, "0" * 40)) == 0
 
 
 @pytest.mark.parametrize(
@@ -354,3 +354,29 @@ def test_whether_somebody_may_command_is_not_guessed_when_gitlab_is_down(
     sim.fail_next("GET", "/members/", 500, times=9)
     with pytest.raises(SourceError, match="answered 500"):
         reader.may_command(scene.project.id, scene.developer.id)
+
+
+# ------------------------------------------------------------------------------- what is gone
+
+
+def test_what_is_gone_is_a_reason_and_no_error(scene: Scene, reader: GitLabReader) -> None:
+    gone = failed(scene.pipeline, pipeline_id=424242)
+    passed = PipelinePassed(gone.project_id, 424242, gone.sha, gone.ref, gone.mr_iid)
+    for found in (reader.subject(gone), reader.find_passed_subject(passed)):
+        assert isinstance(found, str)
+        assert "pipeline 424242 of project 501: not found" in found
+    assert reader.find_end_time(gone) == 0.0
+    without = reader.subject(failed(scene.pipeline, mr_iid=99))
+    assert isinstance(without, str)
+    assert "no open merge request" in without
+
+
+def test_a_thread_whose_only_note_was_deleted_has_no_notes(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
+) -> None:
+    note = sim.comment(scene.mr, scene.developer, "/sandpiper status")
+    assert note is not None
+    project = scene.mr.project.id
+    assert len(reader.thread(project, scene.mr.iid, note.discussion_id)) == 1
+    sim.delete(note)
+    assert len(reader.thread(project, scene.mr.iid, note.discussion_id)) == 0

@@ -62,6 +62,8 @@ class GitLabReader:
         if isinstance(targets, str):
             return targets
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        if isinstance(pipeline, str):
+            return pipeline
         if pipeline.status != "failed" and not self._has_failed_job(trigger, pipeline):
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
         if pipeline.source == "parent_pipeline":
@@ -78,12 +80,8 @@ class GitLabReader:
 
     def find_end_time(self, trigger: PipelineFailed) -> float:
         """When the pipeline ended, in epoch seconds; 0.0 if GitLab does not say."""
-        try:
-            return _parse_time(
-                self._read_pipeline(trigger.project_id, trigger.pipeline_id).finished_at
-            )
-        except NotFound:
-            return 0.0
+        pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        return 0.0 if isinstance(pipeline, str) else _parse_time(pipeline.finished_at)
 
     def find(self, project: str, mr_iid: int, pipeline_id: int | None) -> Subject | str:
         """The merge request `mr_iid` of the project at path `project`, for a human who asks.
@@ -105,11 +103,13 @@ class GitLabReader:
         return self._make_subject(found, mr, pipeline, pipeline.project_id or found.id)
 
     def thread(self, project_id: int, mr_iid: int, discussion_id: str) -> Sequence[ThreadNote]:
-        """The notes of a thread, oldest first."""
+        """The notes of a thread, oldest first; none if it is gone."""
         path = f"/projects/{project_id}/merge_requests/{mr_iid}/discussions/"
-        thread = self._client.one(
-            path + quote(discussion_id, safe=""), wire.Discussion, f"discussion {discussion_id}"
-        )
+        path, what = path + quote(discussion_id, safe=""), f"discussion {discussion_id}"
+        try:
+            thread = self._client.one(path, wire.Discussion, what)
+        except NotFound:
+            return ()
         return [
             ThreadNote(
                 note_id=note.id,
@@ -182,6 +182,8 @@ class GitLabReader:
         if isinstance(targets, str):
             return targets
         pipeline = self._read_pipeline(trigger.project_id, trigger.pipeline_id)
+        if isinstance(pipeline, str):
+            return pipeline
         if pipeline.status != "success":
             return f"pipeline {pipeline.id} is {pipeline.status} by now"
         mr = self._find_merge_request(trigger, pipeline, targets)
@@ -211,10 +213,14 @@ class GitLabReader:
         """What has changed since `subject` was looked at, one line each. Raises nothing."""
         return list_news(self._client, subject)
 
-    def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline:
+    def _read_pipeline(self, project_id: int, pipeline_id: int) -> wire.Pipeline | str:
+        """The pipeline, or that it is gone."""
         path = f"/projects/{project_id}/pipelines/{pipeline_id}"
         what = f"pipeline {pipeline_id} of project {project_id}"
-        return self._client.one(path, wire.Pipeline, what)
+        try:
+            return self._client.one(path, wire.Pipeline, what)
+        except NotFound as error:
+            return str(error)
 
     def _read_project(self, id_or_path: str, what: str = "") -> wire.Project:
         path = f"/projects/{id_or_path}"
@@ -268,7 +274,8 @@ class GitLabReader:
         pipeline: wire.Pipeline,
         targets: Mapping[int, wire.Project],
     ) -> wire.MergeRequest | None:
-        """The merge request of a pipeline, which goes into one of the projects `targets`."""
+        """The merge request of a pipeline, which goes into one of the projects `targets`; None if
+        there is none, or none any more."""
         project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
         if not iid:
             found = self._find_by_ref(pipeline, targets) or self._find_by_branch(trigger, targets)
@@ -276,7 +283,9 @@ class GitLabReader:
                 return None
             project, iid = found.target_project_id, found.iid
         path = f"/projects/{project}/merge_requests/{iid}"
-        return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
+        with suppress(NotFound):
+            return self._client.one(path, wire.MergeRequest, f"merge request !{iid}")
+        return None
 
     def _find_by_ref(
         self, pipeline: wire.Pipeline, targets: Iterable[int]

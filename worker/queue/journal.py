@@ -89,9 +89,17 @@ class Journal:
         self._records, self._leases, self._clock = records, leases, clock
 
     def add_trigger(self, trigger: Trigger) -> None:
-        """Add a trigger that is about to be queued, unless it has an entry."""
-        entry = Entry(trigger, State.OPEN, accepted_at=self._clock.now())
-        self._records.create(name_entry(trigger), encode_entry(entry))
+        """Add a trigger that is about to be queued, unless it has an entry.
+
+        One that was parked for an error begins afresh: it is asked for again, and the error may be
+        mended. One that workers died of stays parked.
+        """
+        entry, name = Entry(trigger, State.OPEN, accepted_at=self._clock.now()), name_entry(trigger)
+        if self._records.create(name, encode_entry(entry)):
+            return
+        noted = self.read_entry(name)
+        if noted and noted.entry.state is State.PARKED and not noted.entry.deaths:
+            self._replace_entry(noted, entry)
 
     def take_trigger(self, trigger: Trigger, owner: str, waited: float = 0.0) -> Entry | str:
         """Make `owner` the owner of a trigger; return its entry, or why it is not to run.

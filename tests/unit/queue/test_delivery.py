@@ -1,6 +1,7 @@
 """A trigger from the queue to its end: noted, begun by one, ended once."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,43 @@ def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Qu
     at.answers(FINDING)
     perform(at, at.trigger(), queue)
     assert len(at.own()) == 1
+
+
+def test_a_trigger_that_was_parked_for_an_error_begins_afresh_when_it_comes_again(
+    at: Job, queue: Queue
+) -> None:
+    perform(at, at.trigger(), queue, reader=Refusing(transient=False))
+    assert state(at, at.trigger()) is State.PARKED
+    at.deps().queue.journal.add_trigger(at.trigger())
+    at.answers(FINDING)
+    perform(at, at.trigger(), queue)
+    assert len(at.own()) == 1
+    assert state(at, at.trigger()) is None
+
+
+def test_a_trigger_that_workers_died_of_stays_parked_when_it_comes_again(
+    at: Job, queue: Queue
+) -> None:
+    for _ in range(MOST_DEATHS):
+        leases, journal = another(at)
+        journal.take_trigger(at.trigger(), leases.begin_work())
+        leases.unregister()
+    perform(at, at.trigger(), queue)
+    at.deps().queue.journal.add_trigger(at.trigger())
+    assert state(at, at.trigger()) is State.PARKED
+
+
+def test_a_deleted_comment_and_a_pipeline_that_is_gone_are_not_parked(
+    at: Job, sim: GitLabSim, queue: Queue
+) -> None:
+    note = at.comment("/sandpiper status")
+    sim.delete(note)
+    mr = at.scene.mr
+    told = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
+    for trigger in (told, replace(at.trigger(), pipeline_id=424242)):
+        perform(at, trigger, queue)
+        assert state(at, trigger) is None
+    assert at.own() == []
 
 
 def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Queue) -> None:

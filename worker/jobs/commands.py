@@ -28,7 +28,7 @@ from worker.jobs.model_commands import (
 from worker.maintenance import retention
 from worker.turns import contexts, memory, project_memory, salvage, session
 from worker.turns.parts import Deps, Run
-from worker.turns.results import Ended, Skipped
+from worker.turns.results import Busy, Ended, Skipped
 from worker.turns.tiers import forget_preference
 
 STOPPED = "stopped on request"
@@ -185,6 +185,7 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
 
 
 def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
+    _stop_first_turns(comment, deps)
     name = trigger_id(comment.trigger)
     done = sum(session.forget_session(key, name, deps) for key in _list_sessions(comment, deps))
     project, iid = comment.trigger.project_id, comment.trigger.mr_iid
@@ -195,6 +196,21 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
     # A try before this one may have deleted it, and could not tell.
     told = "Deleted: what was said, and every file." if done else _NOTHING_STORED
     return f"{told} The notes stay until somebody deletes them."
+
+
+def _stop_first_turns(comment: Comment, deps: Deps) -> None:
+    """Stop the first turns that are at work. Raises Busy until they have ended: what they commit is
+    to be deleted too."""
+    sessions, leases = deps.storage.sessions, deps.queue.leases
+    keys = [
+        key
+        for key in _list_sessions(comment, deps)
+        if sessions.latest(key) is None and leases.find_holder(key, 0)
+    ]
+    for key in keys:
+        sessions.stop(key, 0, STOPPED)
+    if keys:
+        raise Busy(f"session {keys[0].session_id} is still at its first turn")
 
 
 COMMANDS: Mapping[str, Callable[[Comment, str, Deps, Run], Ended | str]] = MappingProxyType(

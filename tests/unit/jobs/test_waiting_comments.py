@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
-from worker.demo.gitlab import GitLabSim
+from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import ForgeError
 from worker.jobs.results import CommandAnswered
-from worker.turns.results import Finished, Skipped
+from worker.turns.results import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +78,25 @@ def test_an_answered_question_that_comes_again_gets_no_note_on_the_limit(told: J
         note = told.comment(question, root.discussion_id)
         assert isinstance(told.heard(note, turns_per_day=2), Finished)
     assert "answered already" in reason(told.heard(note, turns_per_day=2))
+
+
+# --------------------------------------------------------------------------- what is at work
+
+
+def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
+    notes: list[Note] = []
+
+    def forget(iteration: int) -> None:
+        if iteration == 2:
+            notes.append(at.comment("/sandpiper forget"))
+            with pytest.raises(Busy, match="still at its first turn"):
+                at.heard(notes[0])
+
+    at.on_asking = forget
+    at.answers(says("SECRET-OF-THE-TEAM", call()), says("", call("c2")), FINDING)
+    ended = at.failed()
+    assert isinstance(ended, Finished)
+    assert ended.outcome.reason == "stopped on request"
+    assert "Deleted" in text(at.heard(notes[0]))
+    stored = (path.read_bytes() for path in at.place.rglob("*") if path.is_file())
+    assert not any(b"SECRET-OF-THE-TEAM" in each for each in stored)

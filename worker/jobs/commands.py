@@ -40,6 +40,8 @@ _OTHER_MODEL = (
 )
 _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
 
+_WAITS = "A run has begun, and waits until it can go on."
+_REMOVED = "This conversation is not stored any more. Write `/sandpiper analyze` to start anew."
 _NOTHING_STORED = "Nothing is stored of this merge request now."
 
 
@@ -246,6 +248,8 @@ def _answer_in_session(
     *,
     first_look: bool = False,
 ) -> Ended | str:
+    if reason := _explain_unanswered(key, deps):
+        return reason
     ended = session.answer_reply(
         key,
         text,
@@ -261,6 +265,13 @@ def _answer_in_session(
     return ended
 
 
+def _explain_unanswered(key: SessionKey, deps: Deps) -> str:
+    """Say why no turn of a session can be answered to; "" if one can, or soon can."""
+    if deps.storage.sessions.latest(key) is not None or deps.queue.leases.find_holder(key, 0):
+        return ""
+    return _WAITS if _has_checkpoint(key, 0, deps) else _REMOVED
+
+
 def _describe_asker(comment: Comment) -> str:
     """Return who asks, and where, for the model."""
     note = comment.note
@@ -271,6 +282,11 @@ def _describe_asker(comment: Comment) -> str:
 
 
 # ---------------------------------------------------------------------------------------- sessions
+
+
+def _has_checkpoint(key: SessionKey, turn: int, deps: Deps) -> bool:
+    """Whether a turn that is not committed was begun, so that its trigger will go on with it."""
+    return deps.storage.sessions.read_checkpoint(key, turn) is not None
 
 
 def _find_session(comment: Comment, deps: Deps) -> SessionKey | str:

@@ -7,10 +7,11 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.demo.gitlab import GitLabSim, Note
-from worker.errors import ForgeError
+from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.jobs.results import CommandAnswered
+from worker.turns.parts import Run
 from worker.turns.results import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
@@ -83,6 +84,13 @@ def test_an_answered_question_that_comes_again_gets_no_note_on_the_limit(told: J
 # --------------------------------------------------------------------------- what is at work
 
 
+def postpone(at: Job) -> None:
+    """The first turn begins, and waits for its model."""
+    at.answers(ModelError("the provider is not asked now", transient=True, kind=CIRCUIT_OPEN))
+    with pytest.raises(Postponed):
+        run_trigger(at.trigger(), at.deps(), Run(patient=True))
+
+
 def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
     notes: list[Note] = []
 
@@ -100,3 +108,15 @@ def test_forget_stops_a_first_turn_and_deletes_what_it_commits(at: Job) -> None:
     assert "Deleted" in text(at.heard(notes[0]))
     stored = (path.read_bytes() for path in at.place.rglob("*") if path.is_file())
     assert not any(b"SECRET-OF-THE-TEAM" in each for each in stored)
+
+
+def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) -> None:
+    (root,) = told.own()
+    told.store.remove(told.key())
+    assert "not stored any more" in text(told.says("Why?", root.discussion_id))
+
+
+def test_a_reply_to_a_run_that_waits_for_its_model_is_told_so(at: Job) -> None:
+    postpone(at)
+    (root,) = at.own()
+    assert "waits until it can go on" in text(at.says("Why?", root.discussion_id))

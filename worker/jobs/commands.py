@@ -154,11 +154,14 @@ def _write_status(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
 def _tell_state(comment: Comment, deps: Deps) -> str:
     key = _find_session(comment, deps)
     if isinstance(key, str):
-        return f"Nothing is running. {key}"
+        waits = any(_has_checkpoint(each, 0, deps) for each in _list_unfinished(comment, deps))
+        return _WAITS if waits else f"Nothing is running. {key}"
     latest = deps.storage.sessions.latest(key)
     turn = 0 if latest is None else latest + 1
     if deps.queue.leases.find_holder(key, turn):
         return _write_progress(key, turn, deps)
+    if _has_checkpoint(key, turn, deps):
+        return _WAITS
     if latest is None:
         return "Nothing is running."
     return f"Nothing is running. {_tell_looked_at(session.load_turn(key, latest, deps))}"
@@ -180,7 +183,7 @@ def _stop_runs(comment: Comment, argument: str, deps: Deps, run: Run) -> str:
     for key in _list_sessions(comment, deps):
         latest = deps.storage.sessions.latest(key)
         turn = 0 if latest is None else latest + 1
-        if deps.queue.leases.find_holder(key, turn):
+        if deps.queue.leases.find_holder(key, turn) or _has_checkpoint(key, turn, deps):
             deps.storage.sessions.stop(key, turn, STOPPED)
             stopped += 1
     return "Stopping after the present step." if stopped else "Nothing is running."
@@ -203,14 +206,9 @@ def _forget_merge_request(comment: Comment, argument: str, deps: Deps, run: Run)
 def _stop_first_turns(comment: Comment, deps: Deps) -> None:
     """Stop the first turns that are at work. Raises Busy until they have ended: what they commit is
     to be deleted too."""
-    sessions, leases = deps.storage.sessions, deps.queue.leases
-    keys = [
-        key
-        for key in _list_sessions(comment, deps)
-        if sessions.latest(key) is None and leases.find_holder(key, 0)
-    ]
+    keys = [key for key in _list_unfinished(comment, deps) if deps.queue.leases.find_holder(key, 0)]
     for key in keys:
-        sessions.stop(key, 0, STOPPED)
+        deps.storage.sessions.stop(key, 0, STOPPED)
     if keys:
         raise Busy(f"session {keys[0].session_id} is still at its first turn")
 
@@ -317,6 +315,12 @@ def _list_sessions(comment: Comment, deps: Deps) -> list[SessionKey]:
     trigger = comment.trigger
     found = deps.storage.sessions.sessions(trigger.project_id, trigger.mr_iid)
     return [key for key in found if key != make_lock_key(trigger, deps)]
+
+
+def _list_unfinished(comment: Comment, deps: Deps) -> list[SessionKey]:
+    """List the merge request's sessions whose first turn is not committed."""
+    found = _list_sessions(comment, deps)
+    return [key for key in found if deps.storage.sessions.latest(key) is None]
 
 
 def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:

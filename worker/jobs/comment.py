@@ -45,10 +45,11 @@ def answer_comment(trigger: Replied, deps: Deps, run: Run) -> Ended | CommandAns
     )
     if by_rules is Route.THANKS:
         return _take_thanks(trigger, deps)
+    is_stop = comment.request == Command("stop")
     used = _count_answers(thread, comment.note, deps.gitlab.bot.me())
-    if used > deps.options.turns_per_day:
+    if used > deps.options.turns_per_day and not is_stop:
         return Skipped(f"the thread has had its {deps.options.turns_per_day} answers of the day")
-    over = used == deps.options.turns_per_day and comment.request != Command("stop")
+    over = used == deps.options.turns_per_day and not is_stop
     if over and _has_turn(comment, deps):
         return Skipped(f"note {trigger.note_id} is answered already")
     found = ReplyRoute(by_rules) if over else _ask_helper(comment, by_rules, deps)

@@ -8,6 +8,7 @@ import pytest
 from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
+from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
 from worker.jobs.results import CommandAnswered
@@ -120,3 +121,33 @@ def test_a_reply_to_a_run_that_waits_for_its_model_is_told_so(at: Job) -> None:
     postpone(at)
     (root,) = at.own()
     assert "waits until it can go on" in text(at.says("Why?", root.discussion_id))
+
+
+def test_status_tells_of_a_run_that_waits_for_its_model_and_stop_ends_it(at: Job) -> None:
+    postpone(at)
+    assert text(at.says("/sandpiper status")) == "A run has begun, and waits until it can go on."
+    assert text(at.says("/sandpiper stop")) == "Stopping after the present step."
+    at.answers(FINDING)
+    ended = at.failed()
+    assert isinstance(ended, Finished)
+    assert ended.outcome.reason == "stopped on request"
+    assert text(at.says("/sandpiper stop")) == "Nothing is running."
+
+
+def test_status_and_stop_know_of_an_answer_that_waits_for_its_model(told: Job) -> None:
+    (root,) = told.own()
+    note = told.comment("Why?", root.discussion_id)
+    reply = Replied(told.scene.project.id, told.scene.mr.iid, note.discussion_id, note.id)
+    told.answers(ModelError("not asked now", transient=True, kind=CIRCUIT_OPEN))
+    with pytest.raises(Postponed):
+        run_trigger(reply, told.deps(), Run(patient=True))
+    assert "waits until it can go on" in text(told.says("/sandpiper status"))
+    assert text(told.says("/sandpiper stop")) == "Stopping after the present step."
+
+
+def test_stop_is_heard_however_often_the_thread_was_answered(told: Job) -> None:
+    (root,) = told.own()
+    for _ in range(2):
+        told.says("/sandpiper status", root.discussion_id)
+    note = told.comment("/sandpiper stop", root.discussion_id)
+    assert text(told.heard(note, turns_per_day=1)) == "Nothing is running."

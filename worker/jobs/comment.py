@@ -23,7 +23,7 @@ from worker.jobs.commands import Comment, make_lock_key, run_command
 from worker.jobs.results import CommandAnswered
 from worker.turns import salvage, session
 from worker.turns.parts import Deps, ReplyRoute, Run
-from worker.turns.results import Ended, Skipped
+from worker.turns.results import Busy, Ended, Skipped
 
 log = logging.getLogger("sandpiper.replies")
 
@@ -69,11 +69,26 @@ def _take_thanks(trigger: Replied, deps: Deps) -> Skipped:
     return Skipped("it is thanks, and asks for nothing")
 
 
+def _raise_if_busy(comment: Comment, deps: Deps) -> None:
+    """Raise Busy while the thread's session is at work on something else: the reply comes again
+    then, and a helper would be asked, and paid, each time."""
+    if not comment.session:
+        return
+    trigger = comment.trigger
+    key = SessionKey(trigger.project_id, trigger.mr_iid, comment.session)
+    latest = deps.storage.sessions.latest(key)
+    held = deps.queue.leases.find_holder(key, 0 if latest is None else latest + 1)
+    if held and held.trigger_id != trigger_id(trigger):
+        _change_sign(deps.gitlab.reactions.acknowledge, trigger)
+        raise Busy(f"session {key.session_id} is at work on something else")
+
+
 def _ask_helper(comment: Comment, by_rules: Route, deps: Deps) -> ReplyRoute:
     """Return what a reply needs; if the rules are unsure and no helper answers, it is work."""
     helper, text = deps.runtime.helper, deps.runtime.redact(comment.note.body)
     if by_rules is not Route.UNSURE or helper is None:
         return ReplyRoute(Route.WORK if by_rules is Route.UNSURE else by_rules)
+    _raise_if_busy(comment, deps)
     answer = helper.ask(TASK, text, MOST_TOKENS)
     if answer is None:
         return ReplyRoute()

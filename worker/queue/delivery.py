@@ -26,7 +26,9 @@ PATIENT_TRIES = 15
 """Tries (about eleven minutes) that wait for an unavailable model; the next one reports it."""
 
 BUSY_WAIT = 3.0
-"""Seconds between two checks whether a session is free. They do not count as tries."""
+LONGEST_BUSY_WAIT = 15.0
+"""Seconds between two checks whether a session is free: a tenth of the wait so far, within these.
+They do not count as tries."""
 
 
 def deliver_trigger(
@@ -184,7 +186,7 @@ def _handle_failure(
     if not error.transient or entry.tries >= MAX_TRIES:
         deps.queue.journal.park_entry(entry, str(error))
         return "parked"
-    wait = _retry_delay(entry, error)
+    wait = _retry_delay(entry, error, deps.runtime.clock.now())
     level = logging.INFO if busy else logging.WARNING
     log.log(level, "trigger %s again in %.0f s: %s", name, wait, error)
     deps.queue.journal.postpone_entry(entry, wait, str(error), failed=not busy)
@@ -192,8 +194,10 @@ def _handle_failure(
     return "retried"
 
 
-def _retry_delay(entry: Entry, error: SandpiperError) -> float:
+def _retry_delay(entry: Entry, error: SandpiperError, now: float) -> float:
     """Return the seconds until the trigger is tried again."""
     if isinstance(error, results.DebounceNotOver):
         return error.seconds
-    return BUSY_WAIT if isinstance(error, Busy) else min(2.0 ** (entry.tries + 1), LONGEST_WAIT)
+    if isinstance(error, Busy):
+        return min(max(BUSY_WAIT, (now - entry.accepted_at) / 10), LONGEST_BUSY_WAIT)
+    return min(2.0 ** (entry.tries + 1), LONGEST_WAIT)

@@ -14,7 +14,7 @@ from worker.core.conversation.messages import Usage
 from worker.core.ports import HelperAnswer
 from worker.demo.gitlab import GitLabSim
 from worker.turns.day_budget import Budget
-from worker.turns.results import Finished, Skipped
+from worker.turns.results import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +104,15 @@ def test_where_rules_are_unsure_the_helper_is_asked_once(
     calls = [(each.task, each.cost_usd) for each in thread.job.stored().calls if each.task]
     route = "question" if word == "QUESTION" else "work"
     assert calls == ([(f"route: {route}", 0.0004)] if word else [])
+
+
+def test_no_helper_is_asked_while_the_session_is_at_work_on_something_else(thread: Thread) -> None:
+    helper = OneWord("WORK")
+    with thread.job.elsewhere(thread.job.sessions()[0], 1), pytest.raises(Busy):
+        thread.says(UNSURE, helper)
+    assert helper.asked == []
+    note = thread.job.scene.mr.list_notes()[-1]
+    assert [name for _, name in note.awards.values()] == ["eyes"]
 
 
 def test_where_rules_are_sure_no_helper_is_asked(thread: Thread) -> None:

@@ -280,6 +280,20 @@ def test_two_replies_in_one_second_become_two_turns_in_order(at: Job, queue: Que
     assert noted == [delivery.BUSY_WAIT]
 
 
+def test_a_reply_that_waits_long_for_its_session_looks_less_often(at: Job, queue: Queue) -> None:
+    at.answers(FINDING)
+    perform(at, at.trigger(), queue)
+    note = at.comment("Why?", at.own()[0].discussion_id)
+    mr = at.scene.mr
+    reply = Replied(mr.project.id, mr.iid, note.discussion_id, note.id)
+    for _ in range(3):
+        with at.elsewhere(at.key(), 1):
+            perform(at, reply, queue)
+        at.clock.time += 100
+    longest = delivery.LONGEST_BUSY_WAIT
+    assert [seconds for _, seconds in queue.later] == [delivery.BUSY_WAIT, 10.0, longest]
+
+
 def test_a_reply_does_not_go_on_with_another_ones_unfinished_turn(at: Job) -> None:
     at.answers(FINDING)
     at.failed()

@@ -12,11 +12,13 @@ from worker.turns.results import Busy, NotesMarked, Skipped
 def mark_notes(trigger: PipelinePassed, deps: Deps, watch: Watcher) -> Skipped | NotesMarked:
     """Add to the notes of older failures that a later pipeline passed.
 
-    Most merge requests had no failure before: the store shows that, and GitLab is not asked.
+    Most merge requests had no failure before: the store shows that, and GitLab is not asked. A
+    branch pipeline names no merge request, and that of a fork may be in another project.
     Raises Busy while one of the merge request's sessions is at work.
     """
     project, iid = trigger.mr_project_id or trigger.project_id, trigger.mr_iid
-    if not any(True for _ in deps.storage.sessions.sessions(project, iid)):
+    listed = deps.storage.sessions.sessions(project if iid else 0, iid)
+    if not any(True for _ in listed):
         return Skipped(
             f"pipeline {trigger.pipeline_id} passed, and no failure was looked at before"
         )

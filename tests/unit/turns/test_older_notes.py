@@ -8,10 +8,11 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, run_trigger
 from worker.core.conversation.context import Status
 from worker.core.session_id import find_marker
-from worker.demo.gitlab import GitLabSim, Note, Pipeline
+from worker.core.triggers import PipelineFailed, PipelinePassed
+from worker.demo.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.errors import ForgeError, ModelError
 from worker.turns.parts import NoteOptions
 from worker.turns.results import Busy, Finished, NotesMarked, Skipped
@@ -165,6 +166,24 @@ def test_gitlab_is_not_asked_about_a_pipeline_that_never_failed(at: Job, sim: Gi
     assert isinstance(ended, Skipped)
     assert "no failure was looked at before" in ended.reason
     assert sim.requests == []
+
+
+def test_a_forks_branch_pipeline_that_passes_is_told_on_the_note(at: Job, sim: GitLabSim) -> None:
+    target, author = at.scene.mr.project, at.scene.developer
+    fork = sim.add_project("dev/fork", parent=target, public=True)
+    sim.add_member(fork, author, Access.MAINTAINER)
+    mr = sim.open_merge_request(target, author, title="T", branch="feature-x", source=fork)
+    broken = sim.run_pipeline(mr, kind="branch")
+    # The webhook of a branch pipeline names no merge request.
+    failed = PipelineFailed(fork.id, broken.id, broken.sha, mr.source_branch)
+    at.answers(FINDING)
+    assert isinstance(run_trigger(failed, at.deps()), Finished)
+    sim.push(mr, {"a": b"b"})
+    mended = sim.run_pipeline(mr, kind="branch", status="success")
+    passed = PipelinePassed(fork.id, mended.id, mended.sha, mr.source_branch)
+    done = run_trigger(passed, at.deps())
+    assert isinstance(done, NotesMarked)
+    assert len(done.sessions) == 1
 
 
 def test_a_pipeline_that_is_not_the_newest_or_has_not_passed_settles_nothing(at: Job) -> None:

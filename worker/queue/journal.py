@@ -41,6 +41,10 @@ _ROUNDS = 8
 _SCHEMA = 1
 
 
+class _NewerSchema(ValueError):
+    """An entry was written by a newer version."""
+
+
 class State(StrEnum):
     """The state of a trigger."""
 
@@ -118,7 +122,8 @@ class Journal:
             taken = self._take_over(noted.entry, owner)
             if isinstance(taken, str) or self._replace_entry(noted, taken):
                 return taken
-        raise StoreError(f"too many contend for {self._records.place(name)}", transient=True)
+        place = self._records.place(name)
+        raise StoreError(f"too many contend for {place}, or a newer worker has it", transient=True)
 
     def remove_trigger(self, trigger: Trigger) -> None:
         """Remove the entry of a trigger that has ended."""
@@ -171,12 +176,16 @@ class Journal:
         return self._records.names(f"{place}{mr_iid}/" if project_id and mr_iid else place)
 
     def read_entry(self, name: str) -> StoredEntry | None:
-        """Read an entry; None if there is none. A damaged one is deleted."""
+        """Read an entry; None if there is none. A damaged one is deleted, and one of a newer
+        version of this worker is left to that: during an update, both are at work."""
         stored = self._records.read(name, RECORD)
         if stored is None:
             return None
         try:
             return StoredEntry(name, decode_entry(stored.content), stored.version)
+        except _NewerSchema as error:
+            log.warning("%s is left alone: %s", self._records.place(name), error)
+            return None
         except (ValueError, RecursionError, OverflowError) as error:
             log.error("%s is damaged and removed: %s", self._records.place(name), error)
             self._records.delete(name)
@@ -267,6 +276,8 @@ def decode_entry(content: bytes) -> Entry:
     fields = json.loads(content)
     if not isinstance(fields, dict) or not isinstance(fields.get("trigger"), dict):
         raise ValueError("it is not an object with a trigger")
+    if _read_count(fields, "schema") > _SCHEMA:
+        raise _NewerSchema(f"its schema is newer than {_SCHEMA}")
     return Entry(
         trigger=from_message(fields["trigger"]),
         state=State(str(fields.get("state"))),

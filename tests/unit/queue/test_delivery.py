@@ -1,5 +1,6 @@
 """A trigger from the queue to its end: noted, begun by one, ended once."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from worker.core.conversation.context import Status, Subject
 from worker.core.events import ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim
-from worker.errors import Interrupted, SourceError
+from worker.errors import Interrupted, SourceError, StoreError
 from worker.queue import delivery
 from worker.queue.journal import MOST_DEATHS, Journal, State, name_entry
 from worker.queue.leases import Leases
@@ -203,6 +204,22 @@ def test_what_breaks_three_runs_by_an_error_nobody_foresaw_is_parked_with_its_na
     assert [one.entry.reason for one in at.deps().queue.journal.find_parked()] == [
         f"given up: {told}"
     ]
+
+
+def test_an_entry_of_a_newer_worker_is_left_alone(at: Job, queue: Queue) -> None:
+    journal, records, name = at.deps().queue.journal, at.store.records, name_entry(at.trigger())
+    journal.add_trigger(at.trigger())
+    written = records.read(name, 65536)
+    assert written is not None
+    newer = json.loads(written.content) | {"schema": 2}
+    newer["trigger"] |= {"attempt": 1}
+    assert records.replace(name, json.dumps(newer).encode(), written.version)
+    assert Recovery(journal, at.leases, queue.now.append, at.clock).run_once() == 0
+    with pytest.raises(StoreError, match="a newer worker has it"):
+        perform(at, at.trigger(), queue)
+    kept = records.read(name, 65536)
+    assert kept is not None
+    assert json.loads(kept.content) == newer
 
 
 def test_a_parked_trigger_is_found_by_the_beginning_of_its_id(at: Job, queue: Queue) -> None:

@@ -12,7 +12,7 @@ from tests.jobs import FINDING, Job, run_trigger
 from worker.core.failure import known, project_memory, similar
 from worker.core.failure.jobs import Survey
 from worker.core.failure.verdict import Verdict
-from worker.core.ports import MemoryPart, SessionKey
+from worker.core.ports import Claim, MemoryPart, SessionKey
 from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim
 from worker.maintenance import retention
@@ -215,3 +215,24 @@ def test_forget_leaves_ids_alone(kept: Kept) -> None:
         assert stored is not None
         assert b"SECRET" not in stored.content
         assert b"A race" not in stored.content
+
+
+def test_a_turn_that_is_committed_just_before_the_claim_is_not_removed(
+    sim: GitLabSim, tmp_path: Path
+) -> None:
+    class LateStore(FolderStore):
+        """Another worker commits the turn just before it is claimed here."""
+
+        def claim(
+            self, key: SessionKey, turn: int, claim: Claim, now: float, over: Claim | None = None
+        ) -> Claim | None:
+            if self.latest(key) is None:
+                self.commit(key, turn, b"{}")
+            return super().claim(key, turn, claim, now, over)
+
+    at, store = Job(sim, tmp_path), LateStore(tmp_path)
+    key = at.key()
+    store.checkpoint(key, 0, b"{}")
+    at.store, at.leases = store, Leases(store, at.clock)
+    retention.forget_merge_request(key.project_id, key.mr_iid, at.deps(), at.trigger())
+    assert store.latest(key) == 0

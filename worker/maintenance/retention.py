@@ -133,9 +133,11 @@ def _remove_session(key: SessionKey, deps: Deps, gone: set[str]) -> bool:
 
 
 def _remove_unless_held(key: SessionKey, turn: int, deps: Deps) -> bool:
-    """Remove a session while holding its next turn; False if another worker holds that turn."""
+    """Remove a session while holding its next turn; False if another worker holds that turn, or has
+    just committed it."""
     with deps.queue.leases.claim_turn(key, turn, EXPIRY) as held:
-        if not isinstance(held, Lease) or (deps.storage.sessions.latest(key) or 0) > turn:
+        latest = deps.storage.sessions.latest(key)
+        if not isinstance(held, Lease) or (latest is not None and latest >= turn):
             return False
         deps.storage.sessions.remove(key)
     return True

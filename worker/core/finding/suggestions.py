@@ -28,7 +28,9 @@ _OPENING = re.compile(
     r"(?:[ \t]{1,8}[(\[]?(?P<group>[A-Za-z0-9]{1,20})[)\]]?)?[ \t]*$"
 )
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
-_REDACTED = "[redacted: "
+_STAND_IN = re.compile(r"\[redacted: |<U\+[0-9A-F]{4,6}>|\ufffd")
+"""What we show in place of secrets, of invisible characters, and of bytes that are not UTF-8."""
+
 _POINTER = re.compile(r"\bas (?:shown |given |written )?below\b")
 
 
@@ -143,8 +145,12 @@ def _block(fix: Suggestion, why: str) -> str:
 def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Suggestion | str:
     """The change as one suggestion, or why it cannot be one.
 
-    `lines` returns a file's lines at the head commit, for those between the suggestions.
+    `lines` returns a file's lines at the head commit, for those between the suggestions. They are
+    as we show them, and so is what a suggestion copies: what stands for other characters there
+    would be written into the file.
     """
+    if any(_STAND_IN.search(fix.text) for fix in change):
+        return "it has a placeholder in place of the file's own text"
     if len(change) == 1:
         return change[0]
     if len({fix.path for fix in change}) > 1:
@@ -156,7 +162,7 @@ def combine_change(change: Change, lines: Callable[[str], Sequence[str]]) -> Sug
     if last - first > MAX_LINES:
         return f"they are too far apart: one suggestion replaces {MAX_LINES} lines"
     between = lines(path)[first - 1 : last]
-    if len(between) < last - first + 1 or any(_REDACTED in line for line in between):
+    if len(between) < last - first + 1 or any(map(_STAND_IN.search, between)):
         return "the lines between them cannot be shown"
     moved = [Suggestion("", fix.first - first + 1, fix.last - first + 1, fix.text) for fix in parts]
     return Suggestion(path, first, last, "\n".join(apply_suggestions(moved, between) or ()))

@@ -169,11 +169,25 @@ def test_what_cannot_be_one_suggestion_has_a_reason(change: Change, reason: str)
     assert reason in made
 
 
-def test_no_line_is_put_back_that_was_redacted() -> None:
-    lines = ["a", "TOKEN = '[redacted: gitlab-token]'", "c"]
+SHOWN_INSTEAD = pytest.mark.parametrize(
+    "shown",
+    ["TOKEN = '[redacted: gitlab-token]'", 'print("\u26a0<U+FE0F> none")', 'print("caf\ufffd")'],
+)
+
+
+@SHOWN_INSTEAD
+def test_no_line_is_put_back_that_is_not_shown_as_it_is(shown: str) -> None:
+    lines = ["a", shown, "c"]
     assert combine_change(_change((1, 1, "x"), (3, 3, "y")), lambda path: lines) == (
         "the lines between them cannot be shown"
     )
+
+
+@SHOWN_INSTEAD
+def test_what_is_shown_in_place_of_other_characters_is_not_written_to_a_file(shown: str) -> None:
+    for change in (_change((2, 2, shown)), _change((1, 1, "x"), (3, 3, shown))):
+        made = combine_change(change, lambda path: FILE)
+        assert made == "it has a placeholder in place of the file's own text"
 
 
 def test_a_change_goes_to_the_last_of_its_places_that_the_diff_shows() -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
+from posixpath import normpath
 from typing import Any
 
 from worker.core.ports import Document
@@ -32,15 +33,24 @@ class SavedDocuments:
         return path if path and self._exists(path) else ""
 
     def add(self, source: str, arguments: Mapping[str, Any], document: Document, path: str) -> None:
-        """Record that the document was saved at `path`."""
+        """Record that the document was saved at `path`, in place of any other one there."""
+        key = _make_key(source, arguments, document)
         with self._lock:
-            self._added.setdefault(_make_key(source, arguments, document), path)
+            self._paths = _remove_overwritten(self._paths, key, path)
+            self._added = _remove_overwritten(self._added, key, path)
+            self._added.setdefault(key, path)
 
     def publish(self) -> None:
         """Make the documents that were added until now available to `find_path`."""
         with self._lock:
             self._paths = self._added | self._paths
             self._added = {}
+
+
+def _remove_overwritten(paths: Mapping[Key, str], key: Key, path: str) -> dict[Key, str]:
+    """Return the paths without those of other documents than `key` in the file `path`."""
+    file = normpath(path)
+    return {each: at for each, at in paths.items() if each == key or normpath(at) != file}
 
 
 def _make_key(source: str, arguments: Mapping[str, Any], document: Document) -> Key:

@@ -4,6 +4,8 @@ import json
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.contexts import call
 from tests.fakes import FixedSource, MemorySandbox
 from worker.core.conversation.messages import ToolSpec
@@ -109,6 +111,23 @@ def test_what_is_gone_from_the_sandbox_is_shown_again() -> None:
     kit.fetch("/tmp/data/one")
     kit.sandbox.files.clear()
     assert "was saved before" not in kit.fetch("/tmp/data/one")["preview"]
+
+
+@pytest.mark.parametrize("path", ["/tmp/data/one", "/tmp/data/./one"])
+def test_a_document_whose_file_was_overwritten_by_another_is_shown_again(path: str) -> None:
+    kit = Kit()
+    kit.fetch("/tmp/data/one", job_id=1)
+    kit.sources[REPORT.name].answer = NEW
+    kit.fetch(path, job_id=2)
+    kit.sources[REPORT.name].answer = OLD
+    assert "was saved before" not in kit.run(REPORT.name, {"job_id": 1})["preview"]
+
+
+def test_a_document_that_is_saved_twice_in_one_file_is_not_shown_again() -> None:
+    kit = Kit()
+    for _ in range(2):
+        kit.fetch("/tmp/data/one")
+    assert kit.run(REPORT.name, {})["saved_to"] == "/tmp/data/one"
 
 
 def test_another_question_to_the_same_source_is_another_document() -> None:

@@ -83,11 +83,10 @@ def _format_tool(event: ToolRan) -> Text:
 def _summarise_call(call: ToolCall) -> str:
     try:
         arguments = json.loads(call.arguments or "{}")
-    except ValueError:
+        values = arguments.values() if isinstance(arguments, dict) else ()
+        text = " ".join(_shorten(value) for value in values)
+    except (ValueError, RecursionError):
         return ""
-    if not isinstance(arguments, dict):
-        return ""
-    text = " ".join(_shorten(value) for value in arguments.values())
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 

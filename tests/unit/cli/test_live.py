@@ -20,7 +20,7 @@ def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:
 
 
 def test_arguments_that_are_no_object_do_not_matter() -> None:
-    for arguments in ("[1]", "{", "3", ""):
+    for arguments in ("[1]", "{", "3", "", "[" * 3_000):
         assert "look" in format_event(ToolRan(call("a", "look", arguments), 1, 1, 0.0, False)).plain
 
 

@@ -117,6 +117,6 @@ def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | No
             json.loads(call.arguments)["command"],
             json.loads(result.content)["exit_code"],
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return (command, code) if isinstance(command, str) and isinstance(code, int | None) else None

@@ -111,6 +111,20 @@ def test_what_did_not_run_is_not_told(name: str, arguments: object, result: obje
     assert find_runs(replace(turn, messages=turn.messages[:1]), 5.0) == ()
 
 
+DEEP = "[" * 3_000 + "]" * 3_000
+
+
+def test_arguments_and_results_too_deep_to_be_read_are_no_run() -> None:
+    for arguments, result in ((f'{{"command": {DEEP}}}', "{}"), ('{"command": "x"}', DEEP)):
+        asked = Assistant("", (call("c", "sandbox_exec", arguments),))
+        turn = replace(
+            context(User("event"), asked, ToolResult("c", "sandbox_exec", result)),
+            calls=(CallCost(0, "m", Usage(), 0.0, 9.0, 1.0, 1),),
+        )
+        assert find_runs(turn, 5.0) == ()
+        assert not is_named(turn, {"sum.py"})
+
+
 def test_a_misspelt_call_that_ran_counts() -> None:
     (answer,) = (
         each for each in TURN.messages if isinstance(each, Assistant) and len(each.calls) > 1

@@ -151,21 +151,26 @@ def answer_reply(
         )
         context = charge_helper(context, f"route: {run.reply_route.route}", run.reply_route.answers)
         run = _make_stoppable(run, key, latest + 1, deps, lambda: "")
-        private = _is_internal(key, stored, deps)
         hidden = deps.gitlab.permissions.needs_internal_note(stored.subject)
-        if hidden and not private and not (stored.note and stored.note.internal):
+        is_internal = _is_internal(key, stored, deps)
+        if hidden and not is_internal:
             return Skipped(BEGAN_IN_PUBLIC)
         if hidden and not internal:
             context = replace(context, note=_INTERNAL)
-        private = private or hidden
+        private = internal or is_internal or hidden
         turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
         _list_turn(turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
+    """Whether only members have read what was said until now."""
+    if stored.note and stored.note.internal:
+        return True
     workflow = deps.runtime.playbook.get(stored.workflow)
-    return key == make_key(stored.subject, workflow, deps, internal=True)
+    # Its id was made with the address that GitLab had then.
+    then = replace(deps, gitlab=replace(deps.gitlab, url=stored.subject.gitlab_url))
+    return key == make_key(stored.subject, workflow, then, internal=True)
 
 
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:

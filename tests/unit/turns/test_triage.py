@@ -301,6 +301,23 @@ def test_what_is_said_in_internal_notes_is_not_kept(at: At) -> None:
     assert at.entries() == []
 
 
+@pytest.mark.parametrize("ready", ["as it was", "moved", "damaged"])
+def test_what_is_said_later_in_internal_notes_is_not_kept_whatever_has_changed(
+    at: At, ready: str
+) -> None:
+    at.flake(at.scene.mr)
+    began = at.comment("/sandpiper analyze", internal=True)
+    finished(at.heard(began))
+    (key,) = at.sessions()
+    if ready == "damaged":
+        (Path(at.store.location(key, 0)) / "context.json").write_bytes(b"{")
+    moved = {"url": "https://gitlab.new.example"} if ready == "moved" else {}
+    for words in ("why?", "and now?"):
+        asked = at.comment(f"@{at.scene.bot.username} {words}", began.discussion_id, internal=True)
+        assert finished(at.heard(asked, **moved)).key == key
+    assert at.entries() == []
+
+
 @pytest.mark.attack("binding")
 def test_what_is_made_from_logs_for_members_only_is_not_kept(at: At) -> None:
     project = at.scene.project

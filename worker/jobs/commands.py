@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from worker.core import comment_commands
 from worker.core.comment_commands import Asked, Command
-from worker.core.conversation import context_json, prompts
+from worker.core.conversation import prompts
 from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
@@ -39,6 +39,7 @@ _OTHER_MODEL = (
     "Look at the failure again with fresh eyes, and say where you come to another conclusion."
 )
 _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
+_UNREADABLE = "What was found cannot be read any more. Write `/sandpiper analyze` to begin anew."
 
 _WAITS = "A run has begun, and waits until it can go on."
 _REMOVED = "This conversation is not stored any more. Write `/sandpiper analyze` to start anew."
@@ -104,7 +105,9 @@ def _run_workflow(comment: Comment, command: str, deps: Deps, run: Run) -> Ended
 def _look_again(
     comment: Comment, key: SessionKey, latest: int, deps: Deps, run: Run
 ) -> Ended | str:
-    stored = session.load_turn(key, latest, deps)
+    stored = salvage.load_newest(key, latest, deps)
+    if stored is None:
+        return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=True)
     if comment.note.note_id in stored.answered_notes:
         return Skipped(f"note {comment.note.note_id} is answered already")
     explained = _is_explained(key, latest, deps)
@@ -164,14 +167,15 @@ def _tell_state(comment: Comment, deps: Deps) -> str:
         return _WAITS
     if latest is None:
         return "Nothing is running."
-    return f"Nothing is running. {_tell_looked_at(session.load_turn(key, latest, deps))}"
+    stored = salvage.load_newest(key, latest, deps)
+    return f"Nothing is running. {_tell_looked_at(stored) if stored else _UNREADABLE}"
 
 
 def _write_progress(key: SessionKey, turn: int, deps: Deps) -> str:
-    data = deps.storage.sessions.read_checkpoint(key, turn)
-    if data is None:
+    left = contexts.read_unfinished(key, turn, deps)
+    if left is None:
         return "At work, at the very beginning."
-    spent = context_json.load_context(data).turn_usage
+    spent = left.turn_usage
     minutes = (deps.runtime.clock.now() - spent.started_at) / 60
     return (
         f"At work for {minutes:.1f} minutes, with {spent.iterations} answers of the model so far."

@@ -174,7 +174,8 @@ def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:
 
 
 def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
-    """Delete what a session has stored, except its subject, so that nothing runs again.
+    """Delete what a session has stored, even if it cannot be read, except its subject, so that
+    nothing runs again.
 
     A turn without a history replaces it. Returns False if there is nothing to delete.
     """
@@ -182,14 +183,26 @@ def forget_session(key: SessionKey, on_behalf_of: str, deps: Deps) -> bool:
     if latest is None:
         return False
     with claim_turn(key, latest + 1, on_behalf_of, deps) as taken:
-        stored = load_turn(key, latest, deps)
-        if isinstance(taken, Skipped) or contexts.is_forgotten(stored):
+        if isinstance(taken, Skipped) or not _empty_session(key, latest, deps):
             return False
-        deps.storage.sessions.commit(
-            key, latest + 1, context_json.dump_context(contexts.make_emptied_context(stored, deps))
-        )
-        deps.storage.sessions.erase(key, latest + 1)
     log.info("session %s: %s", key.session_id, contexts.FORGOTTEN)
+    return True
+
+
+def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
+    """Leave only what the session was about, or nothing where nobody knows it any more.
+
+    False if that was done before.
+    """
+    stored = salvage.load_newest(key, latest, deps) or contexts.begin_anew(key, latest, deps)
+    if isinstance(stored, str):
+        deps.storage.sessions.remove(key)
+        return True
+    if contexts.is_forgotten(stored) and not stored.losses:
+        return False
+    emptied = contexts.make_emptied_context(stored, deps)
+    deps.storage.sessions.commit(key, latest + 1, context_json.dump_context(emptied))
+    deps.storage.sessions.erase(key, latest + 1)
     return True
 
 

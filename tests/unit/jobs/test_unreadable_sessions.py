@@ -1,0 +1,97 @@
+"""What the commands make of a session of which nothing can be read any more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import says
+from tests.jobs import FINDING, Job
+from worker.demo.gitlab import GitLabSim
+from worker.jobs.results import CommandAnswered
+from worker.turns.results import Finished
+
+pytestmark = pytest.mark.slow
+
+SECRET = b"SECRET-OF-THE-TEAM"
+DAMAGED = pytest.mark.parametrize("content", [b"{" + SECRET, b'{"schema": 99, "x": "%s"}' % SECRET])
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected_requests == []
+
+
+@pytest.fixture
+def told(sim: GitLabSim, tmp_path: Path) -> Job:
+    """A failure that has been looked at."""
+    at = Job(sim, tmp_path)
+    at.answers(FINDING)
+    assert isinstance(at.failed(), Finished)
+    return at
+
+
+def text(ended: object) -> str:
+    assert isinstance(ended, CommandAnswered)
+    return ended.text
+
+
+def damage(at: Job, content: bytes, turn: int = 0) -> None:
+    (key,) = at.sessions()
+    (Path(at.store.location(key, turn)) / "context.json").write_bytes(content)
+
+
+def is_stored(at: Job) -> bool:
+    files = (path for path in at.place.rglob("*") if path.is_file())
+    return any(SECRET in path.read_bytes() for path in files)
+
+
+@DAMAGED
+@pytest.mark.parametrize("failed", [True, False])
+def test_forget_deletes_it_too(told: Job, content: bytes, failed: bool) -> None:
+    """Where no pipeline fails any more, nobody knows what it was about: nothing is left."""
+    damage(told, content)
+    assert is_stored(told)
+    told.scene.pipeline.status = "failed" if failed else "running"
+    assert "Deleted" in text(told.says("/sandpiper forget"))
+    assert not is_stored(told)
+    assert len(told.sessions()) == failed
+    assert "Nothing is stored" in text(told.says("/sandpiper forget"))
+
+
+def test_forget_deletes_it_too_where_what_came_before_was_forgotten(told: Job) -> None:
+    told.answers(says("Anew."))
+    assert "Deleted" in text(told.says("/sandpiper forget"))
+    told.says("What was it?", told.own()[0].discussion_id)
+    damage(told, b"{" + SECRET, turn=2)
+    assert "Deleted" in text(told.says("/sandpiper forget"))
+    assert not is_stored(told)
+
+
+def test_one_that_cannot_be_read_does_not_keep_another(told: Job) -> None:
+    damage(told, b"{" + SECRET)
+    told.sim.push(told.scene.mr, {"a": b"b"})
+    told.answers(FINDING)
+    told.failed(told.sim.run_pipeline(told.scene.mr))
+    assert "Deleted" in text(told.says("/sandpiper forget"))
+    assert not is_stored(told)
+    assert all(
+        b"A race in the test." not in told.store.read_context(key, 1) for key in told.sessions()
+    )
+
+
+@DAMAGED
+def test_its_state_is_told_and_it_begins_anew(told: Job, content: bytes) -> None:
+    damage(told, content)
+    assert "cannot be read any more" in text(told.says("/sandpiper status"))
+    told.answers(says("It is the runner."))
+    assert isinstance(told.says("/sandpiper analyze"), Finished)
+    assert "It is the runner." in told.own()[-1].body
+
+
+def test_a_step_that_cannot_be_read_is_the_very_beginning(told: Job) -> None:
+    told.store.checkpoint(told.key(), 1, b"{")
+    with told.elsewhere(told.key(), 1):
+        assert "at the very beginning" in text(told.says("/sandpiper status"))

@@ -38,6 +38,7 @@ _LOOK = (
     "date +%s.%N; find /tmp -xdev -type f \\( {names} \\) -size -1025k -printf '%C@ ' "
     "-exec sha256sum {{}} \\; 2>/dev/null | head -c {most}"
 )
+_WILDCARD = re.compile(r"[*?\[\]\\]")
 _FOUND = re.compile(r"(\d{1,12}\.\d{1,12}) \\?([0-9a-f]{64}) ")
 
 
@@ -106,7 +107,7 @@ def _read_sandbox(
 
     The times are our epoch seconds; if the sandbox's clock differs, they are rather too late.
     """
-    wanted = " -o ".join(f"-name {shlex.quote(name)}" for name in sorted(names))
+    wanted = " -o ".join(f"-name {_quote_name(name)}" for name in sorted(names))
     before = deps.runtime.clock.now()
     done = sandbox.exec(
         _LOOK.format(names=wanted, most=_MOST_LISTED), timeout=_SECONDS, number=_NUMBER
@@ -120,6 +121,11 @@ def _read_sandbox(
     for at, digest in _FOUND.findall(listed):
         seen[digest] = min(float(at) + shift, seen.get(digest, float("inf")))
     return seen, len(listed) < _MOST_LISTED
+
+
+def _quote_name(name: str) -> str:
+    """The name for a shell's `find -name`, which takes a pattern."""
+    return shlex.quote(_WILDCARD.sub(r"\\\g<0>", name))
 
 
 def _find_applied_time(

@@ -23,7 +23,10 @@ MAX_TEXT = 8_000
 """The most characters of a replacement."""
 
 _OPENING = re.compile(
-    r"[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*suggestion[ ]+(?P<path>[\w./@+][\w./@+ ()-]{0,300}?)"
+    r"[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*suggestion[ ]+"
+    # A path may have almost any character, like app/[slug]/$id.tsx. None is a colon: a number after
+    # one would be taken for the line.
+    r"(?P<path>[^\s\x00-\x1f\x7f-\x9f`:][^\x00-\x1f\x7f-\x9f\u2028\u2029`:]{0,300}?)"
     r":(?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))?"
     r"(?:[ \t]{1,8}[(\[]?(?P<group>[A-Za-z0-9]{1,20})[)\]]?)?[ \t]*$"
 )

@@ -1,5 +1,7 @@
 """A fix is read from the answer, and has a place only on lines that the diff shows."""
 
+import time
+
 import pytest
 
 from worker.core.finding.suggestions import (
@@ -74,9 +76,38 @@ def test_one_line_may_be_named_alone_and_a_deletion_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "app/[slug]/page.tsx",
+        "app/blog/[...id]/page (1).tsx",
+        "routes/$id.tsx",
+        "src/C#/a,b.cs",
+        "{{name}}/it's.py",
+        "a%20b&c=~d.md",
+        "d\u00e9j\u00e0/vu.py",
+        "-",
+    ],
+)
+def test_a_path_may_have_almost_any_character(path: str) -> None:
+    prose, found = read_suggestions(f"Do it.\n{fence(f'suggestion {path}:2-3 A')}")
+    assert (prose, found) == ("Do it.", (Suggestion(path, 2, 3, "x = 1", "A"),))
+
+
+def test_a_hostile_opening_is_read_in_little_time() -> None:
+    started = time.monotonic()
+    for text in (" " * 50_000, "[$ " * 20_000, "a:1 " * 20_000, "a:1" + " " * 50_000 + "x"):
+        opening = f"```suggestion {text}\n```"
+        assert read_suggestions(opening) == (opening.strip(), ())
+    assert time.monotonic() - started < 1.0
+
+
+@pytest.mark.parametrize(
     "text",
     [
         fence("suggestion"),
+        fence("suggestion a.py:1:2"),
+        fence("suggestion a\u2028b.py:1"),
+        fence("suggestion a\x1b[2Jb.py:1"),
         fence("suggestion:-0+0"),
         fence("suggestion a.py"),
         fence("suggestion a.py:x"),

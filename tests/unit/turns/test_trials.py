@@ -1,0 +1,79 @@
+"""What was run of a change is found by its file, whatever characters the file's name has."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.base import ExecResult, Output
+from tests.contexts import call, context
+from tests.fakes import EMPTY, MemorySandbox
+from tests.jobs import START, Job, OneLog
+from worker.core.conversation.context import CallCost, Context, Outcome, Status
+from worker.core.conversation.messages import Assistant, ToolResult, Usage, User
+from worker.core.finding.trials import Run, Trial
+from worker.core.ports.evidence import Place
+from worker.demo.gitlab import GitLabSim
+from worker.turns.trials import find_trials
+
+OLD = ["def total(xs):", "    return 4"]
+FIX = (
+    "## Verdict\ncaused by this change\n\n## Cause\nx\n\n"
+    "## What to do\n```suggestion {}:2\n  0\n```"
+)
+
+
+class Repository(OneLog):
+    """Every file of it is the same."""
+
+    def lines(self, place: Place) -> list[str]:
+        return OLD
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Job]:
+    with GitLabSim() as running:
+        yield Job(running, tmp_path / "store")
+
+
+def look_in(folder: Path) -> MemorySandbox:
+    """A sandbox whose files are in a folder."""
+
+    def answer(command: str) -> ExecResult:
+        there = command.replace("/tmp", str(folder))
+        done = subprocess.run(["bash", "-c", there], capture_output=True, text=True, check=False)
+        return ExecResult(done.returncode, Output(done.stdout, 0, 0), EMPTY, 0.0)
+
+    return MemorySandbox(answer)
+
+
+def answered(path: str) -> Context:
+    """A turn that ran a test with the file's change in place, and advises this."""
+    made = context(
+        User("event"),
+        Assistant("", (call("c", "sandbox_exec", json.dumps({"command": f"prove '{path}'"})),)),
+        ToolResult("c", "sandbox_exec", json.dumps({"exit_code": 0})),
+        outcome=Outcome(Status.DONE, FIX.format(path), ""),
+    )
+    return context(
+        *made.messages,
+        outcome=made.outcome,
+        calls=(CallCost(0, "m", Usage(), 0.0, START + 9.0, 1.0, 1),),
+    )
+
+
+@pytest.mark.parametrize("name", ["sum.py", "[id].tsx", "$id.tsx", "*", "what?.md", "it's {x}, a"])
+def test_a_change_is_found_by_the_name_of_its_file_alone(
+    at: Job, tmp_path: Path, name: str
+) -> None:
+    for other in ("i.tsx", "sum2.py", "whats.md"):
+        (tmp_path / "files" / other).parent.mkdir(exist_ok=True)
+        (tmp_path / "files" / other).write_text("def total(xs):\n  0\n")
+    path, sandbox = f"app/{name}", look_in(tmp_path / "files")
+    (found,) = find_trials(answered(path), sandbox, Repository(), at.deps()).values()
+    assert found == Trial()
+    (tmp_path / "files" / name).write_text("def total(xs):\n  0\n")
+    (found,) = find_trials(answered(path), sandbox, Repository(), at.deps()).values()
+    assert found == Trial((Run(f"prove '{path}'", 0),))

@@ -39,12 +39,12 @@ def parse_finding(text: str) -> Finding:
 def is_finding(text: str) -> bool:
     """Whether an answer has a finding's sections: a verdict, and a cause or missing evidence."""
     found = split_sections(text)
-    named = any(word.search(found.get("verdict", "")) for _, word in _WORDS)
-    return named and bool(found.get("cause") or found.get("missing"))
+    named = _list_named(found.get("verdict", ""))
+    return bool(named) and bool(found.get("cause") or found.get("missing"))
 
 
 _WORDS = tuple(
-    (verdict, re.compile(rf"(?<!not )(?<!not a )\b(?:{pattern})\b", re.IGNORECASE))
+    (verdict, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE))
     for verdict, pattern in (
         (Verdict.CHANGE, "caused by th(?:is|e) (?:change|merge request|mr)"),
         (Verdict.TARGET, "already (?:failing|broken|red)"),
@@ -59,12 +59,49 @@ _WORDS = tuple(
 )
 
 
+_EMPHASIS = re.compile(r"[*_]+(?=\S)|(?<=\S)[*_]+")
+_CLAUSE_END = re.compile(
+    r"[.;:!?,()\u2013\u2014]|\s-\s|\n\s*(?:\n|[-+*>])"
+    r"|\b(?:but|and|because|since|as|so|yet|though|although|while|whereas)\b",
+    re.IGNORECASE,
+)
+_DENIAL = re.compile(
+    r"\b(?:not|no(?! (?:doubt|question))|nor|neither|never|non|hardly|unlikely|improbable|cannot"
+    r"|without(?! (?:a |any )?doubt)|rather than|instead of"
+    r"|(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should)n['\u2019]?t)\b"
+    # The words between it and what it denies: "does not appear to be".
+    r"(?:\W+\w+){0,4}\W*$",
+    re.IGNORECASE,
+)
+_REACH = 80
+"""The most characters between a denial and what it denies."""
+
+
 def _verdict(text: str) -> tuple[Verdict, str]:
-    """The first verdict named in a section, and the section's text if it says more."""
-    places = [(found.start(), verdict) for verdict, word in _WORDS if (found := word.search(text))]
+    """The first verdict named in a section and not denied, and the section's text if it says
+    more."""
+    places = _list_named(text)
     verdict = min(places)[1] if places else Verdict.UNKNOWN
     bare = " ".join(re.findall(r"\w+", text)).lower()
     return verdict, "" if bare == verdict.value else text
+
+
+def _list_named(text: str) -> list[tuple[int, Verdict]]:
+    """The verdicts that a section names and does not deny, each with its first place."""
+    plain = _EMPHASIS.sub("", text)
+    places = ((_find_claim(word, plain), verdict) for verdict, word in _WORDS)
+    return [(at, verdict) for at, verdict in places if at is not None]
+
+
+def _find_claim(word: re.Pattern[str], text: str) -> int | None:
+    starts = (found.start() for found in word.finditer(text))
+    return next((at for at in starts if not _is_denied(text, at)), None)
+
+
+def _is_denied(text: str, at: int) -> bool:
+    """Whether what begins there is denied, in the same clause."""
+    before = _CLAUSE_END.split(text[max(0, at - _REACH) : at])[-1]
+    return bool(_DENIAL.search(before))
 
 
 def _evidence(text: str) -> tuple[tuple[Evidence, ...], str, tuple[str, ...]]:

@@ -1,8 +1,10 @@
 """A final answer is taken apart without losing anything."""
 
+import time
+
 import pytest
 
-from worker.core.finding import Evidence, Finding, Verdict, parse_finding
+from worker.core.finding import Evidence, Finding, Verdict, is_finding, parse_finding
 from worker.core.ports.evidence import JobLog
 
 ANSWER = """\
@@ -93,6 +95,41 @@ def test_headings_inside_code_are_text_unless_the_fence_is_never_closed() -> Non
 )
 def test_the_verdict_is_the_first_one_named(text: str, verdict: Verdict) -> None:
     assert parse_finding(f"## Verdict\n{text}\n## Cause\nx").verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("**Not** caused by this change; flaky", Verdict.FLAKY),
+        ("This failure isn't caused by this change. It is flaky.", Verdict.FLAKY),
+        ("This failure isn\u2019t _caused by this change_: it is flaky", Verdict.FLAKY),
+        ("It does not appear to be\ncaused by this change, but flaky", Verdict.FLAKY),
+        ("Not caused by this change and flaky", Verdict.FLAKY),
+        ("Unlikely to be caused by this change; infrastructure", Verdict.INFRASTRUCTURE),
+        ("cannot be caused by this change: the target is already failing", Verdict.TARGET),
+        ("Neither flaky nor infrastructure: caused by this change", Verdict.CHANGE),
+        ("not flaky or infrastructure, but caused by this change", Verdict.CHANGE),
+        ("* not *flaky*\n* caused by this change", Verdict.CHANGE),
+        ("No infra problem: caused by this change", Verdict.CHANGE),
+        ("*Caused* by **this change** (not flaky)", Verdict.CHANGE),
+        ("There is no doubt that it is caused by this change", Verdict.CHANGE),
+        ("It did not fail on the target branch: caused by this change", Verdict.CHANGE),
+        ("It does not compile, caused by this change", Verdict.CHANGE),
+        ("It is not clear whether it is flaky", Verdict.UNKNOWN),
+        ("Not caused by this change.", Verdict.UNKNOWN),
+    ],
+)
+def test_a_verdict_that_is_denied_is_not_the_answers(text: str, verdict: Verdict) -> None:
+    assert parse_finding(f"## Verdict\n{text}\n## Cause\nx").verdict is verdict
+    named = verdict is not Verdict.UNKNOWN
+    assert is_finding(f"## Verdict\n{text}\n## Cause\nx") is named
+
+
+def test_a_hostile_verdict_is_read_in_little_time() -> None:
+    started = time.monotonic()
+    for text in ("not flaky " * 10_000, "not" + " a" * 50_000, "*" * 100_000, "\n" * 100_000):
+        parse_finding(f"## Verdict\n{text} flaky\n## Cause\nx")
+    assert time.monotonic() - started < 2.0
 
 
 def test_what_the_verdict_says_besides_is_kept() -> None:

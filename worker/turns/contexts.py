@@ -140,6 +140,8 @@ def make_next_context(
         verdict="",
         seconds=0.0,
         fact="",
+        # Older versions committed turns with it: no other worker has left this one.
+        handed_over=False,
         tier=tier,
     )
     return context.add(User(said))

@@ -273,7 +273,8 @@ def _list_turn(context: Context, deps: Deps) -> None:
 
 
 def _commit_turn(turn: Turn, taken: TurnResult, deps: Deps, run: Run) -> Finished:
-    context, number = taken.context, taken.context.turn
+    # Nobody goes on with a committed turn.
+    context, number = replace(taken.context, handed_over=False), taken.context.turn
     outcome = context.outcome or Outcome(Status.FAILED, "", "the run ended without an outcome")
     turn.lease.check_held()
     try:

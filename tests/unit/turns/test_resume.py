@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ import pytest
 from sandbox.base import Sandbox, SandboxError
 from tests.contexts import call
 from tests.fakes import EchoToolbox, MemorySandbox, says
-from tests.jobs import FINDING, EchoToolset, Job
+from tests.jobs import FINDING, EchoToolset, Job, run_trigger
+from worker.core.conversation.context_json import dump_context
 from worker.core.conversation.messages import ToolCall, ToolResult, find_results
 from worker.core.ports import Ran, Toolbox
 from worker.demo.gitlab import GitLabSim
-from worker.errors import HandedOver, StoreError
+from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
 from worker.sessions.folder import FolderStore
+from worker.turns.day_budget import Budget
+from worker.turns.parts import Run
 from worker.turns.results import Ended, Finished, Stopped
 
 
@@ -116,6 +120,33 @@ def test_a_command_that_may_have_run_is_not_run_again_and_the_model_is_told(worl
     assert "may have run" in two.content
     assert not three.is_error
     assert len(world.at.own()) == 1
+
+
+@pytest.mark.parametrize("by_older_version", [False, True])
+def test_a_command_is_not_run_again_in_the_turn_after_one_that_waited_in_vain(
+    world: World, by_older_version: bool
+) -> None:
+    """The turn waited for a model that was down until the day's budget was used up."""
+    at, toolset = world.at, _Toolset(world.tools)
+    budget = Budget(at.store.records, at.clock, 1.0)
+    parts = at.deps(toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
+    at.answers(ModelError("down", kind=CIRCUIT_OPEN))
+    with pytest.raises(Postponed):
+        run_trigger(at.trigger(), parts, Run(patient=True))
+    budget.add_cost(at.scene.project.id, "other", 0, 5.0)
+    assert isinstance(run_trigger(at.trigger(), parts, Run(patient=True)), Finished)
+    assert not at.stored().handed_over
+    if by_older_version:
+        kept = dump_context(replace(at.stored(), handed_over=True))
+        (Path(at.store.location(at.key(), 0)) / "context.json").write_bytes(kept)
+    at.clock.time += 86_400.0
+    at.answers(says("", call("c1", "run")), says("It is the disk."))
+    asked = at.comment("Please run it.", at.own()[0].discussion_id)
+    for world.tools.dies in ({"c1"}, set()):
+        with suppress(Killed):
+            at.heard(asked, toolset=lambda *_: toolset, sandboxes=world.engine, budget=budget)
+    assert [each.id for each, _ in world.tools.ran] == ["c1"]
+    assert "It is the disk." in at.own()[-1].body
 
 
 def test_at_most_the_model_call_in_flight_is_made_again(world: World) -> None:

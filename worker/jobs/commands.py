@@ -109,6 +109,7 @@ def _look_again(
     if stored is None:
         return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=True)
     if comment.note.note_id in stored.answered_notes:
+        session.complete_analysis(key, deps)
         return Skipped(f"note {comment.note.note_id} is answered already")
     explained = _is_explained(key, latest, deps)
     if _is_failed(stored):

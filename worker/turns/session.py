@@ -82,6 +82,8 @@ def analyse_failure(
     key = make_key(subject, workflow, deps, internal=internal)
     with claim_turn(key, 0, key.session_id, deps) as taken:
         if isinstance(taken, Skipped):
+            if not taken.at_work:
+                complete_analysis(key, deps)
             return taken
         unfinished = contexts.read_unfinished(key, 0, deps)
         tier, deps = tiers.prepare_tier(subject, workflow.name, deps, run, unfinished=unfinished)
@@ -136,6 +138,7 @@ def answer_reply(
         if isinstance(stored, str):
             return Skipped(stored)
         if reply and reply.note_id in stored.answered_notes:
+            project_memory.update_memory(key, deps)
             return Skipped(f"note {reply.note_id} is answered already")
         unfinished = contexts.read_unfinished_answer(key, latest + 1, reply, deps)
         files_of = salvage.find_files(key, latest, deps)
@@ -161,6 +164,20 @@ def answer_reply(
         turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
         _list_turn(turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+
+
+def complete_analysis(key: SessionKey, deps: Deps) -> None:
+    """Do again what comes after a first turn's commit: its worker may have died in between.
+
+    Raises nothing; doing it twice changes nothing.
+    """
+    try:
+        context = salvage.load_context(key, 0, deps)
+    except StoreError as error:
+        log.info("session %s: nothing is done again: %s", key.session_id, error)
+        return
+    older_notes.fold_older_notes(context, deps)
+    project_memory.update_memory(key, deps)
 
 
 def _is_internal(key: SessionKey, stored: Context, deps: Deps) -> bool:

@@ -10,10 +10,12 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job, run_trigger
 from worker.core.conversation.context import Status
+from worker.core.ports import SessionKey
 from worker.core.session_id import find_marker
 from worker.core.triggers import PipelineFailed, PipelinePassed
 from worker.demo.gitlab import Access, GitLabSim, Note, Pipeline
 from worker.errors import ForgeError, ModelError
+from worker.sessions.folder import FolderStore
 from worker.turns.parts import NoteOptions
 from worker.turns.results import Busy, Finished, NotesMarked, Skipped
 from worker.turns.session import CHECK_SECONDS
@@ -69,6 +71,51 @@ def test_a_newer_finding_folds_the_older_note_under_a_link(at: Job) -> None:
     assert became(at, at.scene.pipeline)["became"] == "superseded"
     assert became(at, at.scene.pipeline)["pipeline_id"] == newer.id
     assert headline(new) == "**Flaky: not caused by this change**"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Deadly(FolderStore):
+    """A store whose worker dies as soon as a turn is committed."""
+
+    def commit(self, key: SessionKey, turn: int, context: bytes) -> None:
+        super().commit(key, turn, context)
+        raise Killed
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_who_takes_over_from_a_worker_that_died_after_the_commit_folds_the_older_note(
+    at: Job, asked: bool
+) -> None:
+    at.answers(FINDING, FINDING)
+    at.failed()
+    newer = pushed(at)
+    note = at.comment("/sandpiper analyze") if asked else None
+
+    def run(**changes: object) -> object:
+        return at.heard(note, **changes) if note else at.failed(newer, **changes)
+
+    with pytest.raises(Killed):
+        run(sessions=Deadly(at.place))
+    assert "Superseded" not in headline(at.own()[0])
+    for _ in range(2):
+        assert isinstance(run(), Skipped)
+        old, new = (each.body for each in at.own())
+        assert old.count("Superseded by") == 1
+        assert "Superseded" not in new
+    assert became(at, at.scene.pipeline)["became"] == "superseded"
+    assert len(at.model.requests) == 2
+
+
+def test_what_is_asked_for_again_after_it_was_forgotten_folds_nothing(at: Job) -> None:
+    at.answers(FINDING)
+    at.failed()
+    at.says("/sandpiper forget")
+    (before, *_) = (each.body for each in at.own())
+    assert isinstance(at.failed(), Skipped)
+    assert at.own()[0].body == before
 
 
 def test_a_note_is_folded_once_however_many_follow(at: Job) -> None:

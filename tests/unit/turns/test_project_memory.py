@@ -8,13 +8,14 @@ import pytest
 from tests.fakes import says
 from tests.jobs import run_trigger
 from tests.surveyed import RACE, At, concludes
+from tests.unit.turns.test_older_notes import Deadly, Killed
 from tests.worlds import again
 from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.triggers import Reacted
 from worker.demo.gitlab import Access, GitLabSim, MergeRequest, Note, Pipeline, User
 from worker.jobs.results import VotesCounted
 from worker.maintenance import retention
-from worker.turns.results import Finished, NotesMarked
+from worker.turns.results import Finished, NotesMarked, Skipped
 
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 
@@ -190,13 +191,19 @@ def test_what_the_record_settles_is_a_fact_at_once(at: At) -> None:
     assert [each.text for each in facts(at)] == ["clock: flaky: The clock waits for a tick."]
 
 
-def test_a_reply_that_changes_the_verdict_takes_the_fact_out(at: At) -> None:
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_reply_that_changes_the_verdict_takes_the_fact_out(at: At, dies: bool) -> None:
+    """Also where the worker dies after the commit and another one takes over."""
     mr, pipeline = looked_at(at, "a")
     passes(at, pipeline)
     assert len(facts(at)) == 1
     at.answers(concludes("caused by this change"))
     asked = at.sim.comment(mr, at.scene.developer, "Sure?", own(at, mr).discussion_id)
-    assert isinstance(at.heard(asked), Finished)
+    if dies:
+        with pytest.raises(Killed):
+            at.heard(asked, sessions=Deadly(at.place))
+        assert len(facts(at)) == 1
+    assert isinstance(at.heard(asked), Skipped if dies else Finished)
     assert facts(at) == ()
 
 

@@ -10,11 +10,13 @@ from tests.evaluated import CASES
 from worker.errors import ConfigError
 from worker.evaluation.cases import load_case
 
-WHOLE = gzip.compress(b"FAILED tests/test_total.py\n")
+WHOLE = gzip.compress(b"FAILED tests/test_total.py\n", mtime=0)
 
 
 @pytest.mark.parametrize(
-    "damaged", [b"no gzip", WHOLE[:-12], WHOLE[:12] + b"\xff\xff" + WHOLE[14:]]
+    "damaged",
+    [b"no gzip", WHOLE[:-12], WHOLE[:12] + b"\xff\xff" + WHOLE[14:]],
+    ids=["other", "cut", "changed"],
 )
 def test_a_damaged_log_is_named(damaged: bytes, tmp_path: Path) -> None:
     folder = tmp_path / "case"

@@ -135,7 +135,9 @@ class Change:
     """What the merge request changes: how many `files`, and those whose kind matters.
 
     `touches` are the changed files that the error names for certain, and those whose tests it
-    names. `whole` says that every changed file was seen.
+    names. `whole` says that every changed file was seen. `may_configure` says that one of them may
+    decide how jobs run: any YAML file may be part of the CI configuration, but `ci` names only
+    those that are known to be.
     """
 
     files: int
@@ -144,6 +146,7 @@ class Change:
     only_docs: bool = False
     touches: tuple[Touch, ...] = ()
     whole: bool = True
+    may_configure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,15 @@ def is_image(path: str) -> bool:
     return "dockerfile" in path.lower() or "containerfile" in path.lower()
 
 
+def may_configure(path: str) -> bool:
+    """Whether a file may decide how jobs run, as far as its path tells.
+
+    A project may keep its CI configuration, and what that includes, under any name: so any YAML
+    file may be part of it.
+    """
+    return is_ci(path) or is_image(path) or path.lower().endswith((".yml", ".yaml"))
+
+
 def changes_dependency(path: str, diff: str) -> bool:
     """Whether a change to a file changes what is installed.
 

@@ -21,7 +21,7 @@ from worker.core.failure.facts import (
     select_same_source,
     sort_newest_first,
 )
-from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED, is_image
+from worker.core.failure.file_kinds import NEVER_THE_CHANGE, UNLESS_CONFIGURED
 from worker.core.text.remarks import Remark, describe_distance, job, name, pipeline, plain, remark
 
 
@@ -156,14 +156,14 @@ def _prove_outside(facts: Facts) -> Remark | None:
 
 
 def _is_configured(facts: Facts) -> bool:
-    """Whether the change may have made the job impossible to run: it changes, or may change, the CI
-    configuration or an image, and the job has not passed on this commit."""
+    """Whether the change may have made the job impossible to run: it changes, or may change, how
+    jobs run, and the job has not passed on this commit."""
     change = facts.change
     if any(map(_is_green, _attempts(facts))):
         return False
     if not isinstance(change, Change) or not change.whole:
         return True
-    return bool(change.ci) or any(map(is_image, change.dependencies))
+    return change.may_configure
 
 
 def _always_dies(facts: Facts) -> bool:

@@ -7,7 +7,7 @@ from worker.core.failure.changed_files import (
     find_touches,
 )
 from worker.core.failure.facts import Change, Unknown
-from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs
+from worker.core.failure.file_kinds import changes_dependency, is_ci, is_docs, may_configure
 from worker.sources.api import wire
 from worker.sources.api.client import Listing
 
@@ -33,6 +33,7 @@ def read_change(
         only_docs=whole and bool(files) and all(is_docs(path) for path in paths),
         touches=tuple(each for each in touched if each.is_certain or each.names_tests),
         whole=whole,
+        may_configure=any(map(may_configure, paths)),
     )
 
 

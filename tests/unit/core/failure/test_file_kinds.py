@@ -2,7 +2,13 @@
 
 import pytest
 
-from worker.core.failure.file_kinds import changes_dependency, is_ci, is_dependency, is_docs
+from worker.core.failure.file_kinds import (
+    changes_dependency,
+    is_ci,
+    is_dependency,
+    is_docs,
+    may_configure,
+)
 
 CASES = [
     (".gitlab-ci.yml", "ci"),
@@ -57,3 +63,20 @@ def test_a_manifest_changes_what_is_installed_only_in_some_of_its_lines(
 
 def test_a_manifest_whose_diff_is_not_known_may_change_what_is_installed() -> None:
     assert changes_dependency("Cargo.toml", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        (".gitlab-ci.yml", True),
+        ("build/pipeline.yml", True),
+        ("deploy/ci/JOBS.YAML", True),
+        ("Dockerfile", True),
+        ("images/Containerfile.dev", True),
+        ("ci/run.sh", True),
+        ("app/sum.py", False),
+        ("docs/yml.md", False),
+    ],
+)
+def test_any_yaml_file_and_any_image_may_decide_how_jobs_run(path: str, may: bool) -> None:
+    assert may_configure(path) is may

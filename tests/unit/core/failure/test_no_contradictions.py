@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tests.unit.core.failure.verdict_cases import BASE, NEW, OLD, facts, on, run, target
+from tests.unit.core.failure.verdict_cases import BASE, CI, NEW, OLD, facts, on, run, target
 from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Change, Facts, Run, Target
 from worker.core.failure.jobs import FailingJob, Group, Hit, RuleMatch, Survey
@@ -104,7 +104,7 @@ def every_fact() -> Iterator[Facts]:
         *(reruns((BASE, a, 30), (NEW, b, 20), (BASE, c, 10)) for a, b, c in
           product(outcomes[:2], repeat=3)),
     ]  # fmt: skip
-    changes = [Change(3), Change(1, only_docs=True), Change(2, ci=(".gitlab-ci.yml",))]
+    changes = [Change(3), Change(1, only_docs=True), CI]
     reasons = ["script_failure", "runner_system_failure"]
     for attempts, runs, change, reason in product(here, there, changes, reasons):
         yield facts(run=run(500, reason=reason), attempts=attempts, target=runs, change=change)

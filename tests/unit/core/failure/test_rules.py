@@ -9,6 +9,8 @@ from worker.core.failure.rules import RULES, Scene, explain_configuration_error,
 
 CLEAN = Scene("group/app", "4f0e2d1c" * 5, ("src/app.py",))
 CI_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, (".gitlab-ci.yml", "src/app.py"))
+YAML_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, ("build/pipeline.yml",))
+IMAGE_TOUCHED = Scene("group/app", "4f0e2d1c" * 5, ("Containerfile",))
 
 PREPARING = """\
 Running with gitlab-runner 18.5.0 (bda84871)
@@ -296,7 +298,9 @@ def test_a_near_miss_is_left_to_the_model(case: str) -> None:
     [
         (job("", "missing_dependency_failure"), CI_TOUCHED),
         (job("", "no_matching_runner"), CI_TOUCHED),
+        (job("", "no_matching_runner"), YAML_TOUCHED),
         (job("", "runner_system_failure"), CI_TOUCHED),
+        (job("", "runner_system_failure"), IMAGE_TOUCHED),
         (job("", "runner_system_failure"), Scene("group/app", "", None)),
         (job(pull("manifest unknown")), CI_TOUCHED),
         (job(pull("manifest unknown", "registry.example.com/group/app/test:1")), CLEAN),
@@ -317,7 +321,8 @@ def test_a_broken_configuration_is_the_changes_if_it_touches_it() -> None:
     assert ours is not None
     assert (ours.certain, ours.verdict) == (True, "caused by this change")
     assert errors in ours.cause
-    others = explain_configuration_error(errors, CLEAN)
-    assert others is not None
-    assert not others.certain
+    for scene in (CLEAN, YAML_TOUCHED, IMAGE_TOUCHED):
+        others = explain_configuration_error(errors, scene)
+        assert others is not None
+        assert not others.certain
     assert explain_configuration_error("", CI_TOUCHED) is None

@@ -84,7 +84,8 @@ AGAIN = run(JOB - 2)
 RED = target((NEW, "same"), (BASE, "same"), (OLD, "pass"))
 NOT_READ = Unknown("GitLab's rate limit is reached")
 NAMED = Change(1, touches=(Touch("app/sum.py", "app/sum.py", True),))
-CI = Change(1, ci=(".gitlab-ci.yml",))
+CI = Change(1, ci=(".gitlab-ci.yml",), may_configure=True)
+ANY_YAML = Change(1, may_configure=True)
 
 CASES = (
     # ------------------------------------------------------------------------------------ flaky
@@ -179,6 +180,8 @@ CASES = (
         reason("runner_system_failure", change=CI)),
     one("the change asks for a tag that no runner has", CHANGE, CHANGE, "model",
         reason("no_matching_runner", change=CI)),
+    one("the change breaks a configuration that is kept under a name of its own", CHANGE, CHANGE,
+        "model", reason("no_matching_runner", change=ANY_YAML)),
     one("an endless loop met the time limit", CHANGE, CHANGE, "model",
         reason("job_execution_timeout")),
     one("out of memory each time, reported as the runner's failure", CHANGE, CHANGE, "model",

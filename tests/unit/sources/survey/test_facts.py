@@ -109,6 +109,7 @@ def _elsewhere(sim: GitLabSim, scene: Scene) -> None:
 
 
 CI = DiffFile(".gitlab-ci.yml", "@@ -1 +1 @@\n-image: a\n+image: b\n")
+ANY_YAML = DiffFile("build/pipeline.yml", "@@ -1 +1 @@\n-tags: [a]\n+tags: [b]\n")
 DOCS = DiffFile("docs/index.md", "@@ -1 +1 @@\n-a\n+b\n")
 
 WORLDS = (
@@ -134,6 +135,8 @@ WORLDS = (
     World("called old, but green", _red(("base", "pass"), (NEW, "pass")), TARGET, UNKNOWN),
     World("the runner failed", _reason("runner_system_failure"), CHANGE, INFRA),
     World("the image is a new one", _reason("runner_system_failure", CI), CHANGE, CHANGE),
+    World("the configuration is kept elsewhere", _reason("no_matching_runner", ANY_YAML), CHANGE,
+          CHANGE),
     World("the time limit", _reason("job_execution_timeout"), CHANGE, CHANGE),
     World("an allowed job's runner failed", _allowed, CHANGE, CHANGE),
     World("one flaky, one the change's", _two, CHANGE, CHANGE),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from worker.core.failure.file_kinds import is_ci
+from worker.core.failure.file_kinds import is_ci, may_configure
 from worker.core.failure.jobs import FailingJob, RuleMatch
 from worker.core.finding import Verdict
 
@@ -26,11 +26,12 @@ class Scene:
     @property
     def may_change_configuration(self) -> bool:
         """Whether the merge request may have changed the configuration of its jobs."""
-        return self.changed_paths is None or any(map(_configures, self.changed_paths))
+        return self.changed_paths is None or any(map(may_configure, self.changed_paths))
 
-
-def _configures(path: str) -> bool:
-    return is_ci(path) or "dockerfile" in path.lower()
+    @property
+    def changes_configuration(self) -> bool:
+        """Whether the merge request is known to change a file of the CI configuration."""
+        return any(map(is_ci, self.changed_paths or ()))
 
 
 @dataclass(frozen=True, slots=True)

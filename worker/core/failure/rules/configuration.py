@@ -23,7 +23,7 @@ def explain_configuration_error(
     said = one_line(errors, MOST)
     if not said:
         return None
-    ours = scene.changed_paths is not None and scene.may_change_configuration
+    ours = scene.changes_configuration
     line = find_line(said, text) if file else 0
     where = f" (`{file}`, line {line})" if line else ""
     return RuleMatch(

@@ -37,8 +37,9 @@ class FailingJob:
     that another system reported on the commit; `excerpt` is what that system said, `url` its page.
     `read` says that the log was read, `began` that, by its log, the script had begun. `green` is
     the id of the job's last run that passed, whose log is saved with this one's; 0 if there is
-    none. While a survey is made, `end` holds the log's last lines with their numbers, for the
-    rules, and `error_text` the lines of the whole log that tell of the failure, for the signature.
+    none. While a survey is made, `end` holds the log's last lines with their numbers for the rules,
+    and `error_text` the lines of the whole log that tell of the failure, for the signature;
+    `has_started` says that a runner took the job.
     `preview` shows the model more of the log than `excerpt` does; it is not stored.
     """
 
@@ -57,10 +58,11 @@ class FailingJob:
     end: tuple[tuple[int, str], ...] = ()
     error_text: str = ""
     preview: str = ""
+    has_started: bool = True
 
     def without_log(self) -> "FailingJob":
         """Return the job without the fields that are not stored."""
-        return replace(self, end=(), error_text="")
+        return replace(self, end=(), error_text="", has_started=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,7 @@ def dump_survey(survey: Survey) -> dict[str, Any]:
 
 
 def _dump_group(group: Group) -> dict[str, Any]:
-    jobs = [to_stored(job, "end", "error_text", "preview") for job in group.jobs]
+    jobs = [to_stored(job, "end", "error_text", "preview", "has_started") for job in group.jobs]
     return to_stored(group, "jobs", "rule_match", "hit", "ruling", "others") | {
         "jobs": jobs,
         "others": list(group.others[:_MOST_NAMED]),

@@ -94,6 +94,7 @@ class DownstreamPipelines:
                 stage=job.stage,
                 failure_reason=job.failure_reason,
                 allow_failure=job.allow_failure,
+                started_at=job.started_at,
                 web_url=job.web_url,
             )
             for job in found.items

@@ -264,6 +264,7 @@ def _describe_failing(job: wire.Job, variants: dict[str, int], reader: Reader) -
         url=job.web_url,
         family=_clean_text(_get_family(job.name), reader),
         family_size=variants[_get_family(job.name)],
+        has_started=job.started_at is not None,
     )
 
 
@@ -276,6 +277,7 @@ def _describe_child(job: dict[str, Any], reader: Reader) -> FailingJob:
         reason=_clean_text(str(job.get("failure_reason", "")), reader),
         url=str(job.get("web_url", "")),
         family=_clean_text(_get_family(name), reader),
+        has_started="started_at" in job,
     )
 
 

@@ -62,6 +62,7 @@ RECOGNISED = [
     ("ci-minutes", job("", "ci_quota_exceeded")),
     ("no-runner", job("", "no_matching_runner")),
     ("stuck", replace(job("", "stuck_or_timeout_failure"), began=False)),
+    ("stuck", replace(job("", "stuck_or_timeout_failure"), read=False, end=(), has_started=False)),
     ("scheduler", job("", "scheduler_failure")),
     ("data-integrity", job("", "data_integrity_failure")),
     ("runner-too-old", job("", "runner_unsupported")),

@@ -224,3 +224,20 @@ def test_no_secret_of_a_job_name_or_a_log_is_kept(sim: GitLabSim, scene: Scene) 
     reader = Reader.open(client, subject, lambda data: data.replace(b"s3cret", b"[redacted: x]"))
     (group,) = read_survey(reader).groups
     assert "s3cret" not in repr(group)
+
+
+def test_a_job_that_ran_is_not_said_to_have_found_no_runner(sim: GitLabSim, scene: Scene) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    hung, _, waited = (
+        sim.add_job(
+            pipeline, name, status="failed", trace=trace, failure_reason="stuck_or_timeout_failure"
+        )
+        for name, trace in (("e2e", RACE[:60]), ("silent", b""), ("deploy", b""))
+    )
+    waited.started_at = None
+    for each in (hung, waited):
+        sim.fail_next("GET", rf"/jobs/{each.id}/trace", 404, times=9)
+    made = read_survey(opened(sim, scene, pipeline))
+    ruled = {job.name: group.rule_match for group in made.groups for job in group.jobs}
+    assert {name: match.rule for name, match in ruled.items() if match} == {"deploy": "stuck"}
+    assert load_survey(dump_survey(made)) == made

@@ -70,7 +70,7 @@ def may_change_configuration(scene: Scene, line: str) -> bool:
 
 def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
     """Return what `rule` says of a job, or None if it does not apply."""
-    if job.reason not in rule.reasons or (rule.before_script_only and job.read and job.began):
+    if job.reason not in rule.reasons or (rule.before_script_only and _may_have_begun(job)):
         return None
     said = _find_line(rule, job) if rule.lines else _find_quoted_line(rule, job)
     if said is None:
@@ -85,6 +85,11 @@ def apply_rule(rule: Rule, job: FailingJob, scene: Scene) -> RuleMatch | None:
         text=text[:SHOWN].rstrip(),
         certain=rule.verdict is not Verdict.UNKNOWN and not rule.doubtful(scene, text),
     )
+
+
+def _may_have_begun(job: FailingJob) -> bool:
+    """Whether the script may have begun: a runner took the job, and no log shows the contrary."""
+    return job.has_started and not (job.read and job.end and not job.began)
 
 
 def _find_quoted_line(rule: Rule, job: FailingJob) -> tuple[int, str]:

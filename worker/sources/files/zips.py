@@ -4,6 +4,7 @@ The directory of a zip is at its end, so the header before each member is read i
 these headers are not trusted: bytes are counted.
 """
 
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,11 @@ _HEADER = struct.Struct("<HHHHHIIIHH")
 _ENCRYPTED, _STREAMED, _UTF8 = 0x1, 0x8, 0x800
 _STORED, _DEFLATED = 0, 8
 _PIECE = 1 << 18
+_STEP = 1 << 12
+_AHEAD = 28
+_MARK = rb"PK(?:\x03\x04|\x01\x02|\x05\x06|\x06\x06)"
+_SIZES = re.compile(rb"PK\x07\x08(?=.{12}" + _MARK + rb"|.{20}" + _MARK + rb")", re.DOTALL)
+"""What may be the sizes after a member, in 32 or 64 bits: with what follows, `_AHEAD` bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,9 @@ def _read_zip64_size(extra: bytes, both: bool) -> int:
 def _read_content(header: _Header, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
     if header.method == _DEFLATED:
         yield from _read_deflated(pipe, budget, what)
-    elif header.method == _STORED and not header.flags & _STREAMED:
+    elif header.method == _STORED and header.flags & _STREAMED:
+        yield from _read_stored_stream(header.name, pipe, budget, what)
+    elif header.method == _STORED:
         yield from _read_stored(header.packed, pipe, budget, what)
     else:
         raise SourceError(
@@ -114,6 +122,44 @@ def _read_stored(size: int, pipe: ChunkReader, budget: Budget, what: str) -> Ite
         size -= len(piece)
         budget.count_unpacked(len(piece))
         yield piece
+
+
+def _read_stored_stream(name: str, pipe: ChunkReader, budget: Budget, what: str) -> Iterator[bytes]:
+    """A member whose size is only told after it, as gitlab-runner writes symbolic links.
+
+    It ends before the first sizes and checksum that are its own.
+    """
+    size, crc, held = 0, 0, b""
+    while more := pipe.read(_STEP):
+        held += more
+        at, is_end = _find_end(held, size, crc)
+        piece, held = held[:at], held[at:]
+        size, crc = size + at, zlib.crc32(piece, crc)
+        budget.count_unpacked(at)
+        yield piece
+        if is_end:
+            pipe.back(held)
+            return
+    raise SourceError(f"{what}: the end of {name!r} in it is not found: ask for single files")
+
+
+def _find_end(held: bytes, size: int, crc: int) -> tuple[int, bool]:
+    """Where in `held` the member ends, and True; or up to where it surely goes on, and False.
+
+    `size` and `crc` are of its bytes before `held`.
+    """
+    done = 0
+    for found in _SIZES.finditer(held):
+        at = found.start()
+        crc, done = zlib.crc32(held[done:at], crc), at
+        if _has_sizes(held[at : at + _AHEAD], (crc, size + at, size + at)):
+            return at, True
+    return max(0, len(held) - _AHEAD + 1), False
+
+
+def _has_sizes(ahead: bytes, own: tuple[int, int, int]) -> bool:
+    narrow = ahead[16:20] in _NEXT and struct.unpack_from("<III", ahead, 4) == own
+    return narrow or (ahead[24:28] in _NEXT and struct.unpack_from("<IQQ", ahead, 4) == own)
 
 
 def _skip_descriptor(pipe: ChunkReader, what: str) -> None:

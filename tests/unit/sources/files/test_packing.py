@@ -32,7 +32,7 @@ def read(data: bytes, step: int = 1000) -> dict[str, bytes]:
     }
 
 
-def streamed(files: dict[str, bytes]) -> bytes:
+def streamed(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip written without seeking, with sizes after each member."""
 
     class OneWay(io.RawIOBase):
@@ -47,7 +47,7 @@ def streamed(files: dict[str, bytes]) -> bytes:
             return len(bytes(piece))  # type: ignore[call-overload]
 
     target = OneWay()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(target, "w", method) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return bytes(target.data)
@@ -56,11 +56,40 @@ def streamed(files: dict[str, bytes]) -> bytes:
 @pytest.mark.parametrize("step", [1, 7, 1000, 10**7])
 @pytest.mark.parametrize(
     "data",
-    [zipped(FILES), zipped(FILES, zipfile.ZIP_STORED), streamed(FILES)],
-    ids=["deflated", "stored", "streamed"],
+    [
+        zipped(FILES),
+        zipped(FILES, zipfile.ZIP_STORED),
+        streamed(FILES),
+        streamed(FILES, zipfile.ZIP_STORED),
+    ],
+    ids=["deflated", "stored", "streamed", "streamed as stored"],
 )
 def test_a_zip_is_read_as_it_comes(data: bytes, step: int) -> None:
     assert read(data, step) == FILES
+
+
+def stored(content: bytes, wide: bool, after: bytes = b"PK\x01\x02" + b"rest" * 6) -> bytes:
+    """A symbolic link as gitlab-runner writes one: stored, its size only told after it."""
+    sizes = struct.pack("<IQQ" if wide else "<III", zlib.crc32(content), *(len(content),) * 2)
+    header = struct.pack("<HHHHHIIIHH", 20, 8, 0, 0, 0, 0, 0, 0, 1, 0)
+    return b"PK\x03\x04" + header + b"x" + content + b"PK\x07\x08" + sizes + after
+
+
+MARKS = b"PK\x07\x08" * 3000
+SIZES = b"ab" + b"PK\x07\x08" + struct.pack("<III", 7, 2, 2) + b"PK\x01\x02 and so on"
+
+
+@pytest.mark.parametrize("step", [1, 100_000])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("content", [b"", b"a.txt", MARKS, SIZES, b"PK\x07" * 5000])
+def test_a_stored_stream_ends_only_at_its_own_sizes(content: bytes, wide: bool, step: int) -> None:
+    last = streamed({"z": b"last"})
+    assert read(stored(content, wide, last), step) == {"x": content, "z": b"last"}
+
+
+def test_a_stored_stream_without_its_sizes_is_named() -> None:
+    with pytest.raises(SourceError, match="the end of 'x' in it is not found"):
+        read(stored(b"a" * 9000, False)[:5000])
 
 
 def test_members_that_nobody_reads_are_passed_over() -> None:

@@ -1,7 +1,7 @@
 """More than one pipeline in the simulated GitLab: what a failure is compared with."""
 
 from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline
-from worker.demo.gitlab.state import Job, Project
+from worker.demo.gitlab.state import Bridge, Job, Project
 
 LOG = b"""\
 $ pytest -q
@@ -54,6 +54,22 @@ def job_in(
     log = {"same": LOG, "other": OTHER_LOG}.get(outcome, b"")
     status = "success" if outcome == "pass" else "failed"
     return sim.add_job(pipeline, name, status=status, trace=log, failure_reason=reason)
+
+
+def child_pipeline(
+    sim: GitLabSim, by: Pipeline, outcome: str, where: Project | None = None
+) -> Pipeline:
+    """A child pipeline whose one job ran so, behind the trigger job `deploy`."""
+    child = Pipeline(
+        id=sim.make_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
+        ref=by.ref, sha=by.sha, source="parent_pipeline",
+        status="success" if outcome == "pass" else "failed", user=by.user,
+        created_at=sim.advance_clock(),
+    )  # fmt: skip
+    sim.pipelines[child.id] = child
+    by.bridges.append(Bridge(len(by.bridges) + 1, "deploy", child.status, child))
+    job_in(sim, child, outcome)
+    return child
 
 
 def target(sim: GitLabSim, mr: MergeRequest, *runs: tuple[str, str]) -> None:

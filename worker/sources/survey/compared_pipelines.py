@@ -21,6 +21,11 @@ def read_or_unknown(read: Callable[[], T]) -> T | Unknown:
         return Unknown(str(error))
 
 
+def get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
+    """What was found; nothing if it is Unknown."""
+    return () if isinstance(found, Unknown) else found
+
+
 def find_pipelines(reader: Reader, pool: Executor) -> ComparedPipelines:
     """The pipelines to compare with the session's, from lists read in parallel. Raises nothing."""
     finding = pool.submit(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
 
 from worker.core.failure.changed_files import MAX_TEXT
 from worker.core.failure.facts import Facts, Run, Target, Unknown
@@ -22,7 +21,7 @@ from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
 from worker.sources.survey.compared_logs import make_key, read_errors, read_own_errors
-from worker.sources.survey.compared_pipelines import find_pipelines, read_or_unknown
+from worker.sources.survey.compared_pipelines import find_pipelines, get_items, read_or_unknown
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
 from worker.sources.survey.nearby_pipelines import OF_MR, ComparedPipelines
@@ -40,8 +39,8 @@ FAILED = 3
 """How many of the target branch's older pipelines are looked into: its newest failed ones."""
 
 _NOT_OWN = Unknown("it is too far below the pipeline, or its trigger jobs cannot be read")
+_NOT_FOLLOWED = Unknown("the trigger jobs of older pipelines are not followed")
 
-T = TypeVar("T")
 Diff = Listing[wire.DiffFile] | Unknown
 """The files that the merge request changes."""
 
@@ -93,7 +92,7 @@ class Collection:
         carriers = read_or_unknown(lambda: find_carriers(newest, near.base, self._reader))
         if isinstance(carriers, Unknown) or not carriers:
             return near
-        target = _get_items(near.target)
+        target = get_items(near.target)
         left = [each for each in target if each.sha not in carriers]
         recent = [each for each in target[: near.recent] if each.sha not in carriers]
         return replace(near, target=left, recent=len(recent))
@@ -105,7 +104,7 @@ class Collection:
     def _read_further_back(self, near: ComparedPipelines) -> ComparedPipelines:
         """`near` with the target's pipelines back to the last in which a job failed that fails here
         but did not finish in the newest ones; unchanged if there is no such pipeline."""
-        recent = _get_items(near.target)[: near.recent]
+        recent = get_items(near.target)[: near.recent]
         ran = {job.name for each in recent for job in self._list_runs(each) if _is_finished(job)}
         names = {self._get_group_name(group) for group in self._failing} - ran
         failed = [each for each in near.older if each.status == "failed"][:FAILED]
@@ -121,16 +120,17 @@ class Collection:
         if not between:
             return near
         self._read_jobs([each for each in between if each.id not in self._jobs])
-        target = {each.id: each for each in (*recent, *between, *_get_items(near.target))}
+        self._behind = {**{each.id: _NOT_FOLLOWED for each in between}, **self._behind}
+        target = {each.id: each for each in (*recent, *between, *get_items(near.target))}
         return replace(near, target=list(target.values()), recent=len(recent) + len(between))
 
     def _follow(self, own: wire.Pipeline, others: Sequence[wire.Pipeline]) -> None:
         """Add the jobs that trigger jobs have started, if the failing jobs include one of them."""
         listed = self._jobs[own.id]
-        foreign = self._get_own_ids() - {job.id for job in _get_items(listed)}
+        foreign = self._get_own_ids() - {job.id for job in get_items(listed)}
         if isinstance(listed, Unknown) or not foreign:
             return
-        behind = _get_items(read_started_jobs(own, self._reader))
+        behind = get_items(read_started_jobs(own, self._reader))
         triggers = {get_trigger_name(job) for job in behind if job.id in foreign}
         if not triggers:
             return
@@ -149,16 +149,16 @@ class Collection:
 
     def _read_logs(self, near: ComparedPipelines) -> None:
         """Read the errors of the failed runs, those first that can prove most."""
-        target = _get_items(near.target)
+        target = get_items(near.target)
         based = [each for each in target if each.sha == near.base]
         order = [
-            *_get_items(near.attempts),
+            *get_items(near.attempts),
             *target[:1],
             *based,
             *target,
-            *_get_items(near.elsewhere),
+            *get_items(near.elsewhere),
         ]
-        order += _get_items(near.earlier)
+        order += get_items(near.earlier)
         pipelines = list({each.id: each for each in order}.values())
         firsts, ours = set(map(self._get_group_name, self._failing)), self._get_own_ids()
         failed = {
@@ -199,7 +199,7 @@ class Collection:
     def _find_recovered(self, own: wire.Pipeline) -> Iterator[tuple[wire.Job, wire.Job]]:
         """The last failed run and the passed run of each other job that passed in the end."""
         names = set(map(self._get_group_name, self._failing))
-        jobs = sorted(_get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
+        jobs = sorted(get_items(self._jobs.get(own.id, ())), key=lambda job: job.id)
         newest = {job.name: job for job in jobs}
         failed = {job.name: job for job in jobs if job.status == "failed"}
         for name, passed in newest.items():
@@ -215,7 +215,7 @@ class Collection:
     def _list_all_jobs(self, pipeline: wire.Pipeline) -> list[wire.Job]:
         """The pipeline's jobs, and those that its trigger jobs have started, as far as read."""
         read = (self._jobs.get(pipeline.id, ()), self._behind.get(pipeline.id, ()))
-        return [job for jobs in read for job in _get_items(jobs)]
+        return [job for jobs in read for job in get_items(jobs)]
 
     def _get_group_name(self, group: Group) -> str:
         return self._get_job_name(group.jobs[0])
@@ -306,7 +306,7 @@ class Collection:
         runs = self._find_runs(made, near.target)
         if isinstance(runs, Unknown):
             return runs
-        target, read = _get_items(near.target), self._get_jobs_read(made.name)
+        target, read = get_items(near.target), self._get_jobs_read(made.name)
         unread = [each for each in target if isinstance(read.get(each.id), Unknown)]
         moved = near.base in {each.sha for each in target} and target[0].sha != near.base
         gap = len(target) > near.recent
@@ -395,7 +395,3 @@ def _make_run(job: FailingJob, error: str, listed: wire.Job | None, pipeline: wi
 
 def _is_finished(job: wire.Job) -> bool:
     return job.status in ("success", "failed")
-
-
-def _get_items(found: Sequence[T] | Unknown) -> Sequence[T]:
-    return () if isinstance(found, Unknown) else found

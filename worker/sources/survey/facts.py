@@ -4,6 +4,7 @@ Bounded in requests, logs and seconds. A fact that cannot be read is Unknown, wi
 nothing here raises.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +14,13 @@ from worker.core.failure.fact_sentences import describe_facts
 from worker.core.failure.facts import Facts, Run, Unknown
 from worker.core.failure.jobs import Group
 from worker.core.failure.verdict import Ruling, make_ruling
+from worker.errors import UNFORESEEN, SourceError
 from worker.sources.merge_request.diff import read_changed_files
 from worker.sources.session_reader import Reader
 from worker.sources.survey.compared_pipelines import read_or_unknown
 from worker.sources.survey.fact_collection import Collection, Diff
+
+_log = logging.getLogger(__name__)
 
 SECONDS = 20.0
 """Seconds after which no request is begun."""
@@ -72,7 +76,12 @@ def collect_facts(
         made = pool.submit(Collection(bounded, pool, failing, diff).collect_facts)
         return made.result(max(0.0, seconds) + grace)
     except TimeoutError:
-        return [_make_unread(group) for group in failing]
+        return [_make_unread(group, "GitLab took too long") for group in failing]
+    except SourceError as error:
+        return [_make_unread(group, str(error)) for group in failing]
+    except UNFORESEEN as error:
+        _log.exception("the facts of a survey were lost")
+        return [_make_unread(group, f"{type(error).__name__} in the survey") for group in failing]
     finally:
         # A hanging request is not waited for: it has its own time-out.
         pool.shutdown(wait=False, cancel_futures=True)
@@ -83,8 +92,8 @@ def _is_recorded(group: Group) -> bool:
     return bool(group.jobs) and not group.external
 
 
-def _make_unread(group: Group) -> Facts:
-    why = Unknown("GitLab took too long")
+def _make_unread(group: Group, reason: str) -> Facts:
+    why = Unknown(reason)
     job = group.jobs[0]
     run = Run(job.job_id, 0, "failed", reason=job.reason, url=job.url)
     return Facts(job.name, run, (), why, (), why, why, why, why)

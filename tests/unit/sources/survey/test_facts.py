@@ -6,17 +6,14 @@ from dataclasses import dataclass
 import pytest
 
 from tests.unit.sources.conftest import subject_of
-from tests.worlds import LOG, again, bare, branch_pipeline, job_in, target
+from tests.worlds import LOG, again, bare, branch_pipeline, child_pipeline, job_in, target
 from worker.core.failure.facts import NOT_ASKED, Change, Target, Unknown
 from worker.core.failure.verdict import Ruling, Verdict, decide_headline
 from worker.core.text.remarks import plain
 from worker.demo.gitlab import (
     Access,
-    Bridge,
     DiffFile,
     GitLabSim,
-    Pipeline,
-    Project,
     Scene,
     make_failing_merge_request,
 )
@@ -238,33 +235,19 @@ def test_other_merge_requests_with_the_same_error_are_named(sim: GitLabSim, scen
     ]
 
 
-def _child(sim: GitLabSim, by: Pipeline, outcome: str, where: Project | None = None) -> Pipeline:
-    """A child pipeline whose one job ran so, behind the trigger job `deploy`."""
-    child = Pipeline(
-        id=sim.make_id("pipeline"), iid=len(sim.pipelines) + 1, project=where or by.project,
-        ref=by.ref, sha=by.sha, source="parent_pipeline",
-        status="success" if outcome == "pass" else "failed", user=by.user,
-        created_at=sim.advance_clock(),
-    )  # fmt: skip
-    sim.pipelines[child.id] = child
-    by.bridges.append(Bridge(len(by.bridges) + 1, "deploy", child.status, child))
-    job_in(sim, child, outcome)
-    return child
-
-
 @pytest.mark.parametrize(
     ("before", "truth"), [("same", TARGET), ("other", ""), ("pass", ""), (None, "")]
 )
-def test_a_childs_job_is_compared_with_the_target_branchs_child(
+def test_a_childs_job_is_compared_with_the_target_branchschild_pipeline(
     sim: GitLabSim, scene: Scene, before: str | None, truth: str
 ) -> None:
     scene.pipeline.jobs.clear()
-    _child(sim, scene.pipeline, "same")
+    child_pipeline(sim, scene.pipeline, "same")
     parent = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
     # A job of the parent that is called the same is another job.
     job_in(sim, parent, "same")
     if before:
-        _child(sim, parent, before)
+        child_pipeline(sim, parent, before)
     (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == truth
     assert group.job_names == "unit-tests"
@@ -274,7 +257,7 @@ def test_a_childs_job_that_failed_and_passed_when_it_was_run_before_is_flaky(
     sim: GitLabSim, scene: Scene
 ) -> None:
     scene.pipeline.jobs.clear()
-    child = _child(sim, scene.pipeline, "same")
+    child = child_pipeline(sim, scene.pipeline, "same")
     job_in(sim, child, "pass")
     child.status = scene.pipeline.bridges[0].status = "failed"
     job_in(sim, child, "same")
@@ -286,7 +269,7 @@ def test_a_childs_job_is_unknown_where_its_trigger_jobs_cannot_be_read(
     sim: GitLabSim, scene: Scene
 ) -> None:
     scene.pipeline.jobs.clear()
-    _child(sim, scene.pipeline, "same")
+    child_pipeline(sim, scene.pipeline, "same")
     reader = _reader(sim, scene)
     groups = read_survey(reader).groups
     sim.fail_next("GET", "/bridges", 403)
@@ -299,9 +282,9 @@ def test_another_projects_pipeline_that_may_not_be_read_is_not_followed(
     sim: GitLabSim, scene: Scene
 ) -> None:
     scene.pipeline.jobs.clear()
-    _child(sim, scene.pipeline, "same")
+    child_pipeline(sim, scene.pipeline, "same")
     elsewhere = sim.add_project("other/place")
-    _child(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", elsewhere)
+    child_pipeline(sim, branch_pipeline(sim, scene.mr, scene.mr.base_sha), "same", elsewhere)
     reader = _reader(sim, scene)
     (made,) = collect_facts(read_survey(reader).groups, reader, NOT_ASKED)
     assert made.target == Unknown(f"project {elsewhere.id} is not one this session may read")
@@ -312,7 +295,7 @@ def test_a_childs_job_whose_other_runs_cannot_be_read_is_not_said_not_to_have_ru
     sim: GitLabSim, scene: Scene
 ) -> None:
     job_in(sim, scene.pipeline, "other", "lint")
-    _child(sim, scene.pipeline, "same")
+    child_pipeline(sim, scene.pipeline, "same")
     parent = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
     job_in(sim, parent, "other", "lint")
     reader = _reader(sim, scene)
@@ -328,7 +311,7 @@ def test_a_childs_job_whose_other_runs_cannot_be_read_is_not_said_not_to_have_ru
 
 def test_a_job_cannot_pass_for_one_behind_a_trigger_job(sim: GitLabSim, scene: Scene) -> None:
     scene.pipeline.jobs.clear()
-    _child(sim, scene.pipeline, "same")
+    child_pipeline(sim, scene.pipeline, "same")
     job_in(sim, scene.pipeline, "pass", "deploy > unit-tests")
     (group,) = read_survey(_reader(sim, scene)).groups
     assert group.hard_verdict == ""

@@ -1,0 +1,58 @@
+"""Facts that GitLab does not give, or that nobody looks for, leave the rest of a survey whole."""
+
+from dataclasses import replace
+from typing import Any
+
+from tests.unit.sources.conftest import subject_of
+from tests.worlds import branch_pipeline, child_pipeline, job_in
+from worker.core.failure.facts import NOT_ASKED, Target, Unknown
+from worker.demo.gitlab import GitLabSim, Scene
+from worker.sources.api.client import ReadClient
+from worker.sources.session_reader import Reader
+from worker.sources.survey.facts import collect_facts
+from worker.sources.survey.reader import read_survey
+
+
+class Faulty(ReadClient):
+    """A client with a bug."""
+
+    def page(self, *asked: Any, **more: Any) -> Any:
+        raise KeyError(asked)
+
+
+def _open(sim: GitLabSim, scene: Scene, made: type[ReadClient] = ReadClient) -> Reader:
+    client = made(sim.url, scene.read_token, timeout=(2.0, 2.0))
+    return Reader.open(client, subject_of(sim, scene.mr, scene.pipeline), bytes)
+
+
+def test_a_jobs_long_history_leaves_the_record_of_a_childs_job_whole(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    scene.pipeline.jobs.clear()
+    job_in(sim, scene.pipeline, "other", "nightly")
+    child_pipeline(sim, scene.pipeline, "same")
+    for day, sha in enumerate([*(f"{number:040d}" for number in range(6)), scene.mr.base_sha]):
+        pipeline = branch_pipeline(sim, scene.mr, sha)
+        pipeline.created_at = f"2026-11-{14 + day}T09:00:00.000Z"
+        child_pipeline(sim, pipeline, "same")
+        if not day:
+            job_in(sim, pipeline, "other", "nightly")
+    groups = {group.job_names: group for group in read_survey(_open(sim, scene)).groups}
+    assert groups["unit-tests"].hard_verdict == "already failing on the target branch"
+    found = collect_facts(tuple(groups.values()), _open(sim, scene), NOT_ASKED)
+    targets = {made.name: made.target for made in found}
+    child = targets["deploy > unit-tests"]
+    assert isinstance(child, Target)
+    assert (len(child.runs), child.looked_at, child.unread) == (6, 7, 1)
+    nightly = targets["nightly"]
+    assert isinstance(nightly, Target)
+    assert len(nightly.runs) == 1
+
+
+def test_a_bug_costs_the_facts_and_not_the_survey(sim: GitLabSim, scene: Scene) -> None:
+    reader = _open(sim, scene)
+    groups = read_survey(reader).groups
+    faulty = replace(reader, client=Faulty(sim.url, scene.read_token))
+    (made,) = collect_facts(groups, faulty, NOT_ASKED)
+    assert made.target == Unknown("KeyError in the survey")
+    assert made.run.job_id == scene.job.id

@@ -1,13 +1,15 @@
 """Reads the errors of a failing job's runs from their logs, in the same way, to compare them."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 
 from worker.core.failure.facts import Unknown
+from worker.core.failure.jobs import FailingJob
 from worker.core.logs import trace
 from worker.core.logs.signature import find_exact_errors, find_last_words
 from worker.sources.api import wire
+from worker.sources.job_logs.captured_log import Log
 from worker.sources.pipelines.downstream_jobs import get_project_id
 from worker.sources.session_reader import Reader
 from worker.sources.survey.compared_pipelines import read_or_unknown
@@ -29,6 +31,23 @@ Errors = Mapping[str, str]
 own words."""
 
 
+class OwnLogs:
+    """The logs of the failing jobs, each asked for once at most: one that is not final, or has no
+    lines, would be fetched each time."""
+
+    def __init__(self, reader: Reader, jobs: Iterable[FailingJob]) -> None:
+        self._reader = reader
+        self._wanted = {job.job_id for job in jobs if job.job_id and job.read and job.excerpt}
+        self._found: dict[int, Log | None] = {}
+
+    def find(self, job_id: int) -> Log | None:
+        """The log, None if the survey has seen no line of it or it cannot be read again."""
+        if job_id in self._wanted and job_id not in self._found:
+            log = read_or_unknown(lambda: self._reader.logs.log(job_id))
+            self._found[job_id] = None if isinstance(log, Unknown) else log
+        return self._found.get(job_id)
+
+
 def read_errors(
     runs: Sequence[tuple[wire.Job, wire.Pipeline]], reader: Reader, pool: Executor
 ) -> dict[int, Errors]:
@@ -37,10 +56,10 @@ def read_errors(
     return {job.id: _drop_unknown(found) for (job, _), found in zip(runs, read, strict=True)}
 
 
-def read_own_errors(jobs: Sequence[wire.Job], reader: Reader, pool: Executor) -> dict[int, Errors]:
+def read_own_errors(jobs: Sequence[wire.Job], logs: OwnLogs, pool: Executor) -> dict[int, Errors]:
     """The same for jobs of this pipeline, whose logs were read for the survey."""
-    read = pool.map(lambda job: read_or_unknown(lambda: _read_own(job, reader)), jobs)
-    return {job.id: _drop_unknown(found) for job, found in zip(jobs, read, strict=True)}
+    read = pool.map(lambda job: _read_own(job, logs), jobs)
+    return {job.id: found for job, found in zip(jobs, read, strict=True)}
 
 
 def make_key(found: Collection[str]) -> str:
@@ -49,11 +68,11 @@ def make_key(found: Collection[str]) -> str:
     return hashlib.sha256(joined).hexdigest()[:16] if found else ""
 
 
-def _read_own(job: wire.Job, reader: Reader) -> Errors:
-    spool = reader.logs.log(job.id).spool
-    if spool.size > MAX_LOG or spool.dropped_lines:
+def _read_own(job: wire.Job, logs: OwnLogs) -> Errors:
+    log = logs.find(job.id)
+    if log is None or log.spool.size > MAX_LOG or log.spool.dropped_lines:
         return _NOTHING
-    return _find_errors(job, b"".join(spool.chunks()))
+    return _find_errors(job, b"".join(log.spool.chunks()))
 
 
 def _read_other(job: wire.Job, pipeline: wire.Pipeline, reader: Reader) -> Errors:

@@ -20,7 +20,7 @@ from worker.sources.pipelines.downstream_jobs import (
 from worker.sources.pipelines.pipeline_jobs import read_all_jobs
 from worker.sources.session_reader import Reader
 from worker.sources.survey.change import read_change
-from worker.sources.survey.compared_logs import make_key, read_errors, read_own_errors
+from worker.sources.survey.compared_logs import OwnLogs, make_key, read_errors, read_own_errors
 from worker.sources.survey.compared_pipelines import find_pipelines, get_items, read_or_unknown
 from worker.sources.survey.matrix import parse_dimensions
 from worker.sources.survey.merged_commits import find_carriers
@@ -57,6 +57,7 @@ class Collection:
         self._behind: dict[int, Sequence[wire.Job] | Unknown] = {}
         self._errors: dict[int, frozenset[str]] = {}
         self._words: dict[str, str] = {}
+        self._logs = OwnLogs(reader, (job for group in failing for job in group.jobs))
 
     def collect_facts(self) -> list[Facts]:
         """The facts, in the order of the failing groups."""
@@ -174,7 +175,7 @@ class Collection:
         ]
         read = [self._listed[job.job_id] for job in listed if job.read]
         found = read_errors([*wanted, *retried], self._reader, self._pool)
-        own = read_own_errors(read, self._reader, self._pool)
+        own = read_own_errors(read, self._logs, self._pool)
         self._errors |= {job_id: frozenset(each) for job_id, each in (found | own).items()}
         self._words |= {normal: words for each in own.values() for normal, words in each.items()}
         self._assume_alike([near.own, *pipelines])
@@ -263,9 +264,9 @@ class Collection:
             recoveries=tuple(recovered),
             errors=len(self._errors.get(first.job_id, ())),
         )
-        if not first.read or first.job_id not in self._listed:
+        log = self._logs.find(first.job_id)
+        if log is None or first.job_id not in self._listed:
             return made
-        log = self._reader.logs.log(first.job_id)
         return replace(
             made,
             last_pass=log.last_pass(),
@@ -372,7 +373,7 @@ class Collection:
     def _get_error_text(self, group: Group) -> str:
         """The lines about the failure in the log of the group's first job, if it was read."""
         first = group.jobs[0]
-        log = self._reader.logs.log(first.job_id) if first.read and first.job_id else None
+        log = self._logs.find(first.job_id)
         excerpt = log.preview(MAX_TEXT) if log else first.excerpt
         return select_error_lines(f"{group.text}\n{excerpt}")
 

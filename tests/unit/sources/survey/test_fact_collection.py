@@ -56,3 +56,22 @@ def test_a_bug_costs_the_facts_and_not_the_survey(sim: GitLabSim, scene: Scene) 
     (made,) = collect_facts(groups, faulty, NOT_ASKED)
     assert made.target == Unknown("KeyError in the survey")
     assert made.run.job_id == scene.job.id
+
+
+def test_an_empty_log_is_read_once(sim: GitLabSim, scene: Scene) -> None:
+    scene.job.trace = b""
+    (group,) = read_survey(_open(sim, scene)).groups
+    assert group.ruling is not None
+    assert sum(seen.path.endswith(f"/{scene.job.id}/trace") for seen in sim.requests) == 1
+
+
+def test_a_log_that_cannot_be_read_again_leaves_the_facts_whole(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    groups = read_survey(_open(sim, scene)).groups
+    sim.fail_next("GET", rf"/jobs/{scene.job.id}$", 403, times=9)
+    branch = branch_pipeline(sim, scene.mr, scene.mr.base_sha)
+    job_in(sim, branch, "pass", scene.job.name)
+    (made,) = collect_facts(groups, _open(sim, scene), NOT_ASKED)
+    assert isinstance(made.target, Target)
+    assert [run.status for run in made.target.runs] == ["success"]

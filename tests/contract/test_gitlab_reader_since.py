@@ -38,6 +38,17 @@ def test_nothing_is_said_when_nothing_changed(reader: GitLabReader, subject: Sub
     assert list(reader.list_changes_since(subject)) == []
 
 
+@pytest.mark.parametrize("kind", ["merge", "train"])
+def test_nothing_is_said_of_a_pipeline_on_the_merged_result(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader, kind: str
+) -> None:
+    sim.run_pipeline(scene.mr, kind=kind)
+    subject = reader.find(scene.project.path, scene.mr.iid, None)
+    assert isinstance(subject, Subject)
+    assert subject.sha != scene.mr.sha
+    assert list(reader.list_changes_since(subject)) == []
+
+
 def test_new_commits_and_the_newest_pipeline_are_named(
     sim: GitLabSim, scene: Scene, reader: GitLabReader, subject: Subject
 ) -> None:

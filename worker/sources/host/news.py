@@ -1,5 +1,6 @@
 """What has changed on a merge request since its session last looked."""
 
+import re
 from collections.abc import Sequence
 
 from worker.core.conversation.context import Subject
@@ -8,6 +9,7 @@ from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.api.client import ReadClient
 
+_MERGED = re.compile(r"refs/merge-requests/\d{1,18}/(?:merge|train)$")
 SHOWN_COMMITS = 10
 MAX_TITLE = 120
 """Characters of a commit's title."""
@@ -41,7 +43,7 @@ def _describe_commits(
     client: ReadClient, path: str, mr: wire.MergeRequest, subject: Subject
 ) -> tuple[str, ...]:
     """The commits after the analysed one, or a line that it is not among the newest commits."""
-    if mr.sha in (None, subject.sha):
+    if mr.sha in (None, subject.sha) or _is_merged_head(mr, subject):
         return ()
     listed = client.page(f"{path}/commits", wire.Commit, "the commits", 1, SHOWN_COMMITS + 1)
     newer: list[wire.Commit] = []
@@ -52,6 +54,13 @@ def _describe_commits(
     if len(newer) == len(listed.items):
         return (f"The head is {mr.sha} now; {subject.sha} is not among its newest commits.",)
     return tell_commits(newer, subject.sha) if newer else ()
+
+
+def _is_merged_head(mr: wire.MergeRequest, subject: Subject) -> bool:
+    """Whether the analysed pipeline is the newest one, on a commit that GitLab made of the head and
+    the target branch: it is not among the merge request's commits, and nothing has changed."""
+    head = mr.head_pipeline
+    return head is not None and head.id == subject.pipeline_id and bool(_MERGED.match(head.ref))
 
 
 def tell_commits(newer: Sequence[wire.Commit], sha: str) -> tuple[str, ...]:

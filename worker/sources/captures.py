@@ -1,7 +1,6 @@
 """The lines of the documents of a session's sources, with links, for checking quotes."""
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,12 +23,10 @@ from worker.sources.api.client import NotFound
 from worker.sources.files.artifacts import ARTIFACT
 from worker.sources.pipelines.test_report import TEST_REPORT
 from worker.sources.repository.file import FILE, list_known_lines
-from worker.sources.session_reader import Reader
+from worker.sources.session_reader import COMMIT, Reader
 
 SECONDS = 90.0
 """Seconds after which nothing more is fetched for checking quotes."""
-
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 class CapturedDocuments:
@@ -91,7 +88,7 @@ class CapturedDocuments:
 
         Raises SourceError.
         """
-        if not ref or _COMMIT.fullmatch(ref):
+        if not ref or COMMIT.fullmatch(ref):
             return ref or self._reader.subject.sha
         if ref not in self._commits:
             self._commits[ref] = self._read_newest_commit(ref)
@@ -99,11 +96,11 @@ class CapturedDocuments:
 
     def _read_newest_commit(self, ref: str) -> str:
         what = f"the newest commit of {ref}"
-        for project in self._reader.projects:
+        for project in reversed(self._reader.projects):  # as Reader.find_projects has it
             path = f"{project}/repository/commits/{quote(ref, safe='')}"
             with suppress(NotFound):
                 sha = self._reader.client.one(path, wire.Commit, what).id
-                if not _COMMIT.fullmatch(sha):
+                if not COMMIT.fullmatch(sha):
                     raise SourceError(f"{what}: GitLab's answer has no usable id")
                 if project != self._reader.target_project:
                     self._fork_only.add(sha)

@@ -1,6 +1,7 @@
 """What a source is given: GitLab, the session it is bound to, and its job logs."""
 
 import fnmatch
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,9 @@ from worker.sources.evidence import Evidence
 from worker.sources.host.audience import Audience, find_audience
 from worker.sources.job_logs.log_cache import JobLogs
 from worker.sources.job_logs.redactor import Redactions
+
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
+"""What is a commit's id, and not the name of a branch or tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,25 @@ class Reader:
     def projects(self) -> tuple[str, ...]:
         """The API paths of the session's projects, the pipeline's first; a fork makes two."""
         return tuple(dict.fromkeys((self.pipeline_project, self.target_project)))
+
+    def find_projects(self, *refs: str) -> tuple[str, ...]:
+        """The API paths of the projects to look for `refs` in, in this order. Raises SourceError.
+
+        A branch or tag is that of the merge request's project, if it has one of this name: what a
+        fork's branches hold, its author decides.
+        """
+        named = [ref for ref in refs if not COMMIT.fullmatch(ref)]
+        if named and len(self.projects) > 1 and all(map(self._has_ref, named)):
+            return (self.target_project,)
+        return self.projects
+
+    def _has_ref(self, ref: str) -> bool:
+        path = f"{self.target_project}/repository/commits/{quote(ref, safe='')}"
+        try:
+            self.client.one(path, wire.Commit, f"the newest commit of {ref}")
+        except NotFound:
+            return False
+        return True
 
     def find_pipeline(self, number: int, what: str) -> tuple[str, wire.Pipeline, bool]:
         """The API path of a pipeline, the pipeline, and whether it is the merge request's own.

@@ -137,6 +137,9 @@ def test_a_fork_is_read_and_linked_in_the_target_project(
     mine = RepoFile("app/sum.py", "mine")
     assert found.lines(mine) == ["y"]
     assert found.url(mine, 1, 1).startswith(f"{fork.web_url}/-/blob/{fork.refs['mine']}/")
+    theirs = RepoFile("app/sum.py", "main")
+    assert found.lines(theirs) != ["x"]
+    assert found.url(theirs, 1, 1).startswith(f"{scene.project.web_url}/-/blob/")
     report = f"{fork.web_url}/-/pipelines/{scene.pipeline.id}/test_report"
     assert found.url(ReportedTest("t"), 0, 0) == report
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.sources.conftest import fetch, subject_of, unpacked
+from tests.unit.sources.conftest import fetch, files_in, subject_of, unpacked
 from worker.arguments import schema
 from worker.core.ports import DocumentKind
 from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
@@ -308,6 +308,33 @@ def test_the_sources_of_a_forks_pipeline_read_the_fork(
     del fork.members[scene.bot.id]
     with pytest.raises(SourceError, match="may not see it"):
         fetch(reader, "gitlab_list_pipeline_jobs")
+
+
+def test_a_branch_is_the_target_projects_and_not_that_of_a_fork(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    old = scene.project.refs["main"]
+    sim.commit(scene.project, "main", {"app/clock.py": b"TIMEOUT = 30\n"})
+    fork = sim.add_project("mara/service", parent=scene.project)
+    fork.members.update(scene.project.members)
+    for branch, name in (("main", "made_up.py"), ("mine", "mine.py")):
+        sim.commit(fork, branch, {"app/clock.py": b"TIMEOUT = 3\n", name: b"1\n"})
+    mr = sim.open_merge_request(
+        scene.project, scene.developer, title="From afar", branch="far", source=fork,
+        files={"far.py": b"1\n"},
+    )  # fmt: skip
+    reader = Reader.open(client, subject_of(sim, mr, sim.run_pipeline(mr, kind="branch")), bytes)
+    clock = {"path": "app/clock.py"}
+    assert fetch(reader, "gitlab_get_file", **clock, ref="main").data == b"TIMEOUT = 30\n"
+    assert fetch(reader, "gitlab_get_file", **clock, ref="mine").data == b"TIMEOUT = 3\n"
+    with pytest.raises(SourceError, match="not found"):
+        fetch(reader, "gitlab_get_file", path="made_up.py", ref="main")
+    assert "made_up" not in fetch(reader, "gitlab_list_files", ref="main").data.decode()
+    assert "mine.py" in fetch(reader, "gitlab_list_files", ref="mine").data.decode()
+    compared = fetch(reader, "gitlab_compare", old=old, new="main").data.decode()
+    assert "TIMEOUT = 30" in compared
+    archive = files_in(fetch(reader, "gitlab_get_source_archive", ref="main"))
+    assert archive["app/clock.py"] == b"TIMEOUT = 30\n"
 
 
 def test_reading_needs_no_more_than_the_read_token_and_never_writes(

@@ -46,7 +46,7 @@ def fetch(args: SourceArchive, reader: Reader) -> RawDocument:
     ref = args.ref or reader.subject.sha
     folder = check_path(args.folder.strip("/")) if args.folder.strip("/") else ""
     query = {"sha": ref} | ({"path": folder} if folder else {})
-    path = f"{reader.pipeline_project}/repository/archive.tar.gz"
+    path = f"{reader.find_projects(ref)[0]}/repository/archive.tar.gz"
     what = f"the source archive at {ref}"
 
     def files() -> Iterator[Packed]:

@@ -125,9 +125,7 @@ def _read_own_file(ref: str, reader: Reader) -> _OwnFile:
     project = reader.client.one(reader.pipeline_project, wire.Project, what)
     path = project.ci_config_path or DEFAULT_PATH
     try:
-        blob = file.read_from_project(
-            reader.subject.pipeline_project_id, reader, file.check_path(path), ref
-        )
+        blob = file.read_from_project(reader.pipeline_project, reader, file.check_path(path), ref)
     except (ArgumentError, NotFound):
         return _OwnFile(project.path_with_namespace, path, None)
     return _OwnFile(project.path_with_namespace, path, blob.head)

@@ -1,5 +1,6 @@
 """`gitlab_compare`: the commits and the diff between two commits."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pydantic import Field
@@ -37,7 +38,8 @@ def fetch(args: Compare, reader: Reader) -> Document:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
-    found = _read_comparison(query, f"the comparison of {args.old} with {new}", reader)
+    projects = reader.find_projects(args.old, new)
+    found = _read_comparison(query, f"the comparison of {args.old} with {new}", projects, reader)
     shown, cut = split_by_size(found.diffs)
     missing = list_left_out(cut)
     if found.compare_timeout:
@@ -48,9 +50,11 @@ def fetch(args: Compare, reader: Reader) -> Document:
     return make_diff_document(text, "; ".join(missing), reader)
 
 
-def _read_comparison(query: dict[str, str], what: str, reader: Reader) -> wire.Comparison:
+def _read_comparison(
+    query: dict[str, str], what: str, projects: Sequence[str], reader: Reader
+) -> wire.Comparison:
     """The comparison in one project: a fork lacks its parent's commits since its last update."""
-    *first, last = reader.projects
+    *first, last = projects
     for project in first:
         with suppress(NotFound):
             return reader.client.one(f"{project}/repository/compare", wire.Comparison, what, query)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -92,19 +93,17 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
 
 
 def _read_from_either(reader: Reader, path: str, ref: str) -> Blob:
-    """The file from the project the pipeline ran in, else from the merge request's project."""
-    subject = reader.subject
-    try:
-        return read_from_project(subject.pipeline_project_id, reader, path, ref)
-    except NotFound:
-        if subject.pipeline_project_id == subject.project_id:
-            raise
-        return read_from_project(subject.project_id, reader, path, ref)
+    """The file from the first of the session's projects that has it at `ref`."""
+    *first, last = reader.find_projects(ref)
+    for project in first:
+        with suppress(NotFound):
+            return read_from_project(project, reader, path, ref)
+    return read_from_project(last, reader, path, ref)
 
 
-def read_from_project(project_id: int, reader: Reader, path: str, ref: str) -> Blob:
-    """A file of one project. Raises SourceError."""
-    url = f"/projects/{project_id}/repository/files/{quote(path, safe='')}/raw"
+def read_from_project(project: str, reader: Reader, path: str, ref: str) -> Blob:
+    """A file of one project, which is given by its API path. Raises SourceError."""
+    url = f"{project}/repository/files/{quote(path, safe='')}/raw"
     return reader.client.blob(url, f"the file {path} at {ref}", MAX_BYTES, {"ref": ref})
 
 

@@ -43,7 +43,7 @@ def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
     ref = args.ref or reader.subject.sha
     query = {"ref": ref, "recursive": str(args.recursive).lower(), "path": folder}
     what = f"the folder {folder or '/'} at {ref}"
-    *first, last = reader.projects
+    *first, last = reader.find_projects(ref)
     for project in first:
         with suppress(NotFound):
             return _read_project_tree(project, query, what, reader)

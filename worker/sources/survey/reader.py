@@ -296,9 +296,8 @@ def _rule_on_configuration(found: _Found, scene: Scene, reader: Reader) -> RuleM
     """The rule match for an invalid CI configuration, from GitLab's errors; None without errors."""
     if not found.errors:
         return None
-    subject = reader.subject
     try:
-        blob = read_from_project(subject.pipeline_project_id, reader, DEFAULT_PATH, subject.sha)
+        blob = read_from_project(reader.pipeline_project, reader, DEFAULT_PATH, reader.subject.sha)
     except SourceError:
         return rules.explain_configuration_error(found.errors, scene)
     text = blob.head.decode("utf-8", "replace")

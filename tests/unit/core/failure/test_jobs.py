@@ -219,3 +219,27 @@ def test_a_survey_comes_back_from_the_store() -> None:
 def test_what_is_no_survey_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         jobs.load_survey(jobs.dump_survey(Survey()) | broken)
+
+
+@pytest.mark.parametrize("groups", [1, 6, 12, 60])
+@pytest.mark.parametrize("words", ["the total is not rounded ", "错误：测试失败"])
+@pytest.mark.parametrize("shown", [0, 1024])
+def test_every_failing_job_is_named_and_every_gap_told_however_long_their_texts_are(
+    shown: int, words: str, groups: int
+) -> None:
+    hit = Hit(3, 1.0, 2.0, 2.0, "flaky", words * 40, "retry", "https://g/x#note_1", others=(4, 5))
+    made = tuple(
+        Group(
+            f"k{number}",
+            f"{number} {words * 40}",
+            tuple(job(1000 + number + at, words * 10) for at in range(0, 60, groups)),
+            hit=hit,
+            others=tuple(f"{words * 20}{other}" for other in range(5)),
+        )
+        for number in range(groups)
+    )
+    gaps = tuple(f"gap {number} {words * 30}" for number in range(8))
+    told = tell_survey(Survey(made, gaps, others=(words * 200,) * 9), MOST_TOLD + shown)
+    assert len(told.encode()) <= MOST_TOLD + shown
+    assert [number for number in range(1000, 1060) if str(number) not in told] == []
+    assert told.count("Not known: gap") == 8

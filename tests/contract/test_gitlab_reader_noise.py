@@ -315,6 +315,13 @@ def test_a_sweep_keeps_to_the_configured_projects_and_to_memberships(
     assert all(isinstance(each, PipelineFailed) for each in found)
 
 
+def test_a_sweep_says_that_a_project_was_renamed(sim: GitLabSim, scene: Scene) -> None:
+    moved = {"Location": f"{sim.url}/api/v4/projects/{scene.project.id}"}
+    sim.fail_next("GET", r"/projects/team(%2F|/)old$", 302, headers=moved)
+    (told,) = desk_of(sim, scene, ("team/old",)).find_failed_pipelines(TODAY)
+    assert told == "the project team/old is team/service now: correct gitlab.projects"
+
+
 def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: Scene) -> None:
     reader = desk_of(sim, scene, ("team/*",))
     other = sim.add_project("team/other")

@@ -135,9 +135,9 @@ class Reader:
 
     def may_read_path(self, path: str) -> bool:
         """Like `may_read`, for a project given by its path; its id and its current path decide."""
-        if path.lower() == self.subject.project.lower():
+        if path.lower() in map(self._read_present_path, self.projects):
             return True
-        if not self.also and len(self.projects) == 1:
+        if not self.also:
             return False
         where = f"/projects/{quote(path, safe='')}"
         try:
@@ -145,6 +145,11 @@ class Reader:
         except NotFound:
             return False
         return self._is_own(project.id) or self._is_allowed(project)
+
+    def _read_present_path(self, project: str) -> str:
+        """The path of a project of the session, in lower case: it may have been renamed."""
+        what = "the session's project"
+        return self.client.one(project, wire.Project, what).path_with_namespace.lower()
 
     def _is_own(self, project_id: int) -> bool:
         return project_id in (self.subject.project_id, self.subject.pipeline_project_id)

@@ -1,5 +1,6 @@
 """Reads from GitLab: typed, with size caps and time-outs; every error becomes a SourceError."""
 
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ MAX_JSON = 32 * 1024 * 1024
 """Bytes of one JSON answer."""
 
 PER_PAGE = 100
+
+_PROJECT = re.compile(r"/projects/(?!\d+(?:/|$))[^/]+")
+"""The start of an API path that names a project by its path."""
 
 T = TypeVar("T", bound=BaseModel)
 Query = Mapping[str, str | int]
@@ -62,7 +66,8 @@ class Blob:
 class ReadClient:
     """GitLab's REST API through the read token. Only GET requests; safe to share between threads.
 
-    In error messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
+    It follows no redirect with the token but that of a renamed project to its id. In error
+    messages, `what` names the thing asked for. Downloads may come from `download_hosts`,
     besides GitLab's own host and public ones.
     """
 
@@ -76,6 +81,8 @@ class ReadClient:
         download_hosts: Collection[str] = (),
     ) -> None:
         self._connections = Connections(url, token, timeout)
+        projects = re.escape(f"{url.rstrip('/')}/api/v4/projects/")
+        self._renamed = re.compile(projects + r"(\d{1,18})(?=[/?]|$)", re.IGNORECASE)
         own = urlsplit(url)
         hosts = {own.hostname or "", *download_hosts}
         self._downloads = Downloads({"https", own.scheme}, hosts, timeout)
@@ -149,6 +156,23 @@ class ReadClient:
                 yield chunk
 
     def _get(self, path: str, query: Query) -> requests.Response:
+        try:
+            return self._request(path, query)
+        except requests.TooManyRedirects as error:
+            present = self._find_present_path(path, _get_target(error))
+            if not present:
+                raise
+        return self._request(present, query)
+
+    def _find_present_path(self, path: str, target: str) -> str:
+        """`path` with the id of the project that GitLab redirects to; "" for any other redirect.
+
+        GitLab redirects so from the former path of a project.
+        """
+        found, named = self._renamed.match(target), _PROJECT.match(path)
+        return f"/projects/{found[1]}{path[named.end() :]}" if found and named else ""
+
+    def _request(self, path: str, query: Query) -> requests.Response:
         if self._is_past_deadline():
             raise requests.Timeout
         return self._connections.get().http_request(
@@ -168,15 +192,17 @@ class ReadClient:
         try:
             return self._get(path, query)
         except requests.TooManyRedirects as error:
-            target = (
-                error.response.headers.get("location", "") if error.response is not None else ""
-            )
+            target = _get_target(error)
             if not self._downloads.has_supported_scheme(target):
                 raise
         return self._downloads.get(target)
 
     def _is_past_deadline(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
+
+
+def _get_target(error: requests.TooManyRedirects) -> str:
+    return error.response.headers.get("location", "") if error.response is not None else ""
 
 
 @contextmanager

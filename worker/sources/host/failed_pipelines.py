@@ -50,9 +50,12 @@ def _list_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Pr
 def _read_named_project(client: ReadClient, path: str) -> wire.Project | str:
     try:
         where = f"/projects/{quote(path, safe='')}"
-        return client.one(where, wire.Project, f"the project {path}")
+        project = client.one(where, wire.Project, f"the project {path}")
     except SourceError as error:
         return str(error)
+    present = project.path_with_namespace
+    renamed = f"the project {path} is {present} now: correct gitlab.projects"
+    return project if present.lower() == path.lower() else renamed
 
 
 def _list_member_projects(client: ReadClient, globs: Sequence[str]) -> Iterator[wire.Project | str]:

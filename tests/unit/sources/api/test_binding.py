@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -229,6 +230,14 @@ def test_what_a_target_branchs_pipeline_has_started_is_bound_by_name(
     fetch(allowed, "gitlab_list_pipeline_jobs", pipeline_id=main.id)
     with pytest.raises(SourceError, match="not found"):
         fetch(allowed, "gitlab_get_job_log", job_id=job.id)
+
+
+def test_a_project_that_was_renamed_is_known_by_its_present_path(
+    scene: Scene, client: ReadClient, reader: Reader
+) -> None:
+    renamed = Reader.open(client, replace(reader.subject, project="team/former"), bytes)
+    assert renamed.may_read_path(scene.project.path.upper())
+    assert not renamed.may_read_path("team/former")
 
 
 def test_a_target_branchs_test_report_shows_the_same_jobs_only(

@@ -162,6 +162,23 @@ def test_the_token_does_not_follow_a_redirect(sim: GitLabSim, client: ReadClient
         assert elsewhere.requests == []
 
 
+def test_a_renamed_project_is_found_by_its_former_path(
+    sim: GitLabSim, scene: Scene, client: ReadClient
+) -> None:
+    project = f"{sim.url}/api/v4/projects/{scene.project.id}"
+    old = "/projects/team%2Fold"
+    sim.fail_next("GET", "/projects/team(%2F|/)old$", 302, headers={"Location": project})
+    assert client.one(old, wire.Project, "it").path_with_namespace == scene.project.path
+    moved = f"{project}/merge_requests?per_page=1"
+    sim.fail_next("GET", "old/merge_requests", 302, headers={"Location": moved})
+    (found,) = client.page(f"{old}/merge_requests", wire.MergeRequest, "them", 1, 20).items
+    assert found.iid == scene.mr.iid
+    for twisted in (f"{sim.url}/api/v4/user", f"{sim.url}/api/v4/projects/1x", f"{project}0.evil/"):
+        sim.fail_next("GET", "/projects/", 302, headers={"Location": twisted})
+        with pytest.raises(SourceError, match="redirects to"):
+            client.one(old, wire.Project, "it")
+
+
 def test_an_answer_without_a_needed_field_names_the_field(
     sim: GitLabSim, scene: Scene, client: ReadClient
 ) -> None:

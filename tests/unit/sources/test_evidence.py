@@ -236,6 +236,20 @@ def test_the_last_green_log_says_at_its_end_which_run_it_is(
         fetch(reader, "gitlab_get_last_green_log", job_name="other")
 
 
+def test_a_job_is_found_by_its_name_as_the_model_sees_it(
+    sim: GitLabSim, scene: Scene, reader: Reader
+) -> None:
+    sim.add_job(scene.pipeline, "\u2699\ufe0f build", status="failed")
+    green = sim.run_pipeline(scene.mr, status="success", kind="branch")
+    green.ref = "main"
+    passed = sim.add_job(green, "\u2699\ufe0f build", trace=b"fine\n")
+    for name in ("\u2699 build", "\u2699\ufe0f build"):
+        (run,) = told(fetch(reader, "gitlab_list_job_runs", job_name=name))["runs"]
+        assert run["job_id"] == passed.id
+        log = fetch(reader, "gitlab_get_last_green_log", job_name=name)
+        assert log.data.startswith(b"fine\n")
+
+
 def test_only_so_many_pipelines_are_searched_for_a_job(
     sim: GitLabSim, scene: Scene, reader: Reader
 ) -> None:

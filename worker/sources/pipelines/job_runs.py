@@ -10,6 +10,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.core.text.redacted_values import Redacted
+from worker.core.text.untrusted import visible
 from worker.errors import SourceError
 from worker.sources.api import wire
 from worker.sources.base import RawDocument, SourceDef, present
@@ -73,7 +74,8 @@ def _find_runs(name: str, branch: str, reader: Reader, looked_at: list[int]) -> 
         path = f"{reader.target_project}/pipelines/{pipeline.id}"
         jobs = read_all_jobs(path, pipeline.id, reader).items
         looked_at.append(pipeline.id)
-        found = [job for job in jobs if job.name == name]
+        # The model has seen the names without their invisible characters.
+        found = [job for job in jobs if visible(job.name) == visible(name)]
         yield from (_Run(pipeline, job) for job in sorted(found, key=lambda job: -job.id))
 
 

@@ -97,10 +97,25 @@ class TooMuch(Refused):
 def read_chunks(response: requests.Response) -> Iterator[bytes]:
     """Yield the body of a streamed answer. Raises TooMuch past DEADLINE, and requests' errors."""
     deadline = time.monotonic() + DEADLINE
-    for chunk in response.iter_content(_CHUNK):
+    while chunk := _read_chunk(response):
         if time.monotonic() > deadline:
             raise TooMuch(f"still sending after {DEADLINE:.0f} s")
         yield chunk
+
+
+def _read_chunk(response: requests.Response) -> bytes:
+    """Return what has arrived of the body, b"" at its end. Raises requests' errors.
+
+    `iter_content` would wait for a whole chunk, however slowly it comes.
+    """
+    try:
+        return cast(bytes, response.raw.read1(_CHUNK, decode_content=True))
+    except urllib3.exceptions.DecodeError as error:
+        raise requests.exceptions.ContentDecodingError(error) from error
+    except urllib3.exceptions.ProtocolError as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from error
+    except urllib3.exceptions.HTTPError as error:
+        raise requests.ConnectionError(error) from error
 
 
 def decode_json(response: requests.Response, cap: int) -> Any:

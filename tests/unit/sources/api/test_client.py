@@ -1,15 +1,19 @@
+import gzip
 import io
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import requests
+from urllib3 import HTTPResponse
 
 from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import SourceError
-from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decode_json, explain
+from worker.gitlab_client import MAX_WAIT, Connections, TooMuch, decode_json, explain, read_chunks
 from worker.sources.api import wire
 from worker.sources.api.client import NotFound, ReadClient, keep_ends
 
@@ -196,12 +200,44 @@ def test_a_page_that_is_not_json_points_at_the_url(
 
 def test_an_answer_over_the_cap_is_refused() -> None:
     response = requests.Response()
-    response.status_code, response.raw = 200, io.BytesIO(b"[" + b"1," * 500 + b"1]")
+    body = io.BytesIO(b"[" + b"1," * 500 + b"1]")
+    response.status_code, response.raw = 200, HTTPResponse(body, preload_content=False)
     with pytest.raises(TooMuch, match="larger than 1000 bytes") as caught:
         decode_json(response, 1000)
     assert explain(caught.value, "the diff", "read").text == (
         "the diff: GitLab's answer is refused: larger than 1000 bytes"
     )
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 900", "Transfer-Encoding: chunked"])
+def test_a_body_that_drips_is_given_up_in_time(framing: str) -> None:
+    head = f"HTTP/1.1 200 OK\r\n{framing}\r\n\r\n".encode()
+    drop = b"1\r\nx\r\n" if "chunked" in framing else b"x"
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as peer, suppress(OSError):
+            peer.sendall(head)
+            for _ in range(90):
+                peer.sendall(drop)
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        begun = time.monotonic()
+        client = ReadClient(
+            f"http://127.0.0.1:{server.getsockname()[1]}", "t", deadline=begun + 0.5
+        )
+        with pytest.raises(SourceError, match="still sending"):
+            list(client.stream("/x", "it", 1000))
+        assert time.monotonic() - begun < 3.0
+
+
+def test_a_compressed_body_is_unpacked_whole() -> None:
+    body = b"one line\n" * 50_000
+    response, packed = requests.Response(), io.BytesIO(gzip.compress(body))
+    headers = {"Content-Encoding": "gzip"}
+    response.raw = HTTPResponse(packed, headers=headers, preload_content=False)
+    assert b"".join(read_chunks(response)) == body
 
 
 def test_an_object_where_a_list_was_asked_for_is_refused(

@@ -337,6 +337,22 @@ def test_a_sweep_says_what_it_could_not_see_and_goes_on(sim: GitLabSim, scene: S
     assert str(refused).startswith("the projects: ")
 
 
+def test_a_merge_request_that_cannot_be_read_is_said_and_passed_over(
+    sim: GitLabSim, scene: Scene, reader: GitLabReader
+) -> None:
+    for number in range(5):
+        sim.run_pipeline(
+            sim.open_merge_request(scene.project, scene.developer, title="M", branch=f"m{number}")
+        )
+    sim.fail_next("GET", "/merge_requests/3$", 404)
+    found = list(reader.find_failed_pipelines(0.0))
+    (said,) = (each for each in found if isinstance(each, str))
+    assert "merge request !3: not found" in said
+    assert len(found) == 6
+    sim.fail_next("GET", r"/merge_requests/\d+$", 403, times=99)
+    assert len(list(reader.find_failed_pipelines(0.0))) == 4
+
+
 def test_a_project_that_is_named_and_not_there_is_said(sim: GitLabSim, scene: Scene) -> None:
     (said,) = desk_of(sim, scene, ("team/nothing",)).find_failed_pipelines(TODAY)
     assert "the project team/nothing: not found" in str(said)

@@ -16,6 +16,9 @@ PAUSE = 0.1
 
 _PROJECT_PAGES = 10
 _MR_PAGES = 3
+_MOST_UNREAD = 3
+"""Merge requests of a project that are passed over because GitLab does not give them."""
+
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -85,18 +88,36 @@ def _find_in_project(
     }
     what = f"the merge requests of {project.path_with_namespace}"
     listed = client.many(path, wire.MergeRequest, what, query, _MR_PAGES)
+    unread = 0
     for each in listed.items:
         sleep(PAUSE)
-        mr = client.one(f"{path}/{each.iid}", wire.MergeRequest, f"merge request !{each.iid}")
-        head = mr.head_pipeline
-        if head and head.status == "failed":
-            yield PipelineFailed(
-                project_id=head.project_id or mr.source_project_id or project.id,
-                pipeline_id=head.id,
-                sha=head.sha,
-                ref=mr.source_branch,
-                mr_iid=mr.iid,
-                mr_project_id=project.id,
-            )
+        try:
+            found = _find_failed_head(client, f"{path}/{each.iid}", each.iid, project)
+        except SourceError as error:
+            unread += 1
+            if unread > _MOST_UNREAD:
+                raise
+            yield str(error)
+            continue
+        if found:
+            yield found
     if listed.more:
         yield f"{what}: only the newest {len(listed.items)} were looked at"
+
+
+def _find_failed_head(
+    client: ReadClient, path: str, iid: int, project: wire.Project
+) -> PipelineFailed | None:
+    """The newest pipeline of the merge request at `path`, if it has failed. Raises SourceError."""
+    mr = client.one(path, wire.MergeRequest, f"merge request !{iid}")
+    head = mr.head_pipeline
+    if head is None or head.status != "failed":
+        return None
+    return PipelineFailed(
+        project_id=head.project_id or mr.source_project_id or project.id,
+        pipeline_id=head.id,
+        sha=head.sha,
+        ref=mr.source_branch,
+        mr_iid=mr.iid,
+        mr_project_id=project.id,
+    )

@@ -45,7 +45,7 @@ def list_bridges(call: Call) -> Answer:
             "name": bridge.name,
             "stage": "deploy",
             "status": bridge.status,
-            "allow_failure": False,
+            "allow_failure": bridge.allow_failure,
             "downstream_pipeline": views.show_pipeline(bridge.downstream)
             if bridge.downstream
             else None,

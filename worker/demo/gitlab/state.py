@@ -175,6 +175,7 @@ class Bridge:
     name: str
     status: str
     downstream: Pipeline | None = None
+    allow_failure: bool = False
 
 
 @dataclass(slots=True)

@@ -28,8 +28,13 @@ class DownstreamPipelines:
         self._seen: set[int] = set()
         self.missing_parts: list[str] = []
 
-    def list_below(self, path: str, number: int, depth: int = 1) -> list[dict[str, Any]]:
-        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs."""
+    def list_below(
+        self, path: str, number: int, depth: int = 1, *, allowed: bool = False
+    ) -> list[dict[str, Any]]:
+        """The downstream pipelines of the one at `path`, in one list, each with its failed jobs.
+
+        `allowed` says that the one at `path` may fail: then all that it has started may.
+        """
         self._seen.add(number)
         try:
             found = self._reader.client.many(
@@ -41,7 +46,9 @@ class DownstreamPipelines:
         if found.more:
             self.missing_parts.append(f"trigger jobs of pipeline {number} after {len(found.items)}")
         return [
-            each for bridge in found.items for each in self._follow_bridge(bridge, number, depth)
+            each
+            for bridge in found.items
+            for each in self._follow_bridge(_allow(bridge) if allowed else bridge, number, depth)
         ]
 
     def _follow_bridge(self, bridge: wire.Bridge, parent: int, depth: int) -> list[dict[str, Any]]:
@@ -78,7 +85,8 @@ class DownstreamPipelines:
         except SourceError as error:
             self._seen.add(child.id)
             return [told | {"not_read": str(error)}]
-        below = self.list_below(path, child.id, depth + 1)
+        allowed = bool(told.get("allow_failure"))
+        below = self.list_below(path, child.id, depth + 1, allowed=allowed)
         return [told | present(failed_jobs=failed), *below]
 
     def _list_failed_jobs(self, path: str, number: int, project: int) -> list[dict[str, Any]]:
@@ -107,3 +115,7 @@ class DownstreamPipelines:
                 reader.binding.learn_name(job.name)
             if self._own or reader.binding.has_name(job.name):
                 reader.logs.adopt(job.id, project)
+
+
+def _allow(bridge: wire.Bridge) -> wire.Bridge:
+    return bridge.model_copy(update={"allow_failure": True})

@@ -130,6 +130,20 @@ def test_jobs_of_child_pipelines_belong_to_it(sim: GitLabSim, scene: Scene) -> N
     assert {group.job_names for group in made.groups} == {"deep", "other"}
 
 
+def test_what_a_pipeline_that_may_fail_has_started_may_fail_too(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    pipeline = sim.run_pipeline(scene.mr)
+    child, grandchild = (sim.run_pipeline(scene.mr, kind="child") for _ in range(2))
+    sim.add_job(grandchild, "soak", status="failed", trace=RACE)
+    child.bridges += [Bridge(2, "start", "failed", grandchild), Bridge(3, "other", "failed")]
+    pipeline.bridges += [Bridge(1, "canary", "failed", child, allow_failure=True)]
+    assert read_survey(opened(sim, scene, pipeline)).jobs == ()
+    pipeline.bridges[0].allow_failure = False
+    made = read_survey(opened(sim, scene, pipeline))
+    assert {job.name for job in made.jobs} == {"soak", "other"}
+
+
 def test_what_other_systems_report_as_failed_is_a_group_each(sim: GitLabSim, scene: Scene) -> None:
     pipeline = sim.run_pipeline(scene.mr)
     job = sim.add_job(pipeline, "lint", status="failed", trace=LINT)

@@ -16,7 +16,7 @@ from celery.signals import worker_shutting_down
 from celery.worker import state
 from kombu.exceptions import OperationalError
 
-from worker.errors import QueueError
+from worker.errors import QueueError, SandpiperError
 from worker.queue.consumer import Consumer
 from worker.queue.readiness import ReadyFile
 
@@ -24,10 +24,14 @@ log = logging.getLogger("sandpiper.queue")
 
 
 class Sandpiper(Celery):  # type: ignore[misc]
-    """A Celery app with its worker's consumer, and the file that says if it takes messages."""
+    """A Celery app with its worker's consumer, and the file that says if it takes messages.
+
+    `failure` is what kept the consumer from starting, which Celery itself only logs.
+    """
 
     consumer: Consumer
     ready_file: ReadyFile
+    failure: SandpiperError | None = None
 
 
 class ConsumerStep(StartStopStep):  # type: ignore[misc]
@@ -37,7 +41,11 @@ class ConsumerStep(StartStopStep):  # type: ignore[misc]
     requires = ("celery.worker.components:Pool",)
 
     def start(self, parent: Any) -> None:
-        parent.app.consumer.start_recovery(parent.concurrency or 1)
+        try:
+            parent.app.consumer.start_recovery(parent.concurrency or 1)
+        except SandpiperError as error:
+            parent.app.failure = error
+            raise
 
     def stop(self, parent: Any) -> None:
         parent.app.consumer.stop_runs()
@@ -65,13 +73,16 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
 
     SIGTERM ends every run after its current step, so that another worker continues it. After
     `grace` seconds, or at a second SIGTERM, the process exits at once. The file `ready` exists
-    while messages are taken from the broker.
+    while messages are taken from the broker. Raises what kept the consumer from starting, and
+    QueueError if Celery's worker ended for another reason than a signal.
     """
     app.ready_file = ReadyFile(ready)
     app.ready_file.remove()
     app.steps["worker"].add(SignalStep)
+    told = threading.Event()
 
     def begin_shutdown(**_: object) -> None:
+        told.set()
         app.consumer.stop_runs()
         log.info("shutdown: the runs of this worker end after their current step")
         signal.signal(signal.SIGTERM, lambda *_: exit_now(app))
@@ -93,6 +104,11 @@ def run_worker(app: Sandpiper, concurrency: int, grace: float, ready: Path | Non
         )
     finally:
         app.consumer.release_everything()
+    # Celery logs what ended its worker, and returns as if nothing had happened.
+    if app.failure is not None:
+        raise app.failure
+    if not told.is_set():
+        raise QueueError("the worker ended although nobody stopped it: the log above says why")
 
 
 def exit_now(app: Sandpiper) -> None:

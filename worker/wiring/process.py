@@ -9,7 +9,7 @@ from worker.settings import Settings
 from worker.telemetry.parts import Telemetry, open_traces
 from worker.wiring.doors import build_pages
 from worker.wiring.engines import build_driver
-from worker.wiring.providers import build_models
+from worker.wiring.providers import build_helper_model, build_models
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import list_tool_names
 
@@ -40,15 +40,16 @@ def require_secret(settings: Settings) -> None:
 
 
 def require_worker(settings: Settings) -> None:
-    """Raise unless jobs can run here: tokens, workflows, model, links, store, engine."""
+    """Raise unless jobs can run here: tokens, workflows, models, links, store, engine."""
     if not settings.gitlab.read_token or not settings.gitlab.write_token:
         raise ConfigError(
             "no GitLab token: set GITLAB_TOKEN, or GITLAB_READ_TOKEN (scope read_api) and "
             "GITLAB_WRITE_TOKEN (scope api)"
         )
     playbook.load(settings.workflows)
-    for each in build_models(settings):
-        each.close()
+    for each in (*build_models(settings), build_helper_model(settings)):
+        if each:
+            each.close()
     build_pages(settings).make_linker()
     open_session_store(settings).probe()
     try:

@@ -1,0 +1,53 @@
+"""How `sandpiper worker` ends that cannot work: with its reason, and never with status 0."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import forks
+
+BREAKING = """
+from worker import app
+from worker.errors import ConfigError
+from worker.queue import process
+from worker.settings import Settings
+
+def fail():
+    raise {error}
+
+process.run_worker(app.build_app(Settings(), fail), 1, 30.0)
+"""
+
+
+def test_a_helper_that_cannot_be_asked_is_said_before_the_start(tmp_path: Path) -> None:
+    (tmp_path / "sandpiper.yaml").write_text("models: {helper: openai/gpt-6-luna}\n")
+    env = {
+        "PATH": os.environ["PATH"],
+        "GITLAB_TOKEN": "glpat-of-no-worth-at-all",
+        "ANTHROPIC_API_KEY": "sk-ant-of-no-worth-at-all",
+        "SANDPIPER_BROKER": "redis://127.0.0.1:9/0",
+        "SANDPIPER_STORE": f"file://{tmp_path}/store",
+    }
+    done = forks.run((forks.SANDPIPER, "worker", "--metrics-port", "0"), env, tmp_path, 60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "sandpiper: openai: no API key: set OPENAI_API_KEY"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "last"),
+    [
+        ("ConfigError('the key is missing')", "ConfigError: the key is missing"),
+        ("KeyError('a bug')", "QueueError: the worker ended although nobody stopped it"),
+    ],
+)
+def test_what_keeps_a_worker_from_starting_fails_its_process(error: str, last: str) -> None:
+    code = BREAKING.format(error=error)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    assert last in done.stderr.splitlines()[-1]

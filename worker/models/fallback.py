@@ -4,10 +4,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from worker.core.ports import Model, Reply, Request, StopReason
+from worker.core.ports import Clock, Model, Reply, Request, StopReason
 from worker.errors import ContextOverflow, ModelError
 
 _log = logging.getLogger(__name__)
+
+SHARE = 0.5
+"""What a model may use of the time that is left, if others come after it: one that is silent must
+leave them enough to answer."""
 
 _NO_ANSWER = {StopReason.REFUSED: "refused to answer", StopReason.BLOCKED: "was blocked"}
 
@@ -20,8 +24,8 @@ class FallbackModel:
     canonical, so the next model continues it unchanged; only the prompt cache is lost.
     """
 
-    def __init__(self, models: Sequence[Model]) -> None:
-        self._models = models
+    def __init__(self, models: Sequence[Model], clock: Clock) -> None:
+        self._models, self._clock = models, clock
         self._at = 0
 
     @property
@@ -48,6 +52,7 @@ class FallbackModel:
     def reply(self, request: Request) -> Reply:
         """Returns the first answer, else the last model's refusal, with the cost of all attempts.
 
+        Each model has half of the time until the request's deadline, the last one all of it.
         Raises ContextOverflow, or the last model's error with all failures in its text.
         """
         failures: list[str] = []
@@ -55,7 +60,7 @@ class FallbackModel:
         while True:
             last = self._at + 1 == len(self._models)
             try:
-                reply = self._models[self._at].reply(request)
+                reply = self._models[self._at].reply(request if last else self._limit(request))
             except ContextOverflow:
                 # The conversation is shortened first: it may be too long for the others as well.
                 raise
@@ -70,6 +75,13 @@ class FallbackModel:
                 failures.append(_describe_refusal(self.name, reply))
             self._at += 1
             _log.warning("%s; going on with %s", failures[-1], self.name)
+
+    def _limit(self, request: Request) -> Request:
+        """Returns the request with a deadline that leaves time for the next model."""
+        if request.deadline is None:
+            return request
+        now = self._clock.monotonic()
+        return replace(request, deadline=now + SHARE * (request.deadline - now))
 
 
 def _describe_refusal(name: str, reply: Reply) -> str:

@@ -75,11 +75,12 @@ class ModelChains:
         If no level is set, the model's own applies.
         """
         others = (name for name in self._settings.models.fallback if name != wanted.model)
-        return FallbackModel([self._get(wanted), *(self._get(TierModel(each)) for each in others)])
+        models = (self._get(wanted), *(self._get(TierModel(each)) for each in others))
+        return FallbackModel(models, SystemClock())
 
     def make_alone(self, name: str) -> FallbackModel:
         """Return a model for one run without fallbacks. Raises ConfigError."""
-        return FallbackModel([self._get(TierModel(name))])
+        return FallbackModel([self._get(TierModel(name))], SystemClock())
 
     def _get(self, wanted: TierModel) -> breaker.GuardedModel:
         with self._lock:

@@ -108,8 +108,8 @@ def test_the_next_provider_takes_over_at_once_and_the_error_says_what_is_open(
     breakers = Breakers(clock)
     guards = [breakers.guard(first), breakers.guard(second)]
     for _ in range(FAILURES + 1):
-        assert FallbackModel(guards).reply(REQUEST).text == "two"
+        assert FallbackModel(guards, clock).reply(REQUEST).text == "two"
     assert len(first.requests) == FAILURES
     with pytest.raises(ModelError) as refused:
-        FallbackModel(guards[:1]).reply(REQUEST)
+        FallbackModel(guards[:1], clock).reply(REQUEST)
     assert refused.value.kind == CIRCUIT_OPEN

@@ -85,12 +85,24 @@ def test_a_mark_never_sits_on_thinking() -> None:
     assert "cache_control" not in body["messages"][1]["content"][1]
 
 
-def test_an_empty_text_block_of_an_answer_is_left_out() -> None:
-    content = '[{"type":"text","text":""},{"type":"tool_use","id":"a","name":"look","input":{} }]'
+@pytest.mark.parametrize("text", ["", "\\n\\n", " \\t"])
+def test_an_empty_text_block_of_an_answer_is_left_out(text: str) -> None:
+    empty = f'{{"type":"text","text":"{text}"}}'
+    content = f'[{empty},{{"type":"tool_use","id":"a","name":"look","input":{{}} }}]'
     answer = replace(calls("a"), wire=WireForm(ORIGIN, content))
     body = codec().encode(asks(EVENT, answer, found("a")))
 
     assert b'"content":[{"type":"tool_use","id":"a","name":"look","input":{} }]' in body
+
+
+@pytest.mark.parametrize("before", ["", '{"type":"text","text":"so"},'])
+def test_without_the_empty_text_at_its_end_an_answer_does_not_end_in_thinking(before: str) -> None:
+    thinking = '{"type":"thinking","thinking":"","signature":"x"}'
+    content = f'[{before}{thinking},{{"type":"text","text":"\\n"}}]'
+    answer = Assistant("\n", (), WireForm(ORIGIN, content))
+    (block,) = encoded(asks(EVENT, answer, User("and?")))["messages"][1]["content"]
+
+    assert block == {"type": "text", "text": "so" if before else "(empty)"}
 
 
 @pytest.mark.parametrize(

@@ -171,11 +171,10 @@ def _can_send_back(message: Assistant, blocks: Sequence[Slice]) -> bool:
 
 def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
     """Returns the content byte for byte. Raises ValueError for text that UTF-8 cannot encode."""
-    kept = [block for block in blocks if not _is_empty_text(block.value)]
+    kept = _drop_empty_texts(blocks)
     if not kept:
         return None
     if len(kept) < len(blocks):
-        # Answers may contain an empty text block, but the API refuses it in requests.
         content = f"[{','.join(block.text for block in kept)}]"
         kept = parse_elements(content)
     start = kept[0].end - len(kept[0].text)
@@ -184,8 +183,18 @@ def _copy_content(content: str, blocks: Sequence[Slice]) -> Fragment | None:
     return Fragment(content[start : kept[-1].end].encode(), mark_at)
 
 
+def _drop_empty_texts(blocks: Sequence[Slice]) -> Sequence[Slice]:
+    """Returns the blocks without empty texts, which answers may contain, but the API refuses in
+    requests; what is left then does not end in thinking, which it refuses too."""
+    kept = [block for block in blocks if not _is_empty_text(block.value)]
+    while kept and len(kept) < len(blocks) and kept[-1].value.get("type") in _UNMARKABLE:
+        kept.pop()
+    return kept
+
+
 def _is_empty_text(block: Mapping[str, Any]) -> bool:
-    return block.get("type") == "text" and not block.get("text")
+    """Whether it is a text of white space alone, which counts as empty."""
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def _rebuild_answer(message: Assistant) -> Fragment:

@@ -68,4 +68,11 @@ def _explain(problem: Mapping[str, Any]) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if "secret" in problem["loc"][-1:] or "token" in str(problem["loc"][-1:]):
         return message
-    return f"{message}; found {problem['input']!r}"
+    return f"{message}; found {_hide_user(repr(problem['input']))}"
+
+
+def _hide_user(shown: str) -> str:
+    """Replace what stands before the last @: in a URL, that is a user and a password."""
+    before, at, host = shown.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    return f"{scheme + slashes if slashes else ''}…@{host}" if at else shown

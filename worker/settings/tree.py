@@ -56,6 +56,10 @@ class Settings(Part):
     def _check_broker(cls, value: str) -> str:
         if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
             raise ValueError("expected memory://, redis://… or amqp://…")
+        try:
+            urlsplit(value)
+        except ValueError:
+            raise ValueError("expected a URL whose password is percent-encoded") from None
         return value
 
     @field_validator("store")

@@ -154,6 +154,25 @@ def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
     assert load(write(tmp_path, "broker: redis://redis:6379/0"), {}).list_secrets() == ()
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("valkey://:hush@redis:6379/0", "found 'valkey://…@redis:6379/0'"),
+        ("' redis://u:hu//sh@redis'", "found ' redis://…@redis'"),
+        (":hush@redis", "found …@redis'"),
+        ("{url: 'redis://:hush@redis'}", "redis://…@redis"),
+        ("redis://:hu[sh@redis", "a URL whose password is percent-encoded"),
+        ("amqp://u:hush@[::1", "a URL whose password is percent-encoded"),
+    ],
+)
+def test_a_refused_url_is_told_without_its_password(tmp_path: Path, url: str, says: str) -> None:
+    file = write(tmp_path, f"broker: {url}")
+    with pytest.raises(ConfigError) as refused:
+        load(file, {})
+    assert says in str(refused.value)
+    assert "sh@" not in str(refused.value)
+
+
 def test_settings_never_show_a_secret(tmp_path: Path) -> None:
     env = {"GITLAB_TOKEN": "glpat-hidden", "GITLAB_WEBHOOK_SECRET": "hook-hidden"}
     loaded = load(write(tmp_path, ""), env)

@@ -192,6 +192,26 @@ def test_what_the_failure_is_compared_with_is_kept_too(tmp_path: Path) -> None:
     assert [each.name for each in older.jobs] == ["unit-tests"]
 
 
+def test_a_secret_takes_nothing_else_out_of_a_case(tmp_path: Path) -> None:
+    with product(tmp_path, story.make_script(), "memory://") as made:
+        made.env["GITLAB_WEBHOOK_SECRET"] = "it's-our-webhook-secret"
+        mr = made.scene.mr
+        mr.title = "Set DB_PASSWORD=hunter2hunter2xx"
+        mr.description = "It's this: it's-our-webhook-secret\nAnd more."
+        packed = gzip.compress(b"fixture", mtime=0)
+        mr.project.commits[mr.base_sha]["tests/fixture.json.gz"] = packed
+        done = made.run("eval", "record", "northsound/ferrytimes!1", "kept")
+        assert done.returncode == 0, done.stderr
+    case = load_case(tmp_path / "kept")
+    told = case.content.merge_request
+    assert told.title.startswith("Set DB_PASSWORD=")
+    assert "hunter2" not in told.title
+    assert told.description.startswith("It's this: ")
+    assert told.description.endswith("\nAnd more.")
+    assert "our-webhook" not in told.description
+    assert case.read_tree("base")["tests/fixture.json.gz"] == packed
+
+
 def test_an_anonymous_case_names_nobody(tmp_path: Path) -> None:
     with product(tmp_path, story.make_script(), "memory://") as made:
         done = made.run("eval", "record", "northsound/ferrytimes!1", "kept", "--anonymise")
@@ -204,4 +224,6 @@ def test_an_anonymous_case_names_nobody(tmp_path: Path) -> None:
     )
     for name in ("northsound", author, "127.0.0.1:"):
         assert name.encode() not in texts, name
+        assert not [path for path in kept if name in str(path.relative_to(tmp_path))]
+    assert (tmp_path / "kept" / "head" / "project" / "windows.py").is_file()
     assert load_case(tmp_path / "kept").content.project.path == "group/project"

@@ -73,7 +73,10 @@ class Recorder:
             "target_runs": list(self._describe_target_runs(mr)),
             "earlier_runs": list(self._describe_earlier_runs()),
         }
-        self._write(CASE, yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode())
+        # The values are cleaned and not the YAML: in it they are quoted, and redaction knows no
+        # quotes.
+        cleaned = _change_texts(content, self._clean_text)
+        self._write(CASE, yaml.safe_dump(cleaned, sort_keys=False, allow_unicode=True).encode())
         if not (self.folder / EXPECT).exists():
             self._write(EXPECT, FORM.format(verdict=verdict).encode())
 
@@ -84,8 +87,16 @@ class Recorder:
     def _write(self, name: str, data: bytes) -> None:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = self.clean(data)
-        path.write_bytes(gzip.compress(data, 9, mtime=0) if name.endswith(".gz") else data)
+        path.write_bytes(data)
+
+    def _write_cleaned(self, name: str, data: bytes) -> None:
+        """Write a file of the repository, or a log, which is packed if its name says so."""
+        name, data = self._clean_text(name), self.clean(data)
+        packed = name.startswith("logs/") and name.endswith(".gz")
+        self._write(name, gzip.compress(data, 9, mtime=0) if packed else data)
+
+    def _clean_text(self, text: str) -> str:
+        return self.clean(text.encode(errors="replace")).decode(errors="replace")
 
     # ---------------------------------------------------------------------------------- its files
 
@@ -168,7 +179,7 @@ class Recorder:
         if blob.omitted_bytes:
             self.gaps.append(f"{path}: larger than {MOST_FILE} bytes")
             return
-        self._write(f"{tree}/{path}", blob.head)
+        self._write_cleaned(f"{tree}/{path}", blob.head)
 
     # ------------------------------------------------------------------------------- its pipelines
 
@@ -230,7 +241,7 @@ class Recorder:
         number = len(list((self.folder / "logs").glob("*"))) + 1
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", job.name)[:60]
         name = f"logs/{number:02}-{prefix}-{plain}.log{'.gz' if blob.size > _PACKED else ''}"
-        self._write(name, blob.head + blob.tail)
+        self._write_cleaned(name, blob.head + blob.tail)
         return name
 
     def _describe_children(self, path: str, project: int) -> Iterator[dict[str, Any]]:
@@ -320,6 +331,15 @@ def _name_source(ref: str) -> str:
 
 def _write_output(output: Any) -> str:
     return output if isinstance(output, str) else "" if output is None else str(output)
+
+
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return the value with every text in it changed, but for the keys."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _change_texts(each, change) for key, each in value.items()}
+    return [_change_texts(each, change) for each in value] if isinstance(value, list) else value
 
 
 def make_cleaner(

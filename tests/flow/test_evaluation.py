@@ -114,6 +114,15 @@ def test_too_few_right_runs_fail_the_command_and_a_cost_cap_ends_it(tmp_path: Pa
             assert made.run("eval", "run", bad).returncode == 2
 
 
+def test_a_model_that_cannot_be_asked_is_refused_before_the_first_run(tmp_path: Path) -> None:
+    with product(tmp_path, answer_right(ROUNDING), "memory://") as made:
+        models = ("--model", MODEL, "--model", "gemini/gemini-2.5-pro")
+        done = made.run("eval", "run", str(CASES / "rounding-per-row"), *models)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1] == "sandpiper: gemini: no API key: set GEMINI_API_KEY"
+        assert made.model.requests == []
+
+
 EXPECTED = """\
 verdict: caused by this change
 cause: [touch]

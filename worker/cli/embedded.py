@@ -16,8 +16,12 @@ from worker.settings import Settings
 
 @contextmanager
 def serve_embedded(chosen: Settings, watch: Watcher) -> Iterator[str]:
-    """Run the receiver on a free port and the embedded worker; yield the receiver's URL."""
-    celery = app.build_app(chosen, lambda: wiring.build_deps(chosen), watch)
+    """Run the receiver on a free port and the embedded worker; yield the receiver's URL.
+
+    Raises what making the parts of a job raises, such as ConfigError for a model without a key.
+    """
+    made = wiring.build_deps(chosen)
+    celery = app.build_app(chosen, lambda: made, watch)
     door = wiring.build_receiver(chosen, app.acceptor(celery))
     config = uvicorn.Config(door, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = uvicorn.Server(config)

@@ -60,8 +60,7 @@ def run(
     GitLab is simulated and serves the case; all else is real. Needs Docker. Exit status 1 if less
     than --min-right of the runs of a model are right, 3 if --max-cost ended it early.
     """
-    settings = wiring.load_settings(config, quiet=True)
-    wiring.require_worker(settings)
+    settings = _load_settings(config, models)
     cases = [load_case(folder) for folder in find_cases(folders)]
     wanted = [
         (case, model, number)
@@ -75,6 +74,15 @@ def run(
     counted = [each for each in played if _get_key(each) in keys]
     _print(counted, form)
     raise SystemExit(_choose_status(counted, left, min_right))
+
+
+def _load_settings(config: str | None, models: Sequence[str]) -> Settings:
+    """Load the settings. Raises before the first run what would keep any model from running."""
+    for model in models:
+        wiring.require_worker(wiring.load_settings(config, model=model, quiet=True))
+    settings = wiring.load_settings(config, quiet=True)
+    wiring.require_worker(settings)
+    return settings
 
 
 def _play_all(

@@ -11,7 +11,7 @@ from worker.core.conversation.context import Status
 from worker.core.events import Event, Milestone, Stage, TriggerLeft, TurnEnded, Watcher
 from worker.demo.gitlab.hooks import Receiver
 from worker.demo.gitlab.simulator import GitLabSim
-from worker.errors import SandpiperError
+from worker.errors import ConfigError, SandpiperError
 from worker.evaluation.cases import Case
 from worker.evaluation.scoring import Played, score_finding
 from worker.evaluation.staging import Staged, stage_case
@@ -53,7 +53,8 @@ def play_case(
 ) -> Played:
     """Play the case with a model ("" for the configured one), on its own GitLab and store.
 
-    Failures become the run's `problem`. Raises ConfigError if the case cannot be read.
+    Failures become the run's `problem`. Raises ConfigError if the case cannot be read, or the
+    model cannot be asked.
     """
     played = Played(case.name, case.digest, model, repeat)
     with GitLabSim() as gitlab, tempfile.TemporaryDirectory(prefix="sandpiper-eval-") as folder:
@@ -65,7 +66,10 @@ def play_case(
                 gitlab.receiver = Receiver(f"{url}/webhooks/gitlab", SECRET)
                 clock.begun = time.monotonic()
                 answer = gitlab.deliver(gitlab.make_pipeline_event(staged.pipeline))
-                ended = _wait(clock, chosen.limits.wall_clock + GRACE)
+                patience = chosen.limits.wall_clock + GRACE if answer.is_success else 0.0
+                ended = _wait(clock, patience)
+        except ConfigError:
+            raise
         except SandpiperError as error:
             return replace(played, problem=str(error))
     if ended is None:

@@ -173,11 +173,11 @@ def _list_group_hooks(client: Client, project: Project) -> list[Hook]:
     """List webhooks of the parent groups (Premium), if the token's user is their Owner."""
     found: list[Hook] = []
     group = project.path.rpartition("/")[0]
-    while group and not found:
+    while group:
         try:
-            found = _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
+            found += _list_hooks(client, f"/groups/{encode_path(group)}/hooks", project)
         except Refusal:
-            return []
+            return found
         group = group.rpartition("/")[0]
     return found
 

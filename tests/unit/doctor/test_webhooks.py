@@ -20,6 +20,18 @@ def test_the_webhook_of_a_group_will_do(patient: Bed) -> None:
     assert (line.status, "leaves out comments" in line.finding) == (Status.FAILED, True)
 
 
+def test_another_webhook_of_a_subgroup_does_not_hide_that_of_the_group_above(patient: Bed) -> None:
+    project = patient.scene.project
+    project.path = f"team/backend/{project.path.rpartition('/')[2]}"
+    patient.gitlab.webhooks.by_project.clear()
+    patient.gitlab.webhooks.add_to_group("team", f"{URL}/webhooks/gitlab", *EVENTS)
+    patient.gitlab.webhooks.add_to_group("team/backend", "https://chat.example.com/", *EVENTS)
+    patient.fix = True
+    (line,) = patient.lines("webhook")
+    assert (line.status, line.finding) == (Status.GOOD, "right for 1 of 1 projects")
+    assert writes(patient) == []
+
+
 def writes(patient: Bed) -> list[str]:
     return [
         f"{seen.method} {seen.path.partition(f'/{patient.scene.project.id}/')[2]}"

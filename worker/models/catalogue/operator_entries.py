@@ -1,6 +1,6 @@
 """Reads an operator's own models and prices, which override the built-in catalogue."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
@@ -35,7 +35,8 @@ def extend_catalogue(
     instead of the name. Prices are dollars per million tokens. An entry with any price must state
     `input` and `output`; a cached token costs as much as an uncached one unless its price is
     stated. `tiers` are further prices above a number of input tokens (`above`), from a day on
-    (`since`), or both.
+    (`since`), or both; without `input` and `output` beside them, they are added to the built-in
+    ones.
     """
     added = {model: _read_info(model, fields, built_in) for model, fields in entries.items()}
     return Catalogue({**built_in.models, **added})
@@ -51,9 +52,11 @@ def _read_info(model: str, fields: Mapping[str, Any], built_in: Catalogue) -> Mo
     changes |= {_SWITCHES[name]: bool(fields[name]) for name in _pick_names(fields, _SWITCHES)}
     if "levels" in fields:
         changes["levels"] = _read_levels(f"{where}.levels", fields["levels"])
-    if rates := _read_rates(where, fields):
-        changes |= {"rates": rates, "has_assumed_price": False}
     listed = built_in.get_info(model)
+    if own := _read_own_rate(where, fields):
+        changes |= {"rates": own, "has_assumed_price": False}
+    if tiers := _read_tiers(where, fields):
+        changes["rates"] = _add_tiers(where, own or listed.rates, tiers)
     if "window" in changes and "max_output" not in changes:
         changes["max_output"] = min(listed.max_output, changes["window"] // 4)
     found = replace(listed, **changes)
@@ -104,12 +107,33 @@ def _check_levels(where: str, found: ModelInfo) -> None:
             raise ConfigError(f"{where}.{field}: unknown level {name!r}; known: {', '.join(names)}")
 
 
-def _read_rates(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:
-    own = [_read_rate(where, fields)] if _pick_names(fields, _PRICES) else []
+def _read_own_rate(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:
+    """Reads the price beside the tiers; () if the entry states none."""
+    return (_read_rate(where, fields),) if _pick_names(fields, _PRICES) else ()
+
+
+def _read_tiers(where: str, fields: Mapping[str, Any]) -> tuple[Rate, ...]:
     tiers = fields.get("tiers") or ()
     if not isinstance(tiers, list | tuple):
         raise ConfigError(f"{where}.tiers: expected a list")
-    return (*own, *(_read_tier(f"{where}.tiers.{at}", tier) for at, tier in enumerate(tiers)))
+    return tuple(_read_tier(f"{where}.tiers.{at}", tier) for at, tier in enumerate(tiers))
+
+
+def _add_tiers(where: str, rates: Iterable[Rate], tiers: Sequence[Rate]) -> tuple[Rate, ...]:
+    """Returns the rates with the tiers, which replace those of the same tokens and day, or of any
+    day if they have none. Raises ConfigError if short requests would have no price."""
+    stated = {(each.above_tokens, each.valid_from) for each in tiers}
+    kept = [
+        each
+        for each in rates
+        if not stated & {(each.above_tokens, day) for day in (each.valid_from, date.min)}
+    ]
+    found = (*kept, *tiers)
+    if all(each.above_tokens for each in found):
+        raise ConfigError(
+            f"{where}.tiers: state input and output beside them, for shorter requests"
+        )
+    return found
 
 
 def _read_tier(where: str, fields: Any) -> Rate:

@@ -10,7 +10,7 @@ import yaml
 from worker.core.conversation.messages import Usage
 from worker.errors import ConfigError
 from worker.models.catalogue.built_in import BUILT_IN
-from worker.models.catalogue.model_info import Level, ModelInfo
+from worker.models.catalogue.model_info import Catalogue, Level, ModelInfo
 from worker.models.catalogue.operator_entries import extend_catalogue
 
 MILLION = 1_000_000
@@ -112,6 +112,23 @@ m:
     assert [price(1000, date(2027, 6, 1)), price(1001, date(2027, 6, 1))] == [5, 4]
 
 
+def test_tiers_alone_are_added_to_the_prices_of_a_listed_model() -> None:
+    tiers = [
+        {"above": 500, "input": 7, "output": 8},
+        {"since": "2027-01-01", "input": 3, "output": 15},
+    ]
+    known = extend_catalogue({"claude-haiku-5-5": {"tiers": tiers}})
+
+    def cost(models: Catalogue, tokens: int, day: date = DAY) -> float | None:
+        return models.compute_price("claude-haiku-5-5", Usage(uncached_input=tokens), day)
+
+    assert cost(known, 500) == cost(BUILT_IN, 500) is not None
+    assert cost(known, 501) == pytest.approx(501 * 7 / MILLION)
+    assert cost(known, 500, date(2027, 1, 1)) == pytest.approx(500 * 3 / MILLION)
+    again = extend_catalogue({"claude-haiku-5-5": {"tiers": [{"input": 7, "output": 8}]}}, known)
+    assert cost(again, 1, date(2027, 1, 1)) == pytest.approx(7 / MILLION)
+
+
 def test_levels_are_read_with_their_windows_and_kept_in_order() -> None:
     known = extend_catalogue(
         loaded("""
@@ -186,6 +203,10 @@ def test_a_model_may_be_listed_under_its_provider() -> None:
         ({"input": float("nan"), "output": 1}, "m.input: expected dollars"),
         ({"tiers": {"above": 1}}, "m.tiers: expected a list"),
         ({"tiers": [1]}, "m.tiers.0: expected a mapping"),
+        (
+            {"tiers": [{"above": 5, "input": 1, "output": 1}]},
+            "m.tiers: state input and output beside them",
+        ),
         ({"tiers": [{"input": 1, "output": 1, "window": 1}]}, "m.tiers.0.window: unknown field"),
         (
             {"tiers": [{"input": 1, "output": 1, "since": "soon"}]},

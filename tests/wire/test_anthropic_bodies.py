@@ -19,7 +19,14 @@ from tests.wire.conversations import (
     own_thinking,
     sliding,
 )
-from worker.core.conversation.messages import Assistant, Message, ToolResult, User, WireForm
+from worker.core.conversation.messages import (
+    Assistant,
+    Message,
+    ToolCall,
+    ToolResult,
+    User,
+    WireForm,
+)
 from worker.core.ports import Request
 from worker.models.base import Codec
 
@@ -128,6 +135,14 @@ def test_a_wire_form_that_does_not_fit_its_message_is_rebuilt(content: str) -> N
         {"type": "text", "text": "Looking."},
         {"type": "tool_use", "id": "a", "name": "look", "input": {"at": "a"}},
     ]
+
+
+@pytest.mark.parametrize("arguments", ["", "[1]", '{"a":1e999}', "{", "null"])
+def test_arguments_that_cannot_be_sent_become_an_empty_object(arguments: str) -> None:
+    answer = Assistant("", (ToolCall("a", "look", arguments),))
+    (block,) = encoded(asks(EVENT, answer, found("a")))["messages"][1]["content"]
+
+    assert block["input"] == {}
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,7 @@ def _parse_arguments(arguments: str) -> dict[str, Any]:
     """Returns the arguments; {} if they are no object: such a call was answered with an error."""
     try:
         value = parse_json(arguments)
+        dump_json(value)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

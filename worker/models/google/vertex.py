@@ -23,6 +23,8 @@ TIMEOUT = 10.0
 """Seconds for one call of a token endpoint; google-auth makes at most a few."""
 LOCK_TIMEOUT = 60.0
 MAX_ANSWER = 1024 * 1024
+_UNREADABLE = (OSError, AttributeError, LookupError, TypeError, ValueError)
+"""What google-auth itself does not foresee: a file that is a folder, or JSON that is no object."""
 
 
 class GoogleAuth(httpx.Auth):
@@ -71,7 +73,7 @@ def _translate_errors() -> Iterator[None]:
     """Raises google-auth's errors as ModelError."""
     try:
         yield
-    except exceptions.DefaultCredentialsError as error:
+    except (exceptions.DefaultCredentialsError, *_UNREADABLE) as error:
         raise ModelError(
             "no usable Google credentials: run `gcloud auth application-default login`, or set "
             f"GOOGLE_APPLICATION_CREDENTIALS; google-auth says: {clean_text(str(error))}"

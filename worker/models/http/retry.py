@@ -40,8 +40,8 @@ def _parse_seconds(value: str) -> float | None:
 def _count_seconds_until(value: str, now: float) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
-    except (ValueError, TypeError, IndexError):
+        # A date with the offset "-0000" is parsed without a time zone and means UTC.
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, aware.timestamp() - now)
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    # A date with the offset "-0000" is parsed without a time zone and means UTC.
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, aware.timestamp() - now)

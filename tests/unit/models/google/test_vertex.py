@@ -296,3 +296,20 @@ def test_a_token_is_in_no_error(tokens: TokenServer) -> None:
     asked, _ = model(quotes, spec=GEMINI, key="", project="p")
     with pytest.raises(ModelError, match=r"bad header Bearer \[token\]"):
         asked.reply(ASK)
+
+
+@pytest.mark.parametrize("content", [None, b"[1]", b'"x"', b'{"type":"service_account"}'])
+def test_credentials_of_no_use_are_an_error_of_the_model(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "account.json"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    asked, transport = model(fails(500), spec=GEMINI, key="", project="p")
+    with pytest.raises(ModelError, match="no usable Google credentials"):
+        asked.reply(ASK)
+
+    assert transport.requests == []

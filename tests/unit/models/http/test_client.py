@@ -38,6 +38,7 @@ INVALID = error("invalid_request_error", "messages: nonsense")
         (fails(429, retry_after="Thu, 01 Jan 1970 00:16:52 GMT"), [12.0]),
         (fails(429, retry_after="Thu, 01 Jan 1970 00:16:52 -0000"), [12.0]),
         (fails(429, retry_after="Thu, 01 Jan 1970 00:00:01 GMT"), [0.0]),
+        (fails(429, retry_after="Thu, 01 Jan 99999999999 00:16:52 GMT"), [0.5]),
         (fails(429, RAMP, retry_after="3"), [3.0]),
         (fails(408), [0.5]),
         (fails(409), [0.5]),

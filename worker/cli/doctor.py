@@ -181,7 +181,9 @@ def _list_candidates(settings: Settings) -> list[Candidate]:
             is_listed=bool(entries[model.name].name),
             has_price=bool(entries[model.name].info.rates),
             assumed_like=entries[model.name].name if entries[model.name].is_assumed else "",
-            open=partial(closing, model),
+            open=partial(wiring.open_model, model, settings)
+            if calls_tools
+            else partial(closing, model),
             calls_tools=calls_tools,
         )
         for model, calls_tools in asked

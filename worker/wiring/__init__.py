@@ -17,7 +17,13 @@ from worker.wiring.process import (
     require_worker,
     set_up_logging,
 )
-from worker.wiring.providers import build_catalogue, build_helper, build_helper_model, build_models
+from worker.wiring.providers import (
+    build_catalogue,
+    build_helper,
+    build_helper_model,
+    build_models,
+    open_model,
+)
 from worker.wiring.stores import open_session_store
 from worker.wiring.toolsets import build_sources, list_tool_names
 
@@ -41,6 +47,7 @@ __all__ = [
     "list_tool_names",
     "load_settings",
     "open_journal",
+    "open_model",
     "open_read_client",
     "open_session_store",
     "remove_stale_sandboxes",

@@ -1,6 +1,8 @@
 """Builds the models and the circuit breakers of their providers."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from worker.core.ports import Helper, Model
 from worker.core.routing.tiers import Signal, TierModel, TierRules
@@ -100,6 +102,14 @@ def _fit_to_server(model: HttpModel, settings: Settings) -> Model:
     if info.obeys_required and not info.has_text_tools:
         return ForcedAnswersModel(model)
     return TextToolsModel(model, always=info.has_text_tools)
+
+
+@contextmanager
+def open_model(model: HttpModel, settings: Settings) -> Iterator[Model]:
+    """Yield the model as runs use it, with calls as text where its server needs that; then close
+    it."""
+    with closing(model):
+        yield _fit_to_server(model, settings)
 
 
 def build_chains(settings: Settings, watched: Telemetry | None) -> ModelChains:

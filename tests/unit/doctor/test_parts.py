@@ -15,11 +15,13 @@ import pytest
 from sandbox.docker import DockerContainer, DockerSandbox
 from sandbox.engine import open_engine
 from sandbox.spec import ContainerSpec
+from tests.simulators.openai import ChatSim
 from tests.stores import S3Server
 from tests.unit.doctor.bed import Bed
 from worker import settings as settings_module
 from worker.cli import doctor
 from worker.core.ports.records import Records, Stored
+from worker.demo.script import Say
 from worker.doctor.base import Check, Installation, Line, Status, report_good
 from worker.doctor.examine import run_checks
 from worker.errors import StoreError
@@ -324,3 +326,22 @@ def test_a_probe_that_is_not_read_back_is_found(patient: Bed) -> None:
         ["store"],
     )
     assert "does not hold what was written" in blamed(found)["store"]
+
+
+# ---------------------------------------------------------------------------------------- the model
+
+
+@pytest.mark.parametrize("stated", [{}, {"text_tools": True}])
+def test_a_server_without_native_tools_is_asked_for_calls_as_runs_ask_it(
+    stated: dict[str, bool], patient: Bed
+) -> None:
+    call = '```tool_call\n{"name": "report_number", "arguments": {"number": 17}}\n```'
+    with ChatSim(lambda asked: Say(call), takes_tools=False) as sim:
+        patient.file["models"] = {
+            "default": "openai-compatible/llama3",
+            "providers": {"openai-compatible": {"base_url": sim.url}},
+            "catalogue": {"llama3": {"window": 32_000, "input": 0, "output": 0, **stated}},
+        }
+        told = [line for line in patient.lines("model") if line.name == "model"]
+    assert told[0].status == Status.GOOD
+    assert "answers and calls tools" in told[0].finding

@@ -90,3 +90,14 @@ def test_another_workflow_and_a_worse_answer_are_told(tmp_path: Path) -> None:
         result["replayed_side"]["proven_quotes"],
         result["replayed_side"]["unproven_quotes"],
     ) == (0, 1)
+
+
+def test_an_answer_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    model = Model()
+    with product(tmp_path, model, "memory://") as made:
+        assert made.run("analyze", "northsound/ferrytimes!1").returncode == 0
+        model.answer += "\n\x1b]0;title\x07the end"
+        session = made.objects("context.json")[0].parent.parent.name
+        told = made.run("replay", session).stdout
+    assert told.endswith("]0;titlethe end\n")
+    assert "\x1b" not in told

@@ -73,7 +73,7 @@ def _describe_answer(event: Answered) -> str:
 def _format_tool(event: ToolRan) -> Text:
     sizes = f"{event.size:,} bytes, {event.shown_bytes:,} shown to the model, {event.seconds:.2f} s"
     return Text.assemble(
-        ("  " + event.call.name, "green"),
+        ("  " + _shorten(event.call.name), "green"),
         f" {_summarise_call(event.call)} ",
         ("failed " if event.is_error else "", "red"),
         (sizes, "dim"),

@@ -11,6 +11,7 @@ from rich.table import Table
 from worker import playbook, wiring
 from worker.cli import DONE, PARTIAL, live
 from worker.cli.sessions import find_latest, load_turn
+from worker.core.text.untrusted import visible
 from worker.evaluation.replaying import Replay, Side, replay_session
 
 _ROWS = (
@@ -68,7 +69,7 @@ def _print(made: Replay) -> None:
 
 
 def _choose_answer(side: Side) -> str:
-    return side.answer or "(no answer)"
+    return visible(side.answer) or "(no answer)"
 
 
 def _write_value(value: object) -> str:

@@ -219,11 +219,11 @@ def _format_message(message: Message) -> str:
             # The human's question is at the end.
             return f"user: {_clip(text, end=_SHOWN // 3)}"
         case Assistant(text, calls):
-            called = "".join(f"\n  → {call.name} {_clip(call.arguments)}" for call in calls)
+            called = "".join(f"\n  → {_clip(call.name)} {_clip(call.arguments)}" for call in calls)
             return f"model: {_clip(text)}{called}"
         case ToolResult():
             failed = " (failed)" if message.is_error else ""
-            return f"{message.name}{failed}: {_clip(message.content)}"
+            return f"{_clip(message.name)}{failed}: {_clip(message.content)}"
 
 
 def _clip(text: str, end: int = 0) -> str:

@@ -19,6 +19,12 @@ def test_what_a_tool_was_called_with_is_shown_as_it_is_on_one_line() -> None:
     )
 
 
+def test_a_name_that_a_model_invents_cannot_steer_the_terminal() -> None:
+    made = call("a", "look\x1b[2J\n• forged", "{}")
+    shown = format_event(ToolRan(made, 1, 1, 0.0, is_error=True)).plain
+    assert shown.startswith("  look\ufffd[2J • forged  failed ")
+
+
 def test_arguments_that_are_no_object_do_not_matter() -> None:
     for arguments in ("[1]", "{", "3", "", "[" * 3_000):
         assert "look" in format_event(ToolRan(call("a", "look", arguments), 1, 1, 0.0, False)).plain

@@ -15,6 +15,7 @@ from worker.cli.sessions import find_sessions, read_rows
 from worker.core.conversation import context_json, turn_row
 from worker.core.conversation.context import Context, Outcome, Status
 from worker.core.conversation.limits import TurnUsage
+from worker.core.conversation.messages import Assistant, ToolCall, ToolResult
 from worker.core.failure.jobs import Survey
 from worker.core.failure.project_memory import Fact, Source, add_fact, dump_facts, make_fact
 from worker.core.ports import SessionKey
@@ -157,6 +158,18 @@ def test_what_a_stored_session_says_cannot_steer_the_terminal(tmp_path: Path) ->
     keep(FolderStore(tmp_path), replace(made(1), model="\x1b[2J\nfake line"))
     (line,) = run(tmp_path, "list").stdout.splitlines()
     assert "\x1b" not in line
+
+
+@pytest.mark.slow
+def test_a_name_that_a_model_invents_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    name = "look\x1b[2J\nforged: line"
+    said = (Assistant("", (ToolCall("a", name, "{}"),)), ToolResult("a", name, "no such tool"))
+    turn = made(1)
+    key = keep(FolderStore(tmp_path), replace(turn, messages=(*turn.messages, *said)))
+    shown = run(tmp_path, "show", key.session_id).stdout
+    assert "\x1b" not in shown
+    assert "  → look forged: line {}" in shown.splitlines()
+    assert "look forged: line: no such tool" in shown.splitlines()
 
 
 @pytest.mark.slow

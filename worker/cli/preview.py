@@ -1,6 +1,7 @@
 """`sandpiper preview`: what the model first sees of a job log."""
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,5 +53,5 @@ def _read_pieces(path: Path) -> Iterator[bytes]:
 def _translate_errors() -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SandpiperError(f"cannot read the log: {error}") from error

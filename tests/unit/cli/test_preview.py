@@ -3,10 +3,12 @@
 import gzip
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from worker.cli.preview import command
 from worker.core.logs import trace
+from worker.errors import SandpiperError
 
 LOG = b"".join(b"part %d is built\n" % number for number in range(2_000))
 FAILED = LOG + b"\x1b[31mcart.c:7:3: error: 'totl' undeclared\x1b[0m\n" + LOG
@@ -37,3 +39,11 @@ def test_a_log_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, [str(tmp_path / "none.log")])
     assert result.exit_code == 2
     assert "does not exist" in result.output
+
+
+@pytest.mark.parametrize("cut", [slice(0, -20), slice(0, 5), slice(0, 40)])
+def test_a_damaged_log_is_an_error_in_plain_words(cut: slice, tmp_path: Path) -> None:
+    log = tmp_path / "job.log.gz"
+    log.write_bytes(gzip.compress(FAILED)[cut] + b"\xff" * 40)
+    with pytest.raises(SandpiperError, match="cannot read the log: "):
+        CliRunner().invoke(command, [str(log)], catch_exceptions=False)

@@ -67,7 +67,8 @@ class Row:
 
 def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
     """Yield every field of the file, in order; a mapping is followed by its entries' fields."""
-    described = model.model_json_schema()["properties"]
+    schema = model.model_json_schema()
+    described, named = schema["properties"], schema.get("$defs", {})
     for name, field in model.model_fields.items():
         place = (*above, name)
         if field.exclude:
@@ -75,7 +76,7 @@ def list_rows(model: type[Part] = Settings, above: Place = ()) -> Iterator[Row]:
         if not _is_part(field.annotation):
             yield Row(
                 place,
-                _describe_values(described[name]),
+                _describe_values(described[name], named),
                 _format_default(field),
                 field.description or "",
             )
@@ -191,9 +192,12 @@ _NO_VALUES: tuple[object, ...] = ({"type": "null"}, {"const": False, "type": "bo
 """Schemas of null and of False (YAML's `off`), left out: `off` is already listed as a word."""
 
 
-def _describe_values(schema: Mapping[str, Any]) -> str:
+def _describe_values(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    """Describe the values that a schema allows; `named` are those that it refers to."""
     if "anyOf" in schema:
         (schema,) = (each for each in schema["anyOf"] if each not in _NO_VALUES)
+    if "$ref" in schema:
+        schema = named[schema["$ref"].rpartition("/")[2]]
     if "enum" in schema:
         return ", ".join(f"`{each}`" if each else '`""`' for each in schema["enum"])
     if schema.get("format") == "date":

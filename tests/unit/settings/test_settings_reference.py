@@ -88,3 +88,9 @@ def _secret_places(model: type[Part], above: Place = ()) -> Iterator[Place]:
             yield from _secret_places(kind, (*above, name))
         elif field.exclude and not field.repr:
             yield (*above, name)
+
+
+def test_every_key_says_its_values() -> None:
+    rows = {row.key: row.values for row in reference.list_rows()}
+    assert rows["loop.plan"] == "`off`, `facts`, `model`"
+    assert "None" not in rows.values()

@@ -10,6 +10,7 @@ from typing import Any
 
 from worker.core.failure.verdict import Verdict
 from worker.core.statistics import compute_interval
+from worker.core.text.untrusted import one_line
 from worker.evaluation.day_report import (
     NO_MODEL,
     Cell,
@@ -20,6 +21,8 @@ from worker.evaluation.day_report import (
 )
 
 MOST_WRONG, MOST_FREQUENT, MOST_URLS = 20, 10, 3
+_MOST_TEXT = 600
+"""Characters of a text in the digest; stored ones are shorter."""
 
 
 @dataclass
@@ -115,13 +118,19 @@ def list_frequent(days: Iterable[DayReport], verdict: str = "") -> list[Frequent
     return [each for each in merged if len(each.urls) > 1][:MOST_FREQUENT]
 
 
-def list_frequent_lines(days: Sequence[DayReport]) -> Iterator[str]:
-    """Yield a line for each of the flakiest jobs, and for each of the most frequent failures."""
+def list_frequent_lines(
+    days: Sequence[DayReport], write: Callable[[str], str] = str
+) -> Iterator[str]:
+    """Yield a line for each of the flakiest jobs, and for each of the most frequent failures.
+
+    `write` is applied to what others have written: names of jobs, and causes.
+    """
     for title, verdict in (("flaky", Verdict.FLAKY), ("frequent", "")):
         for each in list_frequent(days, verdict):
-            told = f"{each.verdict}: {each.cause}" if not verdict else each.cause
+            jobs, cause = write(each.jobs), write(each.cause)
+            told = f"{each.verdict}: {cause}" if not verdict else cause
             urls = ", ".join(each.urls[:MOST_URLS])
-            yield f"{title}: {each.project}, {each.jobs}, {each.count} times: {told} ({urls})"
+            yield f"{title}: {each.project}, {jobs}, {each.count} times: {told} ({urls})"
 
 
 HEADER = ("verdicts", "known", "right", "no model", "USD", "USD / right")
@@ -153,7 +162,7 @@ def write_digest(reports: Sequence[DayReport], days: int) -> str:
         lines += [f"| {' | '.join((name, *HEADER))} |", f"|{'---|' * (len(HEADER) + 1)}"]
         lines += [f"| {' | '.join(map(_write_cell, write_row(each)))} |" for each in groups]
         lines.append("")
-    if frequent := [f"- {_write_cell(line)}" for line in list_frequent_lines(reports)]:
+    if frequent := [f"- {line}" for line in list_frequent_lines(reports, _write_code)]:
         lines += ["Most frequent:", "", *frequent, ""]
     lines += _write_wrong_verdicts(reports)
     return "\n".join(lines).rstrip() + "\n"
@@ -163,12 +172,19 @@ def _write_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("`", "'")
 
 
+def _write_code(text: str) -> str:
+    """Return what a model or a job has written as code, in which nothing mentions, loads or links
+    anything."""
+    line = one_line(text, _MOST_TEXT).replace("`", "'")
+    return f"`{line}`" if line else ""
+
+
 def _write_wrong_verdicts(reports: Sequence[DayReport]) -> Iterator[str]:
     wrong = list_wrong_verdicts(reports)
     if wrong:
         yield from ("Contradicted, to be read and learnt from:", "")
     for each in wrong:
-        yield f"- {each.verdict}: {each.reason} ({each.web_url}, {each.session_id})"
+        yield f"- {each.verdict}: {_write_code(each.reason)} ({each.web_url}, {each.session_id})"
 
 
 def make_json(days: Sequence[DayReport]) -> dict[str, Any]:

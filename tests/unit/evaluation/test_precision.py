@@ -1,5 +1,6 @@
 """Verdicts counted together, and the digest."""
 
+import re
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -71,7 +72,7 @@ def test_the_digest_is_markdown_with_what_was_wrong() -> None:
     assert digest.startswith("## Verdicts of the last 7 days\n")
     assert "| flaky | 8 | 6 | 100% (61-100) |" in digest
     assert "a\\|b'c" in digest
-    assert "- caused by this change: because (https://gitlab.example.com/6, s6)" in digest
+    assert "- caused by this change: `because` (https://gitlab.example.com/6, s6)" in digest
 
 
 def test_without_a_verdict_there_is_a_heading_alone() -> None:
@@ -103,8 +104,18 @@ def test_what_fails_often_is_named_with_its_merge_requests() -> None:
     assert (flakiest.jobs, flakiest.count, flakiest.cause) == ("clock", 3, "It ticks, 2.")
     assert [each.jobs for each in list_frequent(days)] == ["clock", "lint"]
     digest = write_digest(days, 7)
-    assert "- flaky: group/a, clock, 3 times: It ticks, 2. (https://" in digest
-    assert "- frequent: group/a, lint, 2 times: infrastructure: No disk." in digest
+    assert "- flaky: group/a, `clock`, 3 times: `It ticks, 2.` (https://" in digest
+    assert "- frequent: group/a, `lint`, 2 times: infrastructure: `No disk.`" in digest
+
+
+def test_what_a_model_wrote_has_no_effect_in_the_digest() -> None:
+    cause = "See @all, ![x](https://evil.example/p.png) <img src=x>`\n\n@all"
+    many = [turn(number, Label.OPEN, jobs="`@all`", cause=cause) for number in range(3)]
+    said = Judgement(Label.CONTRADICTED, "@all ` <img>")
+    digest = write_digest(count([*many, turn(9, Label.OPEN, judgement=said)]), 7)
+    spans = re.compile("`[^`\n]*`")
+    assert "`See @all, ![x](https://evil.example/p.png) <img src=x>' @all`" in digest
+    assert not [line for line in digest.splitlines() if re.search("[@<!`]", spans.sub("", line))]
 
 
 def test_days_add_up_and_a_projects_part_is_its_own() -> None:

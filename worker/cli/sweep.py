@@ -37,7 +37,7 @@ def command(
     Merge requests touched in the last --hours are looked at; at most --most pipelines are handed to
     the workers, or looked at here and now where the broker is memory://.
     """
-    settings = wiring.load_settings(config)
+    settings = wiring.leave_out_pool(wiring.load_settings(config))
     if parked or retry:
         _show_parked(settings, retry)
         return

@@ -2,7 +2,7 @@
 
 from worker.webhook.connections import build_server
 from worker.wiring.doors import build_pages, build_receiver, open_journal
-from worker.wiring.engines import build_driver, remove_stale_sandboxes
+from worker.wiring.engines import build_driver, leave_out_pool, remove_stale_sandboxes
 from worker.wiring.jobs import build_deps, build_dry_deps, open_read_client
 from worker.wiring.model_lists import (
     compare_provider,
@@ -41,6 +41,7 @@ __all__ = [
     "build_sources",
     "build_telemetry",
     "compare_provider",
+    "leave_out_pool",
     "list_chosen_models",
     "list_chosen_providers",
     "list_roles",

@@ -65,6 +65,12 @@ def build_sandboxes(settings: Settings) -> Driver:
     return pool
 
 
+def leave_out_pool(settings: Settings) -> Settings:
+    """Return the settings of a command that needs one sandbox at most, so that none waits."""
+    sandbox = settings.sandbox.model_copy(update={"pool": 0})
+    return settings.model_copy(update={"sandbox": sandbox})
+
+
 class SandboxTools:
     """The interpreters and build tools of sandboxes, looked up in the first one. Thread-safe."""
 

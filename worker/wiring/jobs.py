@@ -32,7 +32,7 @@ from worker.turns.day_budget import Budget
 from worker.turns.parts import Deps, GitLab, NoteOptions, Options, Queue, Runtime, Storage
 from worker.wiring.clock import SystemClock
 from worker.wiring.doors import build_pages
-from worker.wiring.engines import SandboxTools, build_sandboxes
+from worker.wiring.engines import SandboxTools, build_sandboxes, leave_out_pool
 from worker.wiring.providers import (
     ModelChains,
     build_chains,
@@ -160,7 +160,7 @@ def _redact(redactor: Redactor, text: str) -> str:
 
 def build_dry_deps(settings: Settings) -> Deps:
     """Build the parts of a job that posts nothing and has a session of its own."""
-    return build_deps(settings, DryRunWriter(lambda body: None), salt=token_hex(8))
+    return build_deps(leave_out_pool(settings), DryRunWriter(lambda body: None), salt=token_hex(8))
 
 
 def _build_gitlab_reader(client: ReadClient, gitlab: GitLabSettings) -> GitLabReader:

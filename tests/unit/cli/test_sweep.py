@@ -1,0 +1,28 @@
+"""What `sandpiper sweep` leaves alone."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests import forks
+
+
+def test_looking_at_parked_triggers_asks_for_no_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "sandpiper.yaml").write_text("sandbox: {pool: 3}\n")
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(tmp_path / "docker.sock"))
+        engine.listen()
+        engine.setblocking(False)
+        env = {
+            "PATH": os.environ["PATH"],
+            "DOCKER_HOST": f"unix://{tmp_path}/docker.sock",
+            "GITLAB_TOKEN": "glpat-of-no-worth-at-all",
+            "ANTHROPIC_API_KEY": "sk-ant-of-no-worth-at-all",
+            "SANDPIPER_STORE": f"file://{tmp_path}/store",
+        }
+        done = forks.run((forks.SANDPIPER, "sweep", "--parked"), env, tmp_path, 120)
+        assert done.returncode == 0, done.stderr
+        with pytest.raises(BlockingIOError):
+            engine.accept()

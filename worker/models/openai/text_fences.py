@@ -23,6 +23,8 @@ from worker.core.ports import Request
 
 NAME = "tool_call"
 MOST_CALLS = 20
+UNNAMED = "unnamed"
+"""The name of a misspelt call beside others: there is no such tool, which its result says."""
 
 _FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
 
@@ -126,16 +128,22 @@ def _find_last_block(lines: Sequence[str]) -> int | None:
 
 
 def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
+    """Yield the calls of a block; none if no call in it has a name."""
     try:
         made = json.loads(body)
     except (ValueError, RecursionError):
         return
-    listed = made if isinstance(made, list) else [made]
-    for number, each in enumerate(listed[:MOST_CALLS]):
-        name = each.get("name") if isinstance(each, dict) else None
-        if not isinstance(name, str) or not name:
-            return
-        arguments = each.get("arguments", {})
+    listed = (made if isinstance(made, list) else [made])[:MOST_CALLS]
+    names = [_read_name(each) for each in listed]
+    if not any(names):
+        return
+    for number, (name, each) in enumerate(zip(names, listed, strict=True)):
+        arguments = each.get("arguments", {}) if name else {}
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
         made_id = hashlib.sha256(f"{number}\n{seed}".encode(errors="replace")).hexdigest()[:16]
-        yield ToolCall(f"text_{made_id}", name, written)
+        yield ToolCall(f"text_{made_id}", name or UNNAMED, written)
+
+
+def _read_name(call: Any) -> str:
+    name = call.get("name") if isinstance(call, dict) else None
+    return name if isinstance(name, str) else ""

@@ -8,6 +8,7 @@ from worker.core.conversation.messages import Assistant, ToolCall, ToolResult, T
 from worker.core.ports import Request
 from worker.models.openai.text_fences import (
     MOST_CALLS,
+    UNNAMED,
     parse_answer,
     rewrite_request,
     write_calls,
@@ -69,6 +70,14 @@ def test_several_calls_are_an_array_of_some() -> None:
     many = json.dumps([{"name": "look", "arguments": {"at": number}} for number in range(99)])
     found = parse_answer(f"```tool_call\n{many}\n```", 0)
     assert len(found.calls) == len({call.id for call in found.calls}) == MOST_CALLS
+
+
+@pytest.mark.parametrize("odd", [{"nam": "look"}, {"name": 3, "arguments": {"at": 2}}, 7, None])
+def test_a_misspelt_call_among_others_is_a_call_of_no_tool(odd: object) -> None:
+    good = {"name": "look", "arguments": {"at": 1}}
+    found = parse_answer(f"```tool_call\n{json.dumps([good, odd, good])}\n```", 0)
+    told = [(call.name, call.arguments) for call in found.calls]
+    assert told == [("look", '{"at": 1}'), (UNNAMED, "{}"), ("look", '{"at": 1}')]
 
 
 def test_ids_are_the_same_every_time_and_differ_by_position() -> None:

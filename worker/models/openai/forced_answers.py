@@ -31,9 +31,12 @@ class ForcedAnswersModel(ModelWrapper):
 
     def reply(self, request: Request) -> Reply:
         """See Model."""
-        if not request.tools or not request.tools_allowed:
+        if not request.tools:
             return super().reply(request)
-        asked = replace(request, tools=(*request.tools, ANSWER), has_to_call=True)
+        # With the tools switched off the list stays the same too: it is the head of what the
+        # server has cached.
+        tools = (*request.tools, ANSWER)
+        asked = replace(request, tools=tools, has_to_call=request.tools_allowed)
         return _take_answer(super().reply(asked))
 
 

@@ -45,8 +45,11 @@ def test_an_unreadable_answer_leaves_what_was_said_beside_it(arguments: str) -> 
     assert ForcedAnswersModel(model).reply(REQUEST).text == "So it is."
 
 
-def test_a_final_request_is_left_as_it_is() -> None:
-    model = ScriptedModel([says("It is X.")])
-    final = replace(REQUEST, tools_allowed=False)
-    assert ForcedAnswersModel(model).reply(final).text == "It is X."
-    assert model.requests == [final]
+def test_a_final_request_forces_no_call_and_keeps_the_list_that_the_server_has_cached() -> None:
+    model = ScriptedModel([says("", answer('{"text": "A."}')), says("It is X.")])
+    forced = ForcedAnswersModel(model)
+    forced.reply(REQUEST)
+    assert forced.reply(replace(REQUEST, tools_allowed=False)).text == "It is X."
+    first, final = model.requests
+    assert final.tools == first.tools
+    assert (final.tools_allowed, final.has_to_call) == (False, False)

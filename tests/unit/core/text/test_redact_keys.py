@@ -91,6 +91,19 @@ def test_hostile_keys_take_linear_time() -> None:
         assert any(takes_linear_time(each, size) for _ in range(3)), each[:40]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit", ["A" * 16 + " ", "\\", "\\r", "%2B", "\\/", 'AA"', "aB3/", "\x1b[m", "AA ", "=", "%0"]
+)
+@pytest.mark.parametrize("last", ["", "!", "!" * 13])
+def test_a_long_line_after_a_begin_marker_takes_linear_time(unit: str, last: str) -> None:
+    begin = "-----BEGIN RSA PRIVATE KEY-----\n"
+    text = begin + unit * (1_000_000 // len(unit)) + last
+    started = time.process_time()
+    PLAIN.text(text)
+    assert time.process_time() - started < 3
+
+
 def takes_linear_time(part: str, size: int) -> bool:
     """Whether four times the text takes about four times as long, not sixteen times."""
     spent = []

@@ -33,18 +33,22 @@ _LONGEST_DASHES = 16
 _LONGEST_PREFIX = 200
 
 _LINE_END = re.compile(
-    rb"\r?\n|(?:\\+r)?\\+n|(?:%0[dD])?%0[aA]|\\+u000[aA]|&#(?:10|x[aA]);|<br ?/?>"
+    rb"\r?\n|(?<!\\)(?:\\++r)?\\++n|(?:%0[dD])?%0[aA]|(?<!\\)\\++u000[aA]|&#(?:10|x[aA]);"
+    rb"|<br ?/?>"
 )
-"""A line's end, also in JSON, in a URL and in HTML."""
+"""A line's end, also in JSON, in a URL and in HTML. A run of backslashes is read once."""
 
 _SOME_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16}")
 _CHARACTER = rb"(?:[A-Za-z0-9+/]|\\{1,3}/|%2[bBfF])"
 _BODY = re.compile(
     rb"(?<![A-Za-z0-9+/])((?:%b{16,}+[ ])*+%b{2,}+(?:=|%%3[dD]){0,2})"
     rb"(?:((?:[^A-Za-z0-9+/=]|\+\}|\x1b\[[0-9;]{0,8}m){0,12}$)|(?=\\?[\"'<>\[(\xe2&]|[.]{3}))"
-    % (_CHARACTER, _CHARACTER)
+    rb"|(?<![A-Za-z0-9+/])(?:(?:%b{16,}+[ ])++%b*+|%b++)" % ((_CHARACTER,) * 5)
 )
-"""Base64 that extends to the end of a line or of a quoted text."""
+"""Base64 that extends to the end of a line or of a quoted text: group 1.
+
+Other Base64 matches without the group, so that none of it is read again from its middle.
+"""
 
 _LONG = re.compile(rb"(?=.{0,80}?[a-z])(?=.{0,80}?[A-Z])(?=.{0,80}?[0-9+/]).{24}", re.DOTALL)
 _HEADER = re.compile(
@@ -174,6 +178,8 @@ def _body(line: bytes) -> _Body | None:
     """Return the first long Base64 of a line, else the last short one, None if there is none."""
     body = None
     for found in _BODY.finditer(line):
+        if found[1] is None:
+            continue
         body = _to_body(line, found)
         if body.is_long:
             break
@@ -182,18 +188,18 @@ def _body(line: bytes) -> _Body | None:
 
 def _to_body(line: bytes, found: re.Match[bytes]) -> _Body:
     start, end = found.span(1)
-    base64 = found[1]
+    base64, prefix = found[1], line[max(0, start - _LONGEST_PREFIX) : start]
     is_last = base64.endswith((b"=", b"3D", b"3d")) or not base64.isalpha() or end - start >= 16
     is_long = _LONG.match(base64) is not None
-    return _Body(start, end, _shape(line[:start]), is_long, is_last, found[2] is not None)
+    return _Body(start, end, _shape(prefix), is_long, is_last, found[2] is not None)
 
 
 def _is_header(data: bytes, begin: _Marker, line: bytes) -> bool:
     """Whether a line may be between the first line of a key and its Base64."""
     if _BLANK.match(line) or _HEADER.search(line, 0, _LONGEST_PREFIX):
         return True
-    first = max(data.rfind(b"\n", 0, begin.start) + 1, begin.start - _LONGEST_PREFIX)
-    return len(line) < _LONGEST_PREFIX and _shape(line) == _shape(data[first : begin.start])
+    before = data[max(0, begin.start - _LONGEST_PREFIX) : begin.start].rpartition(b"\n")[2]
+    return len(line) < _LONGEST_PREFIX and _shape(line) == _shape(before)
 
 
 def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -119,6 +119,7 @@ PREFIXES: dict[str, Callable[[list[str]], list[str]]] = {
         for n, line in enumerate(lines)
     ],
     "cat -A": lambda lines: [line + "$" for line in lines],
+    "trailing blanks": lambda lines: [line + " " for line in lines],
     "indented": lambda lines: ["      " + line for line in lines],
     "timestamps": lambda lines: [
         f"2024-05-01T12:00:00.{n:06}Z 01O {line}" for n, line in enumerate(lines)

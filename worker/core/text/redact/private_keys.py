@@ -41,9 +41,9 @@ _LINE_END = re.compile(
 _SOME_BASE64 = re.compile(rb"[A-Za-z0-9+/]{16}")
 _CHARACTER = rb"(?:[A-Za-z0-9+/]|\\{1,3}/|%2[bBfF])"
 _BODY = re.compile(
-    rb"(?<![A-Za-z0-9+/])((?:%b{16,}+[ ])*+%b{2,}+(?:=|%%3[dD]){0,2})"
+    rb"(?<![A-Za-z0-9+/])((?:%b{16,}+[ ](?=%b))*+%b{2,}+(?:=|%%3[dD]){0,2})"
     rb"(?:((?:[^A-Za-z0-9+/=]|\+\}|\x1b\[[0-9;]{0,8}m){0,12}$)|(?=\\?[\"'<>\[(\xe2&]|[.]{3}))"
-    rb"|(?<![A-Za-z0-9+/])(?:(?:%b{16,}+[ ])++%b*+|%b++)" % ((_CHARACTER,) * 5)
+    rb"|(?<![A-Za-z0-9+/])(?:(?:%b{16,}+[ ])++%b*+|%b++)" % ((_CHARACTER,) * 6)
 )
 """Base64 that extends to the end of a line or of a quoted text: group 1.
 

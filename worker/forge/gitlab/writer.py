@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -25,8 +25,11 @@ OWN_PAGES = 15
 HURRY = (2.0, 4.0)
 """Seconds to connect and to read for a write that may be skipped."""
 
-SETTLE = 1.0
-"""Seconds to wait after a POST without an answer, before its note is looked for."""
+SETTLE = (1.0, 5.0, 15.0)
+"""Seconds to wait, one after another, before looking whether GitLab carried out a write late."""
+
+_LATE = (0, 504)
+"""The status of a write that GitLab may still be carrying out: no answer, or a proxy's time-out."""
 
 MAX_ANSWER = 128 * 1024 * 1024
 """The most bytes of one answer: a page of the longest notes that GitLab allows."""
@@ -58,6 +61,7 @@ class GitLabWriter:
         self._connections = Connections(url, token, timeout)
         self._sleep = sleep
         self._me: tuple[int, str] | None = None
+        self._late_edits: set[int] = set()  # notes with an edit that may still be carried out
 
     def me(self) -> int:
         """Returns the id of the write token's user; GitLab is asked once."""
@@ -69,11 +73,13 @@ class GitLabWriter:
 
     def find(self, subject: Subject, marker: Marker, discussion_id: str) -> NoteRef | None:
         """Returns our own note that begins with `marker`; notes of others are ignored."""
+        return next(self._find_all(subject, marker, discussion_id), None)
+
+    def _find_all(self, subject: Subject, marker: Marker, discussion_id: str) -> Iterator[NoteRef]:
         me = self.me()
         for note in self._list_notes(subject, discussion_id):
             if _get_author_id(note) == me and find_marker(str(note.get("body", ""))) == marker:
-                return _make_ref(subject, note, discussion_id)
-        return None
+                yield _make_ref(subject, note, discussion_id)
 
     def own(self, subject: Subject) -> Iterator[OwnNote]:
         """Yields our own notes with a marker, among the newest `OWN_PAGES * PER_PAGE`."""
@@ -121,13 +127,52 @@ class GitLabWriter:
         except ForgeError as error:
             if not error.transient or marker is None:
                 raise
-        self._sleep(SETTLE)
-        found = self.find(subject, marker, discussion_id)
-        return found or self._create(subject, place, fields, discussion_id)
+            pauses = SETTLE if error.status in _LATE else SETTLE[:1]
+        for pause in pauses:
+            self._sleep(pause)
+            if found := self.find(subject, marker, discussion_id):
+                return found
+        made = self._create(subject, place, fields, discussion_id)
+        return self._keep_oldest(subject, marker, made)
+
+    def _keep_oldest(self, subject: Subject, marker: Marker, made: NoteRef) -> NoteRef:
+        """Removes all but the oldest note with the marker: GitLab may have made the first late."""
+        with suppress(ForgeError):  # two notes are better than none
+            same = sorted(
+                {made, *self._find_all(subject, marker, made.discussion_id)},
+                key=lambda note: note.note_id,
+            )
+            made = same[0]
+            for note in same[1:]:
+                self._remove(f"{_make_path(subject)}/notes/{note.note_id}", f"note {note.note_id}")
+        return made
 
     def edit(self, subject: Subject, note: NoteRef, body: str, *, hurried: bool = False) -> None:
-        """Replaces a note's body. This is idempotent, so it is retried unless `hurried`."""
+        """Replaces a note's body. This is idempotent, so it is retried unless `hurried`.
+
+        A hurried edit that GitLab carries out late does not replace the body of a later edit.
+        """
         path = f"{_make_path(subject)}/notes/{note.note_id}"
+        try:
+            self._put_body(path, note, body, hurried=hurried)
+        except ForgeError as error:
+            if hurried and error.status in _LATE:
+                self._late_edits.add(note.note_id)
+            raise
+        if not hurried and note.note_id in self._late_edits:
+            self._late_edits.discard(note.note_id)
+            self._keep_body(path, note, body)
+
+    def _keep_body(self, path: str, note: NoteRef, body: str) -> None:
+        """Looks at the note several times, and writes its body again if it was replaced."""
+        for pause in SETTLE:
+            self._sleep(pause)
+            with suppress(ForgeError):  # the body was written once
+                found = self._get(path, f"note {note.note_id}")
+                if isinstance(found, dict) and found.get("body") != body:
+                    self._put_body(path, note, body, hurried=False)
+
+    def _put_body(self, path: str, note: NoteRef, body: str, *, hurried: bool) -> None:
         # `timeout` is typed as one number, but passed to requests, which takes (connect, read).
         patience: Json = {"retry_transient_errors": True, "max_retries": RETRIES}
         if hurried:

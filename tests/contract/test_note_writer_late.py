@@ -1,0 +1,129 @@
+"""GitLab carries out a write after its client gave up waiting (core.ports.gitlab.NoteWriter)."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from worker.core.conversation.context import Subject
+from worker.core.session_id import Marker
+from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
+from worker.errors import ForgeError
+from worker.forge.gitlab.writer import SETTLE, GitLabWriter
+
+MARKER = Marker("0123456789abcdef0123", 0)
+PLACEHOLDER, PROGRESS, FINDING = (
+    f"{MARKER.text()}\n\n{said}"
+    for said in ("It is analysed.", "Iteration 7.", "The build failed.")
+)
+PATIENCE = (1.0, 0.3)
+LATE = 0.8
+"""Seconds that GitLab takes: longer than the writer waits."""
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected_requests == []
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    return make_failing_merge_request(sim)
+
+
+@pytest.fixture
+def subject(sim: GitLabSim, scene: Scene) -> Subject:
+    project, mr = scene.project, scene.mr
+    return Subject(
+        sim.url, project.id, project.path, mr.iid, project.id, scene.pipeline.id, mr.sha, mr.web_url
+    )
+
+
+def written(scene: Scene) -> list[str]:
+    return [note.body for note in scene.mr.list_notes() if note.author is scene.bot]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert is_so()
+
+
+def count(sim: GitLabSim, method: str) -> int:
+    return sum(seen.method == method for seen in sim.requests)
+
+
+def test_a_progress_edit_that_comes_late_does_not_replace_the_finding(
+    sim: GitLabSim, scene: Scene, subject: Subject
+) -> None:
+    waits: list[float] = []
+
+    def settle(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:  # both edits are carried out, the finding first
+            wait_until(lambda: written(scene) == [PROGRESS])
+
+    writer = GitLabWriter(sim.url, scene.write_token, (1.0, 2.0), settle)
+    ref = writer.post(subject, PLACEHOLDER, "")
+    sim.fail_next("PUT", "/notes/", 0, delay=4.8)
+    with pytest.raises(ForgeError):
+        writer.edit(subject, ref, PROGRESS, hurried=True)
+    writer.edit(subject, ref, FINDING)
+    assert waits == list(SETTLE)
+    assert written(scene) == [FINDING]
+    writer.edit(subject, ref, FINDING)
+    assert waits == list(SETTLE)
+
+
+def test_an_edit_that_was_refused_is_not_waited_for(
+    sim: GitLabSim, scene: Scene, subject: Subject
+) -> None:
+    waits: list[float] = []
+    writer = GitLabWriter(sim.url, scene.write_token, (1.0, 2.0), waits.append)
+    ref = writer.post(subject, PLACEHOLDER, "")
+    sim.fail_next("PUT", "/notes/", 429, headers={"Retry-After": "0"})
+    with pytest.raises(ForgeError):
+        writer.edit(subject, ref, PROGRESS, hurried=True)
+    asked = count(sim, "GET")
+    writer.edit(subject, ref, FINDING)
+    assert (waits, count(sim, "GET")) == ([], asked)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_post_is_looked_for_several_times_before_it_is_repeated(
+    sim: GitLabSim, scene: Scene, subject: Subject, in_thread: bool
+) -> None:
+    waits: list[float] = []
+
+    def settle(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            wait_until(lambda: written(scene) == [PLACEHOLDER])
+
+    asked = sim.comment(scene.mr, scene.developer, "Why?")
+    assert asked is not None
+    writer = GitLabWriter(sim.url, scene.write_token, PATIENCE, settle)
+    writer.me()
+    sim.fail_next("POST", "/notes$", 0, delay=LATE)
+    writer.post(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
+    assert waits == list(SETTLE)
+    assert (written(scene), count(sim, "POST")) == ([PLACEHOLDER], 1)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_of_two_notes_that_became_of_one_post_the_older_one_stays(
+    sim: GitLabSim, scene: Scene, subject: Subject, in_thread: bool
+) -> None:
+    asked = sim.comment(scene.mr, scene.developer, "Why?")
+    assert asked is not None
+    writer = GitLabWriter(sim.url, scene.write_token, (1.0, 1.0), lambda seconds: None)
+    writer.me()
+    sim.fail_next("POST", "/notes$", 0, delay=1.6)  # is made after the last look,
+    sim.fail_next("POST", "/notes$", 0, delay=0.9)  # and before the second one
+    ref = writer.post(subject, PLACEHOLDER, asked.discussion_id if in_thread else "")
+    assert written(scene) == [PLACEHOLDER]
+    writer.edit(subject, ref, FINDING)
+    assert written(scene) == [FINDING]

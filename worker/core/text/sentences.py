@@ -15,10 +15,16 @@ _ATOM = re.compile(
     r"`{1,3}[^`\n]{1,2000}?`{1,3}"  # a span of code
     r"|\[[^\]\n]{0,500}\]\([^)\s]{0,1000}\)|<?https?://[^\s>]{1,1000}>?"
     r"|\([^()\n]{0,400}\)|“[^”\n]{0,400}”"
+    r"|（[^（）\n]{0,400}）|「[^「」\n]{0,400}」|『[^『』\n]{0,400}』"
 )
 """What is never split: code, links, brackets, quotations."""
 
-_END = re.compile(r"[.!?…][\"'”’)\]]{0,2}(?=\s)")
+_WIDE_ENDS = "。！？"
+_END = re.compile(
+    r"[.!?…][\"'”’)\]]{0,2}(?=\s)"
+    # No blank follows these. An emphasis that follows directly may end with the sentence.
+    rf"|[{_WIDE_ENDS}]{{1,3}}[\"'”’）」』)\]]{{0,2}}(?![*_{_WIDE_ENDS}])"
+)
 _SHORT = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|fig|resp|incl|ca|dr|mr|ms|st|[A-Za-z])\.$",
     re.IGNORECASE,
@@ -29,6 +35,7 @@ _NEXT = re.compile(
     r"|(?!e\.g|i\.e)[a-z][a-z0-9-]{0,40}(?:[./_]\w|\(\)))"
 )
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
+_WIDE_MARKS = {",": "，、", ";": "；", ":": "："}
 _FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
 
 
@@ -59,10 +66,14 @@ def after_sentences(text: str, sentences: list[str]) -> str:
 
 
 def split_clauses(text: str, marks: str) -> list[str]:
-    """Split the text after each of `marks` that a blank follows; blanks stay at the parts' ends."""
+    """Split the text after each of `marks` that a blank follows; blanks stay at the parts' ends.
+
+    The marks of Chinese and Japanese that mean the same need no blank.
+    """
     atoms = _atoms(text)
     found, start = [], 0
-    for end in re.finditer(rf"[{re.escape(marks)}]\s+", text):
+    wide = "".join(_WIDE_MARKS.get(mark, "") for mark in marks)
+    for end in re.finditer(rf"[{re.escape(marks)}]\s+" + (rf"|[{wide}]\s*" if wide else ""), text):
         if not _is_inside(end.start(), atoms):
             found.append(text[start : end.end()])
             start = end.end()
@@ -89,13 +100,17 @@ def _of_line(line: str) -> list[str]:
     for end in _END.finditer(line):
         if _is_inside(end.start(), atoms):
             continue
-        if _SHORT.search(line[max(start, end.start() - 12) : end.start() + 1]) or not _NEXT.match(
-            line, end.end()
-        ):
+        if end[0][0] not in _WIDE_ENDS and _goes_on(line, start, end):
             continue
         found.append(line[start : end.end()].strip())
         start = end.end()
     return [each for each in (*found, line[start:].strip()) if each]
+
+
+def _goes_on(line: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the sentence that begins at `start` goes on after what looks like its end."""
+    abbreviation = _SHORT.search(line[max(start, end.start() - 12) : end.start() + 1])
+    return abbreviation is not None or not _NEXT.match(line, end.end())
 
 
 def _atoms(line: str) -> list[tuple[int, int]]:

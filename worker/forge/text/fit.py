@@ -22,6 +22,8 @@ LONGEST = (SHOWN, 280, 240, 120, 60)
 many clauses are shown as fit. The first limit with which the shortest note fits is used."""
 
 _SEPARATED = (".", "!", "?", "…", ",", ":", ";")
+_WIDE_SEPARATED = ("。", "！", "？", "，", "、", "：", "；")
+"""Marks of Chinese and Japanese, which no blank follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,10 @@ def _names_failure(sentence: str) -> bool:
 def _join_sentences(sentences: list[str]) -> str:
     text = sentences[0]
     for each in sentences[1:]:
-        text += ("" if text.endswith(_SEPARATED) else ";") + f" {each}"
+        if text.endswith(_WIDE_SEPARATED):
+            text += each
+        else:
+            text += ("" if text.endswith(_SEPARATED) else ";") + f" {each}"
     return text
 
 
@@ -229,7 +234,7 @@ def _cut_to_clauses(sentence: str, longest: int) -> str:
                 break
             text += part + glue
         if text:
-            return f"{text.rstrip(' ,;:')} …"
+            return f"{text.rstrip(' ,;:，、；：')} …"
     return f"{sentence[:longest]} …"
 
 

@@ -21,6 +21,13 @@ from worker.core.text.sentences import MAX_TEXT, split_clauses, split_sentences
         ("It fails. i.e. no one knows.", ["It fails. i.e. no one knows."]),
         ("Es fehlt. Änderung nötig.", ["Es fehlt.", "Änderung nötig."]),
         ("Wait… 2 of 3 fail.", ["Wait…", "2 of 3 fail."]),
+        ("失败了。主分支通过了！为什么？！", ["失败了。", "主分支通过了！", "为什么？！"]),
+        (
+            "見る（例。ここ）。「終わり。」と出ます。次",
+            ["見る（例。ここ）。", "「終わり。」と出ます。", "次"],
+        ),
+        ("超时了。 `conf.py` 要改。**改**", ["超时了。", "`conf.py` 要改。**改**"]),
+        ("The log says 失败。 It is red.", ["The log says 失败。", "It is red."]),
         ("", []),
         ("\n \n", []),
     ],
@@ -31,8 +38,15 @@ def test_a_text_is_taken_apart_at_the_ends_of_sentences(text: str, sentences: li
 
 def test_clauses_end_at_their_marks_outside_of_code() -> None:
     assert split_clauses("a, b; `c, d`: e", ",;") == ["a, ", "b; ", "`c, d`: e"]
+    assert split_clauses("甲，乙；`丙，丁`：戊、己", ",;") == [
+        "甲，",
+        "乙；",
+        "`丙，丁`：戊、",
+        "己",
+    ]
+    assert split_clauses("甲，乙；丙", ";:") == ["甲，乙；", "丙"]
 
 
 def test_a_hostile_text_is_looked_at_in_part_and_soon() -> None:
-    for piece in ("a. A", "`a` ", "(", "[x](", ". ", "`"):
+    for piece in ("。", "。「", "（。", "a. A", "`a` ", "(", "[x](", ". ", "`"):
         assert sum(map(len, split_sentences(piece * 100_000))) <= MAX_TEXT

@@ -141,6 +141,17 @@ def test_a_quote_gives_way_before_a_sentence() -> None:
     assert shown.count("[job 4711") >= 1
 
 
+def test_sentences_of_chinese_are_shown_whole_and_a_monstrous_one_by_its_clauses() -> None:
+    short = "容器在五秒之内没有启动，因为新的迁移脚本更慢。" * 2
+    clause = "容器没有在五秒之内启动所以数据库连接被拒绝，"
+    for cause, end in ((short + "主分支没有这个脚本。" * 40, "。"), (clause * 40, "拒绝 …")):
+        found = Finding(Verdict.CHANGE, what_failed="`t` (1)", cause=cause, to_do="改成十秒。")
+        body = note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, frozenset())
+        (line,) = [each for each in body.split("\n") if each.startswith("**Cause:**")]
+        assert line.endswith(end)
+        assert "。 " not in line
+
+
 def test_a_monstrous_sentence_is_shown_by_its_clauses() -> None:
     monster = "The runner met the limit, " * 60 + "and then it stopped."
     shown = shown_of(written(replace(FULL, cause=monster)))

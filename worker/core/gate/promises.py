@@ -29,7 +29,7 @@ _PROMISES = {
     r"(?!.{0,20}\bnot\b|say|repeat|leave|stay|stick|keep|never|list|name|quote|explain|answer)"
     r"|let me (?!know|list|name|quote|explain|answer|say|show|summari)"
     r"|let's |let us |allow me to |time to |(?:going|about) to |my next step"
-    r"|the next step is to|we(?:'ll| will| need to| should| must) (?:now |first )?"
+    r"|the next step is to|we(?:'ll| will) (?:now |first )?"
     r"(?:fetch|look|check|call|inspect|examine|read|get) "
     r"|(?:checking|looking|fetching|investigating|analy[sz]ing|searching|reading|examining) [^:]*$"
     r"|(?:please )?(?:give me a (?:moment|second)|one moment|hold on|stand by|wait while)",
@@ -50,8 +50,11 @@ _PROMISES = {
     "uk": r"(?:я )?(?:подивлюся|перевірю|проаналізую|перегляну)\b",
     "sv": r"jag (?:ska|kollar|tittar|kommer att)\b|låt mig ",
     "tr": r".{0,80}(?:bakacağım|kontrol edeceğim|inceleyeceğim|edeyim|bakayım|inceleyeyim)\b",
-    "zh": r"让我|我来|我会(?!议)|我将|我先|我需要|我要|请稍|稍等|正在",
-    "ja": r".{0,80}(?:確認|調査|調べ|見て|取得|分析|チェック)(?:し|み|てみ|してみ|いたし)?ます"
+    "zh": r"让我|我来|我会(?!议)|我将|我先|我需要|我要|请稍|稍等"
+    r"|正在(?:查看|检查|分析|获取|读取|调查|确认|查找)",
+    # A sentence with another subject tells what something does.
+    "ja": r"(?:まずは|それでは|(?:私|僕)[はが])?"
+    r"(?:(?![はが]).){0,80}(?:確認|調査|調べ|見て|取得|分析|チェック)(?:し|み|てみ|してみ|いたし)?ます"
     r"|少々お待ち",
     "ko": r".{0,80}(?:하겠습니다|보겠습니다|살펴볼게요|확인할게요|드리겠습니다)",
 }
@@ -100,8 +103,7 @@ def is_promise(text: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    plain = re.sub(r"(?<=[。！？])", "\n\n", text.replace("’", "'"))
-    said = (each.strip(" \t\n*_>#`") for each in split_sentences(plain))
+    said = (each.strip(" \t\n*_>#`") for each in split_sentences(text.replace("’", "'")))
     return [each for each in said if each]
 
 

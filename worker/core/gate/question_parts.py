@@ -7,7 +7,7 @@ answer, so that a worker that takes over the turn finds the same ones.
 import re
 from collections.abc import Sequence
 
-from worker.core.text.sentences import split_sentences
+from worker.core.text.sentences import split_clauses, split_sentences
 from worker.core.text.untrusted import one_line
 
 MOST_PARTS = 6
@@ -42,7 +42,9 @@ _YES_OR_NO = re.compile(
     r"|tak|nee|niet|да|нет|не)\b|n't\b|n’t\b|是|不|没|はい|いいえ|ない|ません|네|아니",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W_][\w.-]{3,}")
+_WORD = re.compile(r"(?![\u3040-\u30ff\u3400-\u9fff])[^\W_][\w.-]{3,}")
+"""A word that an answer would repeat. No blanks separate those of Chinese and Japanese."""
+
 _STEM = 5
 
 
@@ -57,8 +59,7 @@ def split_question(text: str) -> tuple[str, ...]:
 
 
 def _split_sentences(text: str) -> list[str]:
-    spaced = re.sub(r"(?<=[。！？])", "\n\n", text)
-    asked = [each for each in split_sentences(spaced) if _ASKS.search(each)]
+    asked = [each for each in split_sentences(text) if _ASKS.search(each)]
     return [part for each in asked for part in _split_clauses(each)]
 
 
@@ -89,7 +90,7 @@ def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
 
     Nothing is certain if the answer has as many items or paragraphs as there are parts, or shares
     no word with any of them: it may be in another language. Neither exception applies to an answer
-    with fewer sentences than parts. A yes-or-no question is answered by such a word.
+    that says fewer things than there are parts. A yes-or-no question is answered by such a word.
     """
     said = _read_stems(answer)
     others = [_read_stems(part) for part in parts]
@@ -102,10 +103,17 @@ def find_left_out(parts: Sequence[str], answer: str) -> tuple[str, ...]:
         for part, stems in zip(parts, own, strict=True)
         if stems and not stems & said and not _is_decided(part, answer)
     )
-    if len(split_sentences(answer)) < len(parts):
+    if _count_said(answer) < len(parts):
         return missed
     is_foreign = not any(stems & said for stems in others)
     return () if is_foreign or _has_pieces(answer, len(parts)) else missed
+
+
+def _count_said(answer: str) -> int:
+    """Count the sentences, and the long clauses of those that have several."""
+    clauses = (split_clauses(each, ";:,") for each in split_sentences(answer))
+    long = ([each for each in parts if len(each.strip()) >= _LEAST_PART] for parts in clauses)
+    return sum(max(1, len(each)) for each in long)
 
 
 def _is_decided(part: str, answer: str) -> bool:

@@ -18,18 +18,30 @@ _LOG_LINE = re.compile(
     r"|section_(?:start|end))"
 )
 
+_JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
+_BETWEEN = re.compile(r"[\s,]*+")
+
 
 def is_broken_json(text: str, blocks: Sequence[Block]) -> bool:
     """Return whether a text is, or ends in a block of, JSON that breaks off in its middle."""
     bare = text.strip()
-    if bare[:1] in ("{", "[") and _begins_json(bare):
-        return not _parses(bare) and bare[-1] not in "}]"
+    if _JSON.match(bare):
+        return bare[-1] not in "}]" and _breaks_off(bare)
     last = blocks[-1] if blocks else None
     return last is not None and last.info == "json" and not last.is_closed
 
 
-def _begins_json(text: str) -> bool:
-    return bool(re.match(r'\{\s*"|\[\s*[\[{"\d]', text))
+def _breaks_off(text: str) -> bool:
+    """Return whether one of the values that a text begins with is not whole."""
+    at = 0
+    while _JSON.match(text, at):
+        try:
+            _, at = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return True
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+    return False
 
 
 def _parses(text: str) -> bool:

@@ -59,3 +59,32 @@ PARTS = ("Which line of the log proves it?", "Does main fail the same way?")
 )
 def test_a_part_that_is_surely_left_out_is_found(answer: str, left: tuple[str, ...]) -> None:
     assert find_left_out(PARTS, answer) == left
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (
+            "Why does it fail, and how do I fix it?",
+            "The timeout of 5 s is too short; raise it to 10 s in `conf.py`.",
+        ),
+        (
+            "测试为什么会失败？我应该怎么修复它？",
+            "数据库在五秒之内没有启动，所以连接被拒绝。把超时时间改成十秒，或者加一个健康检查。",
+        ),
+        ("为什么失败？主分支也失败吗？", "连接超时。主分支也失败吗这个问题的答案是没有。"),
+        (
+            "なぜ失敗しますか？どう直せばいいですか？",
+            "データベースの起動が遅いためです。タイムアウトを10秒にしてください。",
+        ),
+    ],
+)
+def test_a_whole_answer_leaves_nothing_out(question: str, answer: str) -> None:
+    parts = split_question(question)
+    assert len(parts) == 2
+    assert find_left_out(parts, answer) == ()
+
+
+def test_one_short_clause_more_is_no_second_answer() -> None:
+    parts = split_question("Which line proves it? Where does main differ?")
+    assert find_left_out(parts, "Yes, you can.") == parts

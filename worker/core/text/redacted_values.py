@@ -88,7 +88,8 @@ def redact_values(value: T, redact: Callable[[str], str]) -> T:
     """Return `value` with every string in it redacted, including the keys of mappings.
 
     Looks into mappings, lists, tuples and dataclasses. A string's key in a mapping may show that it
-    is a secret; the strings of a list are also searched as the lines of one text.
+    is a secret, as may the `name` or `key` beside a `value`; the strings of a list are also
+    searched as the lines of one text.
     """
     return cast(T, _values(value, "", cache(redact)))
 
@@ -120,12 +121,19 @@ def _redact_string(text: str, name: str, redact: Callable[[str], str]) -> str:
 
 def _redact_mapping(value: Mapping[Any, Any], redact: Callable[[str], str]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
+    told = _read_name(value)
     for key, item in value.items():
         name = redact(key) if _is_text(key) else key
         while name in made:  # two keys were secrets and now look the same; keep both values
             name = f"{name}'"
-        made[name] = _values(item, str(key), redact)
+        made[name] = _values(item, told if key == "value" and told else str(key), redact)
     return made
+
+
+def _read_name(value: Mapping[Any, Any]) -> str:
+    """Return the name of a mapping's value, as in a list of variables; "" if it tells none."""
+    names = (value.get(key) for key in ("name", "key"))
+    return next((each for each in names if isinstance(each, str)), "")
 
 
 def _items(value: Sequence[Any], name: str, redact: Callable[[str], str]) -> list[Any]:

@@ -65,6 +65,17 @@ def test_a_name_may_say_that_its_value_is_a_secret() -> None:
     assert clean == {"db": {"password": "[redacted: secret]", "user": "Tr0ub4dor&3"}}
 
 
+@pytest.mark.parametrize("told", ["name", "key"])
+def test_the_name_beside_a_value_may_say_that_it_is_a_secret(told: str) -> None:
+    value = {"env": [{told: "DB_PASSWORD", "value": "Tr0ub4dor&3", "note": "Tr0ub4dor&3"}]}
+    clean = redact_values(value, Redactor().text)
+    assert clean["env"] == [
+        {told: "DB_PASSWORD", "value": "[redacted: secret]", "note": "Tr0ub4dor&3"}
+    ]
+    for plain in ({told: "DB_USER", "value": "Tr0ub4dor&3"}, {told: 1, "value": "Tr0ub4dor&3"}):
+        assert redact_values(plain, Redactor().text) == plain
+
+
 def test_a_key_whose_lines_are_items_is_taken_out_whole() -> None:
     body = ["A" * 64, "B" * 64, "C" * 20]
     lines = ["begin", "-----BEGIN RSA PRIVATE KEY-----", *body, "-----END RSA PRIVATE KEY-----"]

@@ -11,7 +11,9 @@ _WORDS = (
     *(b"password", b"passwd", b"passphrase", b"passwort", b"pass", b"pwd"),
     *(b"secret", b"token", b"credential", b"credentials", b"auth", b"key"),
 )
-_HINTS = tuple(word + bytes([after]) for word in _WORDS for after in b"=:\"'_-\\%]? 0123456789")
+_HINTS = tuple(
+    word + bytes([after]) for word in _WORDS for after in b"=:\"'_-\\%]? \r\n\x1b0123456789"
+)
 _WORD = re.compile(
     rb"(?i:(passw(?:or)?d|passwort|passphrase|pass|pwd)|secret|token|credentials?|auth|key)"
 )
@@ -22,9 +24,17 @@ _NUMBER = string.digits.encode() + b"_-"
 _MOST_NAME = 48
 _SUFFIX = re.compile(rb"[\w-]{0,32}+")
 
+_COLOUR = rb"(?:\x1b\[[0-9;]{0,8}m){0,2}"
+# At most one: what is read again of a stream begins between two lines that stayed as they were.
+_LINE_END = rb"(?:(?:\r?\n|\\n)[ \t+-]{0,40}+)"
+_FIELD = rb"(?:\\?[\"'][\w-]{1,40}\\?[\"']:[ ]?\\?[\"'][^\"'\\\n]{0,80}\\?[\"'],[ ]?)?"
+"""A field between the name and the value."""
+
 _SEPARATOR = re.compile(
-    rb"\\{0,3}[\"']?\]?[ \t]{0,4}(?:=>|:{0,2}={1,3}|\?=|:(?!:)|%3[aAdD])[ \t]{0,4}"
-    rb"|\\?[\"'](?:[ \t]*+,[ \t]*+\\?[\"']|[ \t]++)(?i:value)\\?[\"']?[ \t]*+[:=][ \t]*+"
+    rb"%b\\{0,3}[\"']?\]?%b[ \t]{0,4}(?:=>|:{0,2}={1,3}|\?=|:(?!:)|%%3[aAdD])[ \t]{0,4}%b"
+    rb"|\\?[\"'](?:[ \t]*+,[ \t]*+%b?%b\\?[\"']|[ \t]++)(?i:value)\\?[\"']?[ \t]*+[:=][ \t]*+"
+    rb"|[\"']?[ \t]{0,4}%b(?i:value)[ \t]{0,20}[:=][ \t]*+"
+    % (_COLOUR, _COLOUR, _COLOUR, _LINE_END, _FIELD, _LINE_END)
 )
 _SPACE = re.compile(rb"[ \t]++(?!-)")
 _SPOKEN = re.compile(rb"[ \t](?:is|was)(?:[ \t]set[ \t]to)?:?[ \t]++")
@@ -35,11 +45,11 @@ _QUOTED = {
     for quote in (b'"', b"'", b"`")
 }
 _NESTED = re.compile(rb"(?:[^\"'`\\\s]|\\(?![nrt\\])[^\s\"'`]){6,512}")
-_CONSTANT = re.compile(rb"(?:[^\s\"'`\\]|\\(?![nrt])){6,512}")
-_BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\]{6,512}")
-_QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]{6,512}")
+_CONSTANT = re.compile(rb"(?:[^\s\"'`\\\x1b]|\\(?![nrt])){6,512}")
+_BARE = re.compile(rb"(?![\w.$]{6,512}+\()[^\s\"'`,;<>(){}\[\]\\\x1b]{6,512}")
+_QUERY = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]{6,512}")
 _LONGEST = 512
-_REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&]*+")
+_REST = re.compile(rb"[^\s\"'`,;<>(){}\[\]\\&\x1b]*+")
 _HEAD = 48
 """How many bytes of a value are examined."""
 

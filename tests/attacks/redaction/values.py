@@ -278,6 +278,13 @@ _FILES: tuple[Case, ...] = (
     (f'{{"key":"CI_TOKEN","variable_type":"env_var","value":"{_RANDOM}"}}', _RANDOM),
     (f'{{\\"key\\":\\"CI_TOKEN\\",\\"value\\":\\"{_RANDOM}\\"}}', _RANDOM),
     (f"//registry.example.com/:_authToken={_UUID}", _UUID),
+    (f"npm config set //registry.example.com/:_authToken {_UUID}", _UUID),
+    (f"Step 4/10 : ENV DB_PASSWORD {_PASSWORD}", _PASSWORD),
+    (f"#8 [4/9] ENV CI_TOKEN {_RANDOM}\n", _RANDOM),
+    (f"Server=h;Uid=sa;Pwd={_PASSWORD};Encrypt=yes", _PASSWORD),
+    (f"keytool -importkeystore -srcstorepass {_WORDS} -v", _WORDS),
+    (f"keytool -genkey -storepass '{_PASSWORD}' -keypass x", _PASSWORD),
+    (f"jarsigner -keypass {_PASSWORD} app.jar", _PASSWORD),
     (
         f"//registry.example.com/:_auth={encode_base64('ci:' + _WORDS)}",
         encode_base64("ci:" + _WORDS),

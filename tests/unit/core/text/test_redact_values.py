@@ -144,6 +144,7 @@ SEEDS = (
     *("token: a1", "secret%3D", "--token ", "X_KEY=", "api_key=", "?token=", "sig=", "&Signature="),
     *("eyJ", ".eyJ", "eyJhbGciOi", "Z2xwYXQt", "LS0tLS1CRUdJTi", "bearer ", '"auth":"', "Q~"),
     *("token\n", 'token",\n', 'token","a":"b",', "token\nvalue: ", "token\x1b[0m=\x1b[0m"),
+    *("ENV TOKEN ", "_authToken ", ";pwd=", "-storepass ", "-storepass a."),
 )
 FILLERS = ("", " ", "a1B", "x1_", "aaaaaaaa.", "=", "@", "\\n")
 

@@ -37,6 +37,7 @@ _SEPARATOR = re.compile(
     % (_COLOUR, _COLOUR, _COLOUR, _LINE_END, _FIELD, _LINE_END)
 )
 _SPACE = re.compile(rb"[ \t]++(?!-)")
+_LAST = re.compile(rb"[ \t]++(?=[^\s]{6,512}[ \t\r]*+(?:\n|$))")
 _SPOKEN = re.compile(rb"[ \t](?:is|was)(?:[ \t]set[ \t]to)?:?[ \t]++")
 
 _QUOTE = re.compile(rb"(\\{0,3})([\"'`])")
@@ -80,7 +81,8 @@ def _find(data: bytes, at: int) -> tuple[int, int] | None:
         return None
     after = _end(_SUFFIX, data, word.end())
     before = _read_name_start(data, at)
-    if (value := _separate(data, after, before, word[1] is not None)) is None:
+    value = _separate(data, at - len(before), after, before, word[1] is not None)
+    if value is None:
         return None
     if _is_no_name(data[max(0, at - len(before) - len(_MARK)) : value]):
         return None
@@ -134,14 +136,21 @@ def _is_secret_name(before: bytes, word: bytes, suffix: bytes) -> bool:
     return True
 
 
-def _separate(data: bytes, at: int, before: bytes, password: bool) -> int | None:
-    """Return where the value begins, None if no value follows."""
+def _separate(data: bytes, start: int, at: int, before: bytes, password: bool) -> int | None:
+    """Return where the value begins, None if none follows the name from `start` to `at`."""
     found = _SEPARATOR.match(data, at)
     if found is None and before.startswith(b"-"):
         found = _SPACE.match(data, at)
     if found is None and password:
         found = _SPOKEN.match(data, at)
+    if found is None and _is_set_by_blank(data, start, before):
+        found = _LAST.match(data, at)
     return found.end() if found is not None else None
+
+
+def _is_set_by_blank(data: bytes, start: int, before: bytes) -> bool:
+    """Whether only a blank separates name and value: in a Dockerfile, and for npm's token."""
+    return data[max(0, start - 4) : start] == b"ENV " or before == b"_auth"
 
 
 def _value(data: bytes, at: int, constant: bool) -> tuple[int, int] | None:

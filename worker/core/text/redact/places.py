@@ -154,6 +154,17 @@ PLACE_RULES = (
     _option_rule("-p", _GLUED, rf"(?<=[\s\"'])-[pP](?=[^\s=])[\"']?{_REFERENCE}([^\s\"']{{6,}}+)"),
     match_rule(
         "secret",
+        ";pwd=",
+        rf";(?i:pwd)={_REFERENCE}(?![/~])([^\s;\"'<>]{{6,128}})(?=[;\"'\s]|$)",
+    ),
+    match_rule(
+        "secret",
+        "storepass keypass",
+        rf"(?:(?<=-)|(?<=-src)|(?<=-dest))(?:store|key)pass[ \t]++[\"']?{_REFERENCE}(?!-)"
+        r"(?=[A-Za-z.,]{0,128}[^A-Za-z\s\"'.,])([^\s\"']{6,128})",
+    ),
+    match_rule(
+        "secret",
         "login",
         rf"login[ \t]++\S{{1,128}}[ \t]++password[ \t]++{_REFERENCE}(\S{{4,}}+)",
     ),

@@ -215,12 +215,12 @@ class _Inline:
 
     def _reference(self, found: re.Match[str]) -> str:
         follows = found.string[found.end() : found.end() + 1]
-        # Punctuation at the end is not part of the reference, unless text follows directly.
+        # Punctuation at the end is not part of it, unless text follows directly.
         end = len(found[0]) if follows.strip() else len(found[0].rstrip(".:/+-"))
         return self._code(found[0][:end]) + found[0][end:]
 
     def _word(self, found: re.Match[str]) -> str:
-        return self._code(found[0]) if _NAMED.search(found[0].replace("\\", "")) else found[0]
+        return self._reference(found) if _NAMED.search(found[0].replace("\\", "")) else found[0]
 
 
 def _must_separate(left: str, right: str) -> bool:

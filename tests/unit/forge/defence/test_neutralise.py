@@ -191,6 +191,8 @@ def test_ordinary_text_stays_as_it_is(plain: str) -> None:
     ("text", "shown"),
     [
         ("see #12 and @alice", "see `#12` and `@alice`"),
+        ("Read the file as UTF-8.", "Read the file as `UTF-8`."),
+        ("It is GL-12: see app-1/ and SHA-256.txt", "It is `GL-12`: see app-1/ and `SHA-256.txt`"),
         ("![chart](https://evil.com/x.png) here", "(image removed: chart) here"),
         ("[docs](https://evil.com/a)", "docs (`https://evil.com/a`)"),
         ("a <b>c</b>", "a &lt;b>c&lt;/b>"),

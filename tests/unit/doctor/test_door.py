@@ -6,11 +6,26 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from tests.unit.doctor.bed import Bed
+from tests.unit.doctor.bed import SECRET, Bed
 from worker.demo.loopback import Loopback
 from worker.doctor.base import Status
 
 Answering = Callable[[dict[str, int]], str]
+
+
+@pytest.fixture
+def hidden() -> Iterator[str]:
+    """The address of a receiver behind what forwards the webhook alone."""
+
+    async def answer(request: Request) -> Response:
+        if request.url.path != "/webhooks/gitlab":
+            return JSONResponse({"error": "default backend"}, 404)
+        known = request.headers["X-Gitlab-Token"] == SECRET
+        return JSONResponse({}, 200 if known else 401)
+
+    running = Loopback("receiver", answer)
+    yield running.start()
+    running.stop()
 
 
 @pytest.fixture
@@ -34,7 +49,9 @@ def answering() -> Iterator[Answering]:
 @pytest.mark.parametrize(
     ("statuses", "name", "found"),
     [
-        ({"healthz": 404}, "receiver", "is something else than Sandpiper"),
+        ({"healthz": 404, "gitlab": 404}, "receiver", "is something else than Sandpiper"),
+        ({"healthz": 404}, "signature", "a forged event was answered with 200, not 401"),
+        ({"healthz": 404, "gitlab": 401}, "signature", "the receiver runs with another secret"),
         ({"readyz": 503}, "receiver", "it is not ready"),
         ({"gitlab": 200}, "signature", "a forged event was answered with 200, not 401"),
         ({"gitlab": 401}, "signature", "the receiver runs with another secret"),
@@ -48,6 +65,14 @@ def test_a_receiver_that_is_not_right_is_said_to_be(
     lines = [line for line in patient.lines("receiver") if line.status is Status.FAILED]
     assert name in [line.name for line in lines]
     assert found in " / ".join(line.finding for line in lines)
+
+
+def test_a_receiver_whose_health_is_not_forwarded_is_known_by_what_it_refuses(
+    patient: Bed, hidden: str
+) -> None:
+    patient.url = hidden
+    (line,) = patient.lines("receiver")
+    assert (line.name, line.status) == ("signature", Status.GOOD)
 
 
 def test_a_signing_token_signs_and_one_that_is_no_base64_is_said(

@@ -77,7 +77,10 @@ def walk_tree(name: str) -> Iterator[tuple[str, os.stat_result]]:
     pending = [name]
     while pending:
         name = pending.pop()
-        info = os.lstat(f"{ROOT}/{name}")
+        try:
+            info = os.lstat(f"{ROOT}/{name}")
+        except FileNotFoundError:
+            continue  # a command may remove even the top folders
         if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
             continue
         if not is_name_within_caps(name):

@@ -209,6 +209,18 @@ def test_only_regular_files_and_folders_are_exported(sandbox: Sandbox) -> None:
         assert all(m.isreg() or m.isdir() for m in tar)
 
 
+@pytest.mark.parametrize(("removed", "left"), [("data", OUT), ("_out", DATA)])
+def test_a_folder_that_a_command_removed_costs_no_other_files(
+    driver: Driver, sandbox: Sandbox, started: list[Sandbox], removed: str, left: str
+) -> None:
+    for folder in (OUT, DATA):
+        sandbox.put(f"{folder}/kept", [b"kept"])
+    run(sandbox, f"rm -rf /tmp/{removed}")
+    started.append(driver.start("again", list(sandbox.export())))
+    assert started[0].get(f"{left}/kept", limit=9) == b"kept"
+    assert run(started[0], "ls -d _out data").stdout.preview == "_out\ndata\n"
+
+
 def test_deep_trees_long_names_and_sparse_files_are_saved_and_restored(
     driver: Driver, sandbox: Sandbox, started: list[Sandbox]
 ) -> None:

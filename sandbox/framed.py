@@ -8,7 +8,13 @@ from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from sandbox.base import ExecResult, SandboxGone, SandboxLimit
+from sandbox.base import (
+    ExecResult,
+    SandboxError,
+    SandboxGone,
+    SandboxLimit,
+    SandboxUnavailable,
+)
 from sandbox.image.preview import PREVIEW
 from sandbox.report import make_empty_result, parse_result, raise_refusal
 from sandbox.spec import ContainerSpec
@@ -292,17 +298,41 @@ class FramedSandbox:
     def restore(self, archive: Iterable[bytes]) -> None:
         """Unpack an archive from `export` inside the container.
 
-        Raises SandboxLimit if a cap is exceeded or unpacking runs out of memory, and SandboxError
-        if it is no archive.
+        Raises SandboxLimit if a cap is exceeded or unpacking runs out of memory, SandboxError if it
+        is no archive, and SandboxUnavailable if the connection is lost: another start may succeed.
         """
         what = "the saved files of the session"
         try:
             with self._transfer("restoring the files") as (session, deadline):
-                session.begin_request(self._request("unpack", **self._spec.archive_caps), deadline)
-                self._send(session, archive, self._spec.archive_cap, what)
-                raise_refusal(session.read_report(), what)
+                try:
+                    self._unpack(session, deadline, archive, what)
+                except Ended as error:
+                    if self._is_connection_lost(session):
+                        raise SandboxUnavailable(f"restoring the files: {error}") from error
+                    raise
         except SandboxGone as error:
-            raise SandboxLimit(f"{what} cannot be unpacked: {error}") from error
+            raise self._explain_unrestored(error, what) from error
+
+    def _unpack(
+        self, session: Session, deadline: float, archive: Iterable[bytes], what: str
+    ) -> None:
+        session.begin_request(self._request("unpack", **self._spec.archive_caps), deadline)
+        self._send(session, archive, self._spec.archive_cap, what)
+        raise_refusal(session.read_report(), what)
+
+    def _is_connection_lost(self, session: Session) -> bool:
+        """Whether a stream ended although neither the runner nor the container failed."""
+        if session.wire.get_exit_code() not in (None, 0):
+            return False
+        # The container's end may be reported with a delay, which `explain_end` waits for.
+        return not self.vessel.explain_end() and self.vessel.is_running()
+
+    def _explain_unrestored(self, error: SandboxGone, what: str) -> SandboxError:
+        """Make the error to raise: the archive is to blame only if the engine can be asked."""
+        with suppress(SandboxGone):
+            self.vessel.is_running()
+            return SandboxLimit(f"{what} cannot be unpacked: {error}")
+        return SandboxUnavailable(f"restoring the files: {error}")
 
     def _request(self, verb: str, **fields: object) -> dict[str, Any]:
         return {"verb": verb, "timeout": self._spec.transfer_timeout, **fields}

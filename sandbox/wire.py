@@ -15,6 +15,7 @@ from typing import Protocol
 _READ = 1 << 16
 _STDERR_KEPT = 2000
 _DRAINED = 200
+_KILLED = 137
 
 
 class StreamBroken(Exception):
@@ -49,7 +50,7 @@ class Wire(Protocol):
         ...
 
     def get_exit_code(self) -> int | None:
-        """Return the exit code of a runner whose stream ended; None if it is unknown."""
+        """Return the exit code of a runner whose stream ended; None if it runs, or is unknown."""
         ...
 
     def close(self) -> None:
@@ -113,7 +114,8 @@ class SocketWire:
         return not poll.poll(0)
 
     def get_exit_code(self) -> int | None:
-        return None
+        """Return the code of a killed process: without an engine, no connection can be lost."""
+        return _KILLED
 
     def close(self) -> None:
         self._socket.close()

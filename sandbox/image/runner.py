@@ -25,7 +25,7 @@ VERBS = {
     "pack": ("archive", "do_pack"),
     "unpack": ("archive", "do_unpack"),
 }
-TIMED_OUT = 124
+TIMED_OUT, BROKEN = 124, 1
 
 
 def perform_call(request: Json, source: Source) -> Json:
@@ -76,7 +76,10 @@ def answer_in_child(request: Json, source: Source) -> int:
 
 
 def serve_session() -> None:
-    """Answer requests until the host disconnects or a call breaks."""
+    """Answer requests until the host disconnects.
+
+    Exits with BROKEN if a call breaks, so that the host can tell this from a lost connection.
+    """
     protect_process()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
@@ -84,7 +87,7 @@ def serve_session() -> None:
             if request["verb"] in ("exec", "sweep"):
                 answer_call(request, Source())
             elif answer_in_child(request, Source()):
-                return
+                sys.exit(BROKEN)
 
 
 if __name__ == "__main__":

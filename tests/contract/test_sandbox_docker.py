@@ -12,7 +12,7 @@ import pytest
 from docker import APIClient
 
 from sandbox import build
-from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.base import Sandbox, SandboxError, SandboxGone, SandboxLimit, SandboxUnavailable
 from sandbox.docker import DockerDriver, DockerSandbox, remove_stale_containers
 from sandbox.engine import open_engine
 from sandbox.spec import CREATED_LABEL, SESSION_LABEL, ContainerSpec
@@ -206,3 +206,14 @@ def test_the_image_is_built_once(sandbox_image: str) -> None:
     said: list[str] = []
     assert build.ensure_image(say=said.append) == sandbox_image
     assert said == []
+
+
+def test_an_archive_whose_unpacking_is_killed_is_to_blame(sandbox: DockerSandbox) -> None:
+    def download() -> Iterator[bytes]:
+        yield b"\x1f\x8b"
+        out(sandbox, "pkill -9 -P $(pgrep -o -u $(id -u))")  # as the kernel does without memory
+        yield from [bytes(1 << 16)] * 20
+
+    with pytest.raises(SandboxLimit, match="cannot be unpacked"):
+        sandbox.restore(download())
+    assert out(sandbox, "echo on") == "on\n"

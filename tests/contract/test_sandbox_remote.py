@@ -5,9 +5,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from sandbox.docker import DockerDriver, remove_stale_containers
 from sandbox.engine import open_engine
 from sandbox.spec import SESSION_LABEL, ContainerSpec
 from tests.contract.sandbox_relay import certificates, relay
+from tests.flow.product import containers
 
 
 @pytest.fixture(params=["tcp", "tls"])
@@ -71,6 +73,48 @@ def test_an_engine_that_goes_away_is_gone(
     sandbox.close()
     monkeypatch.undo()
     assert "lost" in remove_stale_containers(None, older_than=-1, session="lost")
+
+
+def test_a_connection_that_breaks_is_not_blamed_on_the_archive(
+    container_spec: ContainerSpec, driver: DockerDriver
+) -> None:
+    with driver.start("saving") as saving:
+        saving.put("/tmp/data/kept", [b"kept"])
+        saved = list(saving.export())
+    cut = threading.Event()
+
+    def break_once(size: int) -> None:
+        if cut.is_set():
+            cut.clear()
+            raise ConnectionResetError
+
+    def download() -> Iterator[bytes]:
+        cut.set()
+        yield from saved
+
+    with relay(count=break_once) as port:
+        remote = DockerDriver(container_spec, f"tcp://127.0.0.1:{port}")
+        with pytest.raises(SandboxUnavailable, match="restoring the files"):
+            remote.start("broken", download())
+        assert not cut.is_set()
+    assert containers("broken") == []
+
+
+def test_an_engine_that_goes_away_is_not_blamed_on_the_archive(
+    container_spec: ContainerSpec,
+) -> None:
+    way = ExitStack()
+
+    def download() -> Iterator[bytes]:
+        yield b"\x1f\x8b"
+        way.close()
+        yield from [bytes(1 << 16)] * 200
+
+    with way:
+        remote = DockerDriver(container_spec, f"tcp://127.0.0.1:{way.enter_context(relay())}")
+        with pytest.raises(SandboxUnavailable, match="restoring the files"):
+            remote.start("away", download())
+    assert remove_stale_containers(None, older_than=-1, session="away") == ["away"]
 
 
 def test_a_stranger_s_certificate_is_refused(

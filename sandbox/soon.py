@@ -278,13 +278,12 @@ class Pool:
         self.fill()
         if sandbox is None:
             return self._driver.start(session, archive)
-        sandbox.vessel.assign_session(session)
-        if archive is not None:
-            try:
+        with ExitStack() as undo:
+            undo.callback(sandbox.close)
+            sandbox.vessel.assign_session(session)
+            if archive is not None:
                 sandbox.restore(archive)
-            except (SandboxError, OSError):
-                sandbox.close()
-                raise
+            undo.pop_all()
         return sandbox
 
     def adopt(self, session: str) -> Sandbox | None:

@@ -225,6 +225,22 @@ def test_a_bad_archive_costs_the_sandbox_that_waited(counting: Counting) -> None
             said(counting.started[0], "true")
 
 
+def test_a_store_that_fails_in_the_middle_costs_the_sandbox_that_waited(
+    counting: Counting,
+) -> None:
+    def download() -> Iterator[bytes]:
+        yield b"\x1f\x8b"
+        raise LookupError("the store is away")
+
+    with closing(Pool(counting, 1)) as pool:
+        pool.fill()
+        until(lambda: pool.count_ready() == 1)
+        with pytest.raises(LookupError):
+            pool.start("again", download())
+        with pytest.raises(SandboxGone, match="closed"):
+            said(counting.started[0], "true")
+
+
 def test_one_that_died_waiting_is_not_given_out(counting: Counting) -> None:
     with closing(Pool(counting, 1)) as pool:
         pool.fill()

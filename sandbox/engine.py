@@ -9,8 +9,11 @@ from docker import APIClient
 from docker.context import ContextAPI
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection
 
 from sandbox.base import SandboxError, SandboxGone, SandboxUnavailable
+from sandbox.wire import list_keepalive_options
 
 CALL_TIMEOUT = 60
 """Seconds for one request to the engine. Hijacked streams have deadlines of their own."""
@@ -68,12 +71,19 @@ def _make_client(base_url: str | None, version: str) -> APIClient:
 
     It heeds DOCKER_* variables only: REQUESTS_CA_BUNDLE would replace the engine's certificate
     authority (DOCKER_CERT_PATH), and requests to an engine on loopback would go through a proxy.
+    Its TCP connections, also those that become a runner's stream, are probed while they are silent.
     """
     if base_url is None:
         api = docker.from_env(version=version, timeout=CALL_TIMEOUT).api
     else:
         api = APIClient(base_url=base_url, version=version, timeout=CALL_TIMEOUT)
     api.trust_env = False
+    for adapter in api.adapters.values():
+        if isinstance(adapter, HTTPAdapter):
+            adapter.poolmanager.connection_pool_kw["socket_options"] = [
+                *HTTPConnection.default_socket_options,
+                *list_keepalive_options(),
+            ]
     return api
 
 

@@ -191,15 +191,15 @@ class FramedSandbox:
     def _ask(self, session: Session, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a request and read its report.
 
-        A runner that was killed was killed by its command. A runner that exits by itself has a
-        bug, and the sandbox is ended.
+        A runner that was killed was killed by its command. A runner that exits with 0 has lost the
+        connection. One that exits with another code has a bug, and the sandbox is ended.
         """
         try:
             session.send_request(request, time.monotonic() + seconds)
             return session.read_report()
         except Ended as error:
             code = session.wire.get_exit_code() if self.vessel.is_running() else None
-            if code is not None and code < 128:
+            if code is not None and 0 < code < 128:
                 raise self._end(f"the runner in {self.vessel.name} failed: {error}") from error
             raise
 

@@ -58,10 +58,16 @@ def _parse_count(value: object) -> int:
 
 
 def make_empty_result(seconds: float, *, timed_out: bool) -> ExecResult:
-    """Make the result of a command without a report: it timed out or killed its runner."""
+    """Make the result of a command without a report.
+
+    It timed out, or it killed its runner, or the connection was lost and it was killed.
+    """
     if timed_out:
         return ExecResult(None, Output("", 0, 0), Output("", 0, 0), seconds, timed_out=True)
-    text = "[the command ended the process that kept its output: the output is lost]"
+    text = (
+        "[the command ended the process that kept its output, or the connection to it broke: the "
+        "output is lost]"
+    )
     return ExecResult(137, Output("", 0, 0), Output(text, len(text), 0), seconds)
 
 

@@ -40,6 +40,7 @@ _ENGINE_SECONDS, _ENGINE_PAUSE = 60.0, 0.5
 """For how long, and at what interval, a failed replacement is tried again, in seconds."""
 
 _REFILL_PAUSE = 30.0
+_TRIAL_SECONDS = 5.0
 
 
 class Warmable(Protocol):
@@ -250,6 +251,16 @@ def _start_restored(
     return driver.start(session), StartState(failures=tuple(failures))
 
 
+def _is_working(sandbox: FramedSandbox) -> bool:
+    """Whether a command runs: a lost connection shows only when something is sent over it."""
+    if not sandbox.has_session():
+        return False
+    try:
+        return sandbox.exec("true", timeout=_TRIAL_SECONDS, number=0).exit_code == 0
+    except SandboxError:
+        return False
+
+
 class Pool:
     """A driver that holds `size` started sandboxes ready, each with an open session.
 
@@ -296,7 +307,7 @@ class Pool:
                 if not self._waiting:
                     return None
                 since, sandbox = self._waiting.pop(0)
-            if time.monotonic() - since < self._lifetime and sandbox.has_session():
+            if time.monotonic() - since < self._lifetime and _is_working(sandbox):
                 return sandbox
             sandbox.close()
 

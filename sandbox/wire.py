@@ -16,6 +16,8 @@ _READ = 1 << 16
 _STDERR_KEPT = 2000
 _DRAINED = 200
 _KILLED = 137
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
+"""Seconds, and a count: load balancers drop connections that are silent for some minutes."""
 
 
 class StreamBroken(Exception):
@@ -175,6 +177,15 @@ class EngineWire(SocketWire):
     def close(self) -> None:
         self._release()
         super().close()
+
+
+def list_keepalive_options() -> list[tuple[int, int, int]]:
+    """List the socket options by which the kernel probes a silent TCP connection."""
+    probes = [(name, value) for name, value in _KEEPALIVE if hasattr(socket, name)]
+    return [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in probes),
+    ]
 
 
 def compute_time_left(deadline: float) -> float:

@@ -21,7 +21,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from sandbox.wire import BadReport, Ended, Silent, compute_time_left
+from sandbox.wire import BadReport, Ended, Silent, compute_time_left, list_keepalive_options
 
 PROTOCOL = Subprotocol("v5.channel.k8s.io")
 
@@ -30,8 +30,6 @@ _READ = 1 << 16
 _MESSAGE = 1 << 20
 """The largest accepted message in bytes; the API server sends at most 32 KiB."""
 _STDERR_KEPT, _STATUS_KEPT, _DRAINED = 2000, 16_384, 200
-_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 30), ("TCP_KEEPCNT", 4))
-"""Seconds, and a count: load balancers drop connections that are silent for some minutes."""
 
 
 class Refused(Exception):
@@ -228,10 +226,8 @@ def _connect_socket(
     with ExitStack() as undo:
         undo.callback(connected.close)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE:
-            if hasattr(socket, name):
-                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        for option in list_keepalive_options():
+            connected.setsockopt(*option)
         stream = tls.wrap_socket(connected, server_hostname=host) if tls else connected
         undo.pop_all()
     return stream

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,9 @@ from sandbox.base import SandboxGone, SandboxUnavailable
 from sandbox.bubblewrap import BubblewrapDriver
 from sandbox.docker import DockerDriver, remove_stale_containers
 from sandbox.engine import open_engine
+from sandbox.soon import Pool
 from sandbox.spec import SESSION_LABEL, ContainerSpec
+from sandbox.wire import EngineWire
 from tests.contract.sandbox_relay import certificates, relay
 from tests.flow.product import containers
 
@@ -75,28 +78,86 @@ def test_an_engine_that_goes_away_is_gone(
     assert "lost" in remove_stale_containers(None, older_than=-1, session="lost")
 
 
+class Frail:
+    """A way to the engine that breaks once after `cut`, with the engine's next answer.
+
+    After `forget` every connection that there is breaks so. Each has a thread of its own.
+    """
+
+    def __init__(self) -> None:
+        self.cut = threading.Event()
+        self.known: set[threading.Thread] = set()
+        self.forgotten: set[threading.Thread] = set()
+
+    def forget(self) -> None:
+        self.forgotten |= self.known
+
+    def __call__(self, size: int) -> None:
+        self.known.add(threading.current_thread())
+        if self.cut.is_set() or threading.current_thread() in self.forgotten:
+            self.cut.clear()
+            raise ConnectionResetError
+
+
+@pytest.fixture
+def frail() -> Frail:
+    return Frail()
+
+
+@pytest.fixture
+def breaking(frail: Frail, container_spec: ContainerSpec) -> Iterator[DockerDriver]:
+    """A driver over the frail way."""
+    with relay(count=frail) as port:
+        yield DockerDriver(container_spec, f"tcp://127.0.0.1:{port}")
+
+
+def test_a_silent_connection_is_probed(remote: DockerDriver) -> None:
+    with remote.start("probed") as sandbox:
+        wire = sandbox.vessel.connect(time.monotonic() + 20)
+        assert isinstance(wire, EngineWire)
+        with closing(wire):
+            stream = wire._socket
+            assert stream.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 60
+
+
+def test_a_connection_that_breaks_costs_the_output_and_no_files(
+    frail: Frail, breaking: DockerDriver
+) -> None:
+    with breaking.start("broken") as sandbox:
+        sandbox.put("/tmp/data/kept", [b"kept"])
+        frail.cut.set()
+        lost = sandbox.exec("echo lost", timeout=20, number=1)
+        assert (lost.exit_code, lost.stdout.preview) == (137, "")
+        assert "the connection to it broke" in lost.stderr.preview
+        assert sandbox.exec("cat data/kept", timeout=20, number=2).stdout.preview == "kept"
+
+
+def test_a_pool_gives_out_no_sandbox_whose_connection_breaks(
+    frail: Frail, breaking: DockerDriver
+) -> None:
+    with closing(Pool(breaking, 1)) as pool:
+        pool.fill()
+        until(lambda: pool.count_ready() == 1)
+        frail.forget()
+        with pool.start("fine") as sandbox:
+            assert sandbox.exec("echo fine", timeout=20, number=1).stdout.preview == "fine\n"
+
+
 def test_a_connection_that_breaks_is_not_blamed_on_the_archive(
-    container_spec: ContainerSpec, driver: DockerDriver
+    frail: Frail, breaking: DockerDriver, driver: DockerDriver
 ) -> None:
     with driver.start("saving") as saving:
         saving.put("/tmp/data/kept", [b"kept"])
         saved = list(saving.export())
-    cut = threading.Event()
-
-    def break_once(size: int) -> None:
-        if cut.is_set():
-            cut.clear()
-            raise ConnectionResetError
 
     def download() -> Iterator[bytes]:
-        cut.set()
+        frail.cut.set()
         yield from saved
 
-    with relay(count=break_once) as port:
-        remote = DockerDriver(container_spec, f"tcp://127.0.0.1:{port}")
-        with pytest.raises(SandboxUnavailable, match="restoring the files"):
-            remote.start("broken", download())
-        assert not cut.is_set()
+    with pytest.raises(SandboxUnavailable, match="restoring the files"):
+        breaking.start("broken", download())
+    assert not frail.cut.is_set()
     assert containers("broken") == []
 
 

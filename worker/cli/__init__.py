@@ -29,7 +29,7 @@ _COMMANDS = {
     "serve": "Receive GitLab's webhooks; with the embedded broker, run the jobs too.",
     "sessions": "List stored sessions, or show one.",
     "settings": "Print a whole sandpiper.yaml: every setting, its default, what it does.",
-    "sweep": "Repair: lost webhooks, old sandboxes.",
+    "sweep": "Find pipelines whose webhook was lost; remove what is too old to keep.",
     "worker": "Run jobs from the broker.",
 }
 DONE, FAILED, USAGE, PARTIAL = 0, 1, 2, 3
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sandpiper")
-@click.option("--config", metavar="FILE", help="Settings; else $SANDPIPER_CONFIG, sandpiper.yaml.")
+@click.option("--config", metavar="FILE", help="Default: $SANDPIPER_CONFIG, ./sandpiper.yaml.")
 @click.pass_context
 def cli(ctx: click.Context, config: str | None) -> None:
     """Explains why GitLab merge-request pipelines fail."""

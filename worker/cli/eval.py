@@ -38,9 +38,9 @@ def command() -> None:
 @click.option("--model", "models", multiple=True, metavar="PROVIDER/MODEL", help="May be repeated.")
 @click.option("--repeat", default=1, show_default=True, type=click.IntRange(1, 100))
 @click.option("--judge", default="", metavar="PROVIDER/MODEL", help="Compares causes by meaning.")
-@click.option("--results", type=click.Path(path_type=Path), help="Kept here, and gone on from.")
-@click.option("--max-cost", type=click.FloatRange(min=0), help="Begin no run past so many dollars.")
-@click.option("--min-right", default=0.0, type=click.FloatRange(0, 1), help="Else status 1.")
+@click.option("--results", type=click.Path(path_type=Path), help="Keep results; resume from them.")
+@click.option("--max-cost", type=click.FloatRange(min=0), help="Dollars after which no run begins.")
+@click.option("--min-right", default=0.0, type=click.FloatRange(0, 1), help="Exit with 1 below it.")
 @click.option("--json", "form", flag_value="json", help="Print the result as JSON.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the result as Markdown.")
 @click.pass_obj
@@ -128,7 +128,7 @@ def _make_judge(settings: Settings, name: str) -> Judge:
 
 @command.command("record")
 @click.argument("places", nargs=-1, required=True, metavar="[MR] DIR")
-@click.option("--session", default="", metavar="ID", help="That of a stored session, not MR's.")
+@click.option("--session", default="", metavar="ID", help="A stored session's, instead of MR's.")
 @click.option("--pipeline", type=int, help="Its id; the newest failed one by default.")
 @click.option("--anonymise", is_flag=True, help="Replace the names of project, host and author.")
 @click.pass_obj

@@ -20,7 +20,7 @@ from worker.turns.parts import Deps, Run
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--parked", is_flag=True, help="Only list the triggers that were given up.")
 @click.option("--retry", metavar="ID", default="", help="Only queue a parked trigger again.")
-@click.option("--keep-sandboxes", is_flag=True, help="Where every worker has its own engine.")
+@click.option("--keep-sandboxes", is_flag=True, help="Leave old sandboxes alone.")
 @click.pass_obj
 def command(
     config: str | None,
@@ -80,7 +80,7 @@ def _show_parked(settings: Settings, retry: str) -> None:
         return
     trigger = deps.queue.journal.retry_parked(retry)
     if trigger is None:
-        raise SandpiperError(f"there is not one parked trigger {retry!r}: see sweep --parked")
+        raise SandpiperError(f"not one parked trigger begins with {retry!r}: see sweep --parked")
     if settings.broker.startswith("memory://"):
         click.echo(f"trigger {retry}: the running `sandpiper serve` will take it within a minute")
         return

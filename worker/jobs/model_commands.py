@@ -28,8 +28,8 @@ LIST, RESET, FORCE, REASONING, PROJECT = "list", "reset", "force", "reasoning", 
 
 _NO_TIERS = "There are no tiers here: the operator has configured none (`models.tiers`)."
 NOT_ALLOWED = (
-    "That takes more access here. The tier `deep` and what costs like it, forcing a tier or "
-    "lifting that, and choosing for the project are for the role of `gitlab.tier_min_access`."
+    "That takes more access here. To choose the tier `deep` or what costs as much, to force or "
+    "free a tier, or to choose for the project takes the role in `gitlab.tier_min_access`."
 )
 
 

@@ -55,7 +55,7 @@ class Settings(Part):
     @classmethod
     def _check_broker(cls, value: str) -> str:
         if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
-            raise ValueError("expected memory://, redis://… or amqp://…")
+            raise ValueError("expected memory://, redis[s]://… or amqp[s]://…")
         try:
             urlsplit(value)
         except ValueError:

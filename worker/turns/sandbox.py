@@ -161,9 +161,13 @@ class Workspace:
         return self._saved if began.archive_number == 1 else 0
 
     def _open_stored(self) -> Sequence[AbstractContextManager[Iterable[bytes]]]:
+        """Open what was saved, the newest first; errors of the store become SandboxError."""
         sessions = self._deps.storage.sessions
         own = [self._turn] if self._saved and self._turn not in self._stored else []
-        opened = (sessions.open_files(self._key, number) for number in (*own, *self._stored))
+        try:
+            opened = [sessions.open_files(self._key, number) for number in (*own, *self._stored)]
+        except StoreError as error:
+            raise SandboxError(str(error)) from error
         return [_open_archives(archive) for archive in opened if archive]
 
     def tell_news(self) -> str:

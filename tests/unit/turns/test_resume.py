@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from tests.fakes import EchoToolbox, MemorySandbox, says
 from tests.jobs import FINDING, EchoToolset, Job, run_trigger
 from worker.core.conversation.context_json import dump_context
 from worker.core.conversation.messages import ToolCall, ToolResult, find_results
-from worker.core.ports import Ran, Toolbox
+from worker.core.events import ignore_event
+from worker.core.ports import Ran, SessionKey, Toolbox
 from worker.demo.gitlab import GitLabSim
 from worker.errors import CIRCUIT_OPEN, HandedOver, ModelError, Postponed, StoreError
 from worker.jobs.results import CommandAnswered
@@ -23,6 +24,7 @@ from worker.sessions.folder import FolderStore
 from worker.turns.day_budget import Budget
 from worker.turns.parts import Run
 from worker.turns.results import Ended, Finished, Stopped
+from worker.turns.sandbox import Workspace
 
 
 class Killed(BaseException):
@@ -278,6 +280,31 @@ class Away(FolderStore):
             self.away -= 1
             raise StoreError("S3 is away", transient=True)
         super().checkpoint(key, turn, context)
+
+
+class Unread(FolderStore):
+    """A store that cannot be read now and then."""
+
+    away = 0
+
+    def open_files(self, key: Any, turn: int) -> AbstractContextManager[Iterator[bytes]] | None:
+        if self.away:
+            self.away -= 1
+            raise StoreError("S3 is away", transient=True)
+        return super().open_files(key, turn)
+
+
+def test_a_store_that_is_away_while_a_sandbox_is_replaced_is_asked_again(
+    world: World, tmp_path: Path
+) -> None:
+    store, key = Unread(tmp_path), SessionKey(7, 42, "0123456789abcdef0123")
+    store.write_files(key, 0, [b"kept"])
+    deps = world.at.deps(sessions=store, sandboxes=world.engine)
+    work = Workspace(key, 1, [0], deps, ignore_event, begun=False, worked=False)
+    store.away = 1
+    assert work.replace_sandbox("it died") == 0
+    work.close()
+    assert world.engine.archives[-1] == b"kept"
 
 
 def test_a_store_that_is_away_between_two_steps_costs_no_run(world: World, tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.slow
 
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "worker/README.md"),
-    *("worker/telemetry/README.md", "sandbox/README.md", "helm/sandpiper/README.md"),
+    *("worker/telemetry/README.md", "worker/models/README.md", "worker/evaluation/README.md"),
+    *("sandbox/README.md", "sandbox/image/README.md", "helm/sandpiper/README.md"),
 )
 VARIABLES = {
     *OVERRIDES,

@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from worker import playbook
 from worker.doctor.base import Installation, Line, report_failed, report_good, report_warning
+from worker.playbook import Workflow
 
 SHORTEST_SECRET = 16
 _OPTIONAL = ("konflux_", "testing_farm_")
 """Prefixes of tools that workflows may name even if their sources are not configured."""
 
+_TRIGGERS = "name it in a workflow, or copy the bundled analyze-failures.md into the folder"
 _PACKAGES = ("sandpiper", "celery", "httpx", "python-gitlab", "docker", "boto3")
 
 
@@ -51,20 +53,29 @@ def _check_secret(secret: str) -> Iterator[Line]:
 
 
 def check_workflows(installation: Installation) -> Iterator[Line]:
-    """Check that workflows parse, that one analyses failures, and that their tools exist."""
-    book = playbook.load(installation.settings.workflows)
-    book.for_trigger("pipeline_failed")
-    known, wrong = installation.tools(), False
-    for flow in book.workflows():
+    """Check that workflows parse, that failures and requests have one, and that tools exist."""
+    flows = list(playbook.load(installation.settings.workflows).workflows())
+    wrong = [*_check_triggers(flows), *_check_tools(flows, installation.tools())]
+    yield from wrong or (report_good("workflows", ", ".join(flow.name for flow in flows)),)
+
+
+def _check_triggers(flows: Sequence[Workflow]) -> Iterator[Line]:
+    served = {trigger for flow in flows for trigger in flow.triggers}
+    said = "no workflow has '{}' among its triggers: {}"
+    if "pipeline_failed" not in served:
+        found = said.format("pipeline_failed", "no failed pipeline is analysed")
+        yield report_failed("workflows", found, _TRIGGERS)
+    if "command:analyze" not in served:
+        found = said.format("command:analyze", "nobody can ask for an analysis")
+        yield report_warning("workflows", found, _TRIGGERS)
+
+
+def _check_tools(flows: Sequence[Workflow], known: Sequence[str]) -> Iterator[Line]:
+    for flow in flows:
         for glob in flow.tools:
-            if any(fnmatchcase(tool, glob) for tool in known) or glob.startswith(_OPTIONAL):
-                continue
-            wrong = True
-            yield report_failed(
-                "workflows", f"{flow.name}: no tool is named {glob!r}", _suggest_name(glob, known)
-            )
-    if not wrong:
-        yield report_good("workflows", ", ".join(flow.name for flow in book.workflows()))
+            if not (any(fnmatchcase(tool, glob) for tool in known) or glob.startswith(_OPTIONAL)):
+                found = f"{flow.name}: no tool is named {glob!r}"
+                yield report_failed("workflows", found, _suggest_name(glob, known))
 
 
 def _suggest_name(glob: str, known: Sequence[str]) -> str:

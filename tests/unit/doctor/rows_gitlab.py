@@ -94,7 +94,16 @@ ROWS = [
         "workflows",
         F,
         "no workflow has 'pipeline_failed'",
-        "",
+        "copy the bundled analyze-failures.md",
+    ),
+    Row(
+        "a workflow that nobody can ask for",
+        workflow(FLOW.format("pipeline_failed", "'*'")),
+        "workflows",
+        "workflows",
+        W,
+        "no workflow has 'command:analyze'",
+        "copy the bundled analyze-failures.md",
     ),
     Row(
         "an unknown tool",

@@ -154,7 +154,7 @@ def build_model(
     if not (who and model and model.isprintable() and " " not in model):
         example = "anthropic/claude-sonnet-5-5"
         raise ConfigError(f"models.default: {spec!r}: expected provider/model, as {example}")
-    provider = _get_provider(who, f"models.default: {spec!r}: ")
+    provider = get_provider(who, f"models.default: {spec!r}: ")
     base_url = _get_base_url(who, base_url, project, location)
     _check_level(spec, base_url, catalogue, level)
     return HttpModel(
@@ -188,7 +188,7 @@ def list_models(
     Raises ConfigError for an unknown provider, one without such a list, or a URL or key that cannot
     work; ModelError if the request fails.
     """
-    provider = _get_provider(who)
+    provider = get_provider(who)
     if provider.listing is None:
         raise ConfigError(f"{who}: this provider has no list of its models; see Model Garden")
     base_url = _get_base_url(who, base_url, "", "")
@@ -197,7 +197,7 @@ def list_models(
     )
 
 
-def _get_provider(who: str, where: str = "") -> Provider:
+def get_provider(who: str, where: str = "") -> Provider:
     """Returns the row of a provider. Raises ConfigError."""
     if who not in PROVIDERS:
         known = ", ".join(sorted(PROVIDERS))

@@ -15,7 +15,7 @@ from worker.models.http import breaker
 from worker.models.http.client import HttpModel, OnFailure, ignore_failure
 from worker.models.openai.forced_answers import ForcedAnswersModel
 from worker.models.openai.text_tools import TextToolsModel
-from worker.models.table import build_model
+from worker.models.table import build_model, get_provider
 from worker.settings import ProviderSettings, Settings
 from worker.telemetry.parts import Telemetry
 from worker.wiring.clock import SystemClock
@@ -28,6 +28,8 @@ def build_models(settings: Settings, told: OnFailure = ignore_failure) -> list[H
     """
     _check_levels(settings)
     chosen = settings.models
+    for name in chosen.providers:
+        get_provider(name, "models.providers: ")
     tiers = (TierModel(each.model, each.reasoning or "") for each in chosen.tiers.values())
     wanted = (*map(TierModel, (chosen.default, *chosen.fallback)), *tiers)
     return [

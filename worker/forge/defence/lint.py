@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from unicodedata import east_asian_width
 from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
@@ -315,9 +316,17 @@ def _count_wrapped_lines(line: str) -> int:
     """Counts the lines that `line` takes when wrapped at `WIDTH`, between words if possible."""
     lines, filled = 1, 0
     for word in line.split():
-        if filled and filled + 1 + len(word) > WIDTH:
+        width = _measure_width(word)
+        if filled and filled + 1 + width > WIDTH:
             lines, filled = lines + 1, 0
-        filled += (filled > 0) + len(word)
+        filled += (filled > 0) + width
         lines += (filled - 1) // WIDTH
         filled -= (filled - 1) // WIDTH * WIDTH
     return lines
+
+
+def _measure_width(word: str) -> int:
+    """Counts columns: characters such as Chinese ones are two columns wide."""
+    if word.isascii():
+        return len(word)
+    return len(word) + sum(east_asian_width(character) in "WF" for character in word)

@@ -168,6 +168,8 @@ def test_lines_are_counted_as_a_reader_sees_them() -> None:
     assert WIDTH == 100
     words = f"{'x' * 60} `{'y' * 60}` [{'z' * 30}]({LINK}) {'v' * 5}"
     assert count_visible_lines(marked(words)) == 2
+    assert count_visible_lines(marked("测" * 50)) == 1
+    assert count_visible_lines(marked("测" * 51)) == 2
     assert count_visible_lines(marked(f"{'x' * 60} {'y' * 60} {'z' * 60}")) == 3
 
 

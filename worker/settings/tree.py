@@ -57,7 +57,7 @@ class Settings(Part):
         if value.partition("://")[0] not in {"memory", "redis", "rediss", "amqp", "amqps"}:
             raise ValueError("expected memory://, redis[s]://… or amqp[s]://…")
         try:
-            urlsplit(value)
+            _list_passwords(value)
         except ValueError:
             raise ValueError("expected a URL whose password is percent-encoded") from None
         return value
@@ -71,6 +71,15 @@ class Settings(Part):
 
     def list_secrets(self) -> tuple[str, ...]:
         """Return every secret that is set, for redaction."""
-        password = urlsplit(self.broker).password or ""
-        found = (*list_secrets(self), password, unquote(password))
+        found = (*list_secrets(self), *_list_passwords(self.broker))
         return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _list_passwords(brokers: str) -> list[str]:
+    """List the passwords in one broker's URL or several, separated by ";", as written and decoded.
+
+    Raises ValueError if one is no URL.
+    """
+    urls = (brokers, *brokers.split(";"))
+    written = [password for each in urls if (password := urlsplit(each).password)]
+    return [*written, *map(unquote, written)]

@@ -152,6 +152,8 @@ def test_a_password_of_the_broker_is_a_secret(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, "broker: redis://:hush%2Fhush@redis:6379/0"), {})
     assert loaded.list_secrets() == ("hush%2Fhush", "hush/hush")
     assert load(write(tmp_path, "broker: redis://redis:6379/0"), {}).list_secrets() == ()
+    two = load(write(tmp_path, "broker: amqp://a:first@one//;amqp://a:second@two//"), {})
+    assert two.list_secrets() == ("first", "second")
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,8 @@ class Pool:
     def __init__(self, driver: Warmable, size: int, *, lifetime: float = POOL_LIFETIME) -> None:
         self._driver, self._size, self._lifetime = driver, size, lifetime
         self._waiting: list[tuple[float, FramedSandbox]] = []
+        self._retired: list[FramedSandbox] = []
+        """Taken out to be closed, which takes longer than a start may wait."""
         self._change = threading.Condition()
         self._filler: threading.Thread | None = None
         self._closed = False
@@ -304,12 +306,14 @@ class Pool:
     def _take_ready(self) -> FramedSandbox | None:
         while True:
             with self._change:
+                self._retire_stale()
                 if not self._waiting:
                     return None
-                since, sandbox = self._waiting.pop(0)
-            if time.monotonic() - since < self._lifetime and _is_working(sandbox):
+                _, sandbox = self._waiting.pop(0)
+            if _is_working(sandbox):
                 return sandbox
-            sandbox.close()
+            with self._change:
+                self._retired.append(sandbox)
 
     def fill(self) -> None:
         """Start the missing sandboxes in the background."""
@@ -330,6 +334,7 @@ class Pool:
 
     def _refill(self) -> None:
         while self._wait_for_need():
+            self._close_retired()
             try:
                 sandbox = self._driver.start("warm")
                 _open_session(sandbox)
@@ -345,10 +350,27 @@ class Pool:
             sandbox.close()
 
     def _wait_for_need(self) -> bool:
-        """Wait until a sandbox is missing; returns False once the pool is closed."""
+        """Wait until a sandbox is missing or too old; returns False once the pool is closed."""
         with self._change:
-            self._change.wait_for(lambda: self._closed or len(self._waiting) < self._size)
-            return not self._closed
+            while not self._closed:
+                self._retire_stale()
+                if len(self._waiting) < self._size:
+                    return True
+                expiry = self._waiting[0][0] + self._lifetime
+                self._change.wait(max(0.0, expiry - time.monotonic()))
+            return False
+
+    def _retire_stale(self) -> None:
+        """With the lock held: take out what waited too long; the filler closes it."""
+        oldest = time.monotonic() - self._lifetime
+        while self._waiting and self._waiting[0][0] <= oldest:
+            self._retired.append(self._waiting.pop(0)[1])
+
+    def _close_retired(self) -> None:
+        with self._change:
+            retired, self._retired = self._retired, []
+        for sandbox in retired:
+            sandbox.close()
 
     def close(self) -> None:
         """End the waiting sandboxes; the others belong to whoever started them."""
@@ -359,6 +381,7 @@ class Pool:
             filler = self._filler
         for _, sandbox in waiting:
             sandbox.close()
+        self._close_retired()
         if filler is not None:
             filler.join(_START_SECONDS)
 

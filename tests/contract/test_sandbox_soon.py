@@ -251,13 +251,12 @@ def test_one_that_died_waiting_is_not_given_out(counting: Counting) -> None:
 
 
 def test_one_that_waited_too_long_is_replaced(counting: Counting) -> None:
-    with closing(Pool(counting, 1, lifetime=0)) as pool:
+    with closing(Pool(counting, 1, lifetime=1.5)) as pool:
         pool.fill()
-        until(lambda: pool.count_ready() == 1)
-        taken = pool.start("one")
-        assert taken is not counting.started[0]
+        until(lambda: len(counting.started) == 2 and pool.count_ready() == 1)
         with pytest.raises(SandboxGone):
             said(counting.started[0], "true")
+        assert pool.start("one") is counting.started[1]
 
 
 def test_closing_ends_what_waits_and_not_what_was_taken(counting: Counting) -> None:

@@ -167,7 +167,8 @@ class BubblewrapDriver:
     def start(self, session: str, archive: Iterable[bytes] | None = None) -> FramedSandbox:
         bwrap = _find_bwrap()
         with ExitStack() as undo:
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            with _explain_folder_error():
+                folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             group = self._groups(folder.name, self._spec)
             if group:
@@ -241,7 +242,8 @@ def _launch(
     waiting, starting = os.pipe()
     with os.fdopen(news, "rb") as news_file, os.fdopen(starting, "wb", 0) as start_file:
         try:
-            process, lifeline = _spawn(bwrap, spec, folder, telling, waiting)
+            with _explain_folder_error():
+                process, lifeline = _spawn(bwrap, spec, folder, telling, waiting)
         finally:
             os.close(telling)
             os.close(waiting)
@@ -263,12 +265,13 @@ def _spawn(
 
     Afterwards only bwrap holds the listening socket.
     """
-    with ExitStack() as files:
+    with ExitStack() as files, ExitStack() as undo:
         door = files.enter_context(socket.socket(socket.AF_UNIX))
         door.bind(str(folder / "door"))
         door.listen(64)
         inside, lifeline = os.pipe()
         files.callback(os.close, inside)
+        undo.callback(os.close, lifeline)
         inherited = [telling, waiting, door.fileno()]
         command = [bwrap, "--info-fd", str(telling), "--block-fd", str(waiting)]
         command += [*_make_isolation_options(spec), *_make_file_options(files, inherited)]
@@ -285,7 +288,17 @@ def _spawn(
             start_new_session=True,
             **_make_user_options(),
         )
+        undo.pop_all()
     return process, lifeline
+
+
+@contextmanager
+def _explain_folder_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        told = f"bubblewrap could not be started ({error}): set TMPDIR to a short, writable folder"
+        raise SandboxUnavailable(told) from error
 
 
 @contextmanager
@@ -330,9 +343,8 @@ def _make_isolation_options(spec: ContainerSpec) -> list[str]:
     for name in _LINKS:
         if Path("/usr", name).is_dir():
             links += ["--symlink", f"usr/{name}", f"/{name}"]
-    hidden = [
-        ["--ro-bind", "/dev/null", f"/proc/{name}"] for name in _HIDDEN if _exists_in_proc(name)
-    ]
+    found = [f"/proc/{name}" for name in _HIDDEN if Path("/proc", name).exists()]
+    hidden = [["--ro-bind", "/dev/null", path] for path in found]
     settings = [["--ro-bind-try", path, path] for path in _SETTINGS]
     return [
         *("--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"),
@@ -343,10 +355,6 @@ def _make_isolation_options(spec: ContainerSpec) -> list[str]:
         *("--size", size, "--perms", "1777", "--tmpfs", "/tmp", *chain(*settings)),
         *("--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--chdir", "/tmp"),
     ]
-
-
-def _exists_in_proc(name: str) -> bool:
-    return Path("/proc", name).exists()
 
 
 def _make_file_options(files: ExitStack, inherited: list[int]) -> list[str]:

@@ -2,6 +2,8 @@
 
 import logging
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -97,6 +99,34 @@ def test_only_usr_and_the_workspace_are_there() -> None:
     links = {"bin", "lib", "lib32", "lib64", "sbin"}
     made = {"dev", "etc", "opt", "proc", "tmp", "usr", "passwd", "group"}
     assert set(seen) - links - {"alternatives", "ld.so.cache", "magic"} == made
+
+
+ELSEWHERE = """
+import os, sys, tempfile
+from sandbox.base import SandboxUnavailable
+from sandbox.bubblewrap import BubblewrapDriver
+from sandbox.spec import ContainerSpec
+
+tempfile.tempdir = sys.argv[1]
+before = len(os.listdir("/proc/self/fd"))
+try:
+    BubblewrapDriver(ContainerSpec()).check()
+except SandboxUnavailable as error:
+    print(error)
+print(len(os.listdir("/proc/self/fd")) - before, "left open")
+"""
+
+
+@needs_bwrap
+@pytest.mark.parametrize("folder", ["missing", "x" * 90])
+def test_a_folder_that_does_not_serve_is_refused_with_what_to_set(
+    tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / ("x" * 90)).mkdir()
+    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / folder)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+    assert "set TMPDIR" in told
+    assert told.endswith("\n0 left open\n")
 
 
 def test_a_missing_bwrap_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

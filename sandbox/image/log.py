@@ -10,6 +10,9 @@ import sys
 from sandbox.image import log_diff, log_errors, log_outline, log_views
 from sandbox.image.log_text import ROOM, Unreadable
 
+MAX_CONTEXT = 500
+"""The most lines of context on each side; whoever asks for more gets so many."""
+
 ABOUT = """\
 log outline FILE              sections and commands: lines, seconds, where error candidates are
 log errors FILE               lines that look like the failure, grouped, with context
@@ -31,7 +34,8 @@ def make_parser() -> argparse.ArgumentParser:
     listed.add_argument("--max", type=size, default=1000, help="the most items that are shown")
     listed.add_argument("--after", type=size, default=0, metavar="LINE", help="begin after LINE")
     around = argparse.ArgumentParser(add_help=False)
-    around.add_argument("-C", dest="context", type=size, default=None, help="lines of context")
+    about = f"lines of context, at most {MAX_CONTEXT}"
+    around.add_argument("-C", dest="context", type=context_size, default=None, help=about)
 
     verbs.add_parser("outline", parents=[common]).add_argument("file")
     verbs.add_parser("errors", parents=[listed, around]).add_argument("file")
@@ -57,6 +61,10 @@ def size(text: str) -> int:
     if number < 0:
         raise ValueError
     return number
+
+
+def context_size(text: str) -> int:
+    return min(size(text), MAX_CONTEXT)
 
 
 def main(words: list[str]) -> int:

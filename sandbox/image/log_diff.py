@@ -20,6 +20,7 @@ from sandbox.image.log_text import (
     join_parts,
     read_batches,
     read_lines,
+    refuse_stream,
 )
 
 MAX_SHAPES = 400_000
@@ -45,6 +46,7 @@ class LogShapes:
         self.lines = 0
         self.kinds = array("q")
         self.shapes_by_hash: dict[int, bytes] = {}
+        refuse_stream(path)
         made = ShapeCache()
         for lines in read_batches(path):
             self.lines += len(lines)

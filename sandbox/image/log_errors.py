@@ -11,6 +11,7 @@ from sandbox.image.log_text import (
     join_parts,
     read_batches,
     read_lines,
+    refuse_stream,
 )
 
 MOST = 20_000
@@ -108,6 +109,7 @@ def find_candidates(path: str) -> Candidates:
 
 def show_errors(path: str, room: int, most: int, after: int, context: int | None) -> str:
     """Format the most telling groups that fit, in the order of the log."""
+    refuse_stream(path)
     found = find_candidates(path)
     ranked = [group for group in found.rank_groups() if group.first > after]
     tried = ranked[: min(most, TRIED)]

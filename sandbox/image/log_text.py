@@ -1,9 +1,11 @@
 """Reads, shows and compares the lines of a log of any size and with any bytes."""
 
 # pathlib takes as long to import as all the rest together.
-# ruff: noqa: PTH123
+# ruff: noqa: PTH116, PTH123
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 
 ROOM = 3900
@@ -55,6 +57,16 @@ def read_batches(path: str) -> Iterator[list[bytes]]:
                 yield [held]
     except OSError as error:
         raise Unreadable(f"cannot read {path}: {error.strerror}") from error
+
+
+def refuse_stream(path: str) -> None:
+    """Raise Unreadable for what cannot be read twice, such as a pipe."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # reading it says why
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise Unreadable(f"{path} is a stream, and is read twice: save it to a file first")
 
 
 def number_lines(path: str) -> Iterator[tuple[int, bytes]]:

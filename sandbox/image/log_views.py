@@ -86,6 +86,8 @@ def show_lines(path: str, wanted: str, room: int) -> str:
         raise Unreadable(f"{wanted!r} is no range of lines: write A-B, A- or A")
     first = max(1, int(bounds[1]))
     last = int(bounds[3]) if bounds[3] else (1 << 62 if bounds[2] else first)
+    if last < first:
+        raise Unreadable(f"{wanted!r} ends before it begins: write A-B, A- or A")
     page, total, more = Page(room), 0, ""
     for total, line in number_lines(path):
         if total > last:

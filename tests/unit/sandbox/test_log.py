@@ -1,6 +1,7 @@
 """`log`, the sandbox's reader of job logs, run as the sandbox runs it."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -205,6 +206,27 @@ def test_any_bytes_are_taken_and_every_answer_is_short(tmp_path: Path, verb: Seq
     text = log(verb[0], *words)
     assert len(text.encode()) <= ROOM + 100
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("words", ["errors PIPE", "diff PIPE FILE", "diff FILE PIPE"])
+def test_what_is_read_twice_has_to_be_a_file(file: Path, tmp_path: Path, words: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    named = words.replace("PIPE", str(pipe)).replace("FILE", str(file))
+    told = log(*named.split(), status=2)
+    assert told == f"log: {pipe} is a stream, and is read twice: save it to a file first\n"
+
+
+def test_a_slice_that_ends_before_it_begins_is_refused(file: Path) -> None:
+    assert "'5-2' ends before it begins" in log("slice", str(file), "5-2", status=2)
+
+
+@pytest.mark.parametrize("verb", [["errors"], ["grep", "."]])
+def test_context_beyond_all_bounds_is_as_much_as_there_is_room_for(
+    file: Path, verb: Sequence[str]
+) -> None:
+    huge = log(*verb, "-C", "9" * 30, str(file))
+    assert huge == log(*verb, "-C", "500", str(file))
 
 
 def test_a_file_that_is_not_there_is_said() -> None:

@@ -98,7 +98,7 @@ WRONG_ENVIRONMENTS = [
     ({"GITLAB_READ_TOKEN": ""}, "serve", 2, "set GITLAB_TOKEN, or GITLAB_READ_TOKEN"),
     ({"ANTHROPIC_API_KEY": ""}, "serve", 2, "set ANTHROPIC_API_KEY"),
     ({"SANDPIPER_MODEL": "nobody/model"}, "serve", 2, "nobody"),
-    ({"SANDPIPER_BROKER": "kafka://x"}, "serve", 2, "expected memory://, redis://"),
+    ({"SANDPIPER_BROKER": "kafka://x"}, "serve", 2, "expected memory://, redis[s]://"),
     ({"SANDPIPER_STORE": "/var/lib/x"}, "serve", 2, "expected file:///folder"),
     ({"DOCKER_HOST": "unix:///nowhere.sock"}, "serve", 1, "unix:///nowhere.sock"),
     ({}, "worker", 2, "memory:// lives inside `sandpiper serve`"),

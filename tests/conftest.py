@@ -6,7 +6,7 @@ import pytest
 
 from tests.stores import S3Server, running_s3
 
-pytest_plugins = ["tests.parallel", "tests.sandboxes", "tests.brokers"]
+pytest_plugins = ["tests.parallel", "tests.sandboxes", "tests.brokers", "tests.gitlab_fixtures"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

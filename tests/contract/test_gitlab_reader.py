@@ -14,7 +14,6 @@ from worker.demo.gitlab import (
     Pipeline,
     Project,
     Scene,
-    make_failing_merge_request,
 )
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
@@ -28,11 +27,6 @@ def sim() -> Iterator[GitLabSim]:
         assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
         assert {seen.token for seen in running.requests} <= {"read"}
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 def desk_of(

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.test_gitlab_reader import failed, fork_of
 from worker.core.conversation.context import Subject
 from worker.core.triggers import PipelineFailed
-from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab import Access, DiffFile, GitLabSim, Scene
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
@@ -26,11 +26,6 @@ def sim() -> Iterator[GitLabSim]:
         assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
         assert {seen.token for seen in running.requests} <= {"read"}
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 def desk_of(

@@ -1,25 +1,11 @@
 """What a resumed session is told of the time between."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from worker.core.conversation.context import Subject
-from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab import GitLabSim, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from worker.demo.gitlab import (
     Project,
     Scene,
     User,
-    make_failing_merge_request,
 )
 from worker.errors import SourceError
 from worker.sources.api.client import ReadClient
@@ -32,11 +31,6 @@ def sim() -> Iterator[GitLabSim]:
         yield running
         assert running.unexpected_requests == []
         assert {seen.method for seen in running.requests} <= {"GET"}
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What every NoteWriter does, and what the one of GitLab does when GitLab does not answer."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import BotAccount, NoteWriter
 from worker.core.session_id import Marker
-from worker.demo.gitlab import Access, GitLabSim, Note, Scene, make_failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Note, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import PER_PAGE, GitLabWriter
@@ -27,18 +27,6 @@ class Made:
     bot: BotAccount
     body: Callable[[NoteRef], str]
     thread: str
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

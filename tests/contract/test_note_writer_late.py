@@ -1,13 +1,13 @@
 """GitLab carries out a write after its client gave up waiting (core.ports.gitlab.NoteWriter)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from worker.core.conversation.context import Subject
 from worker.core.session_id import Marker
-from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab import GitLabSim, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.writer import SETTLE, GitLabWriter
 
@@ -19,18 +19,6 @@ PLACEHOLDER, PROGRESS, FINDING = (
 PATIENCE = (1.0, 0.3)
 LATE = 0.8
 """Seconds that GitLab takes: longer than the writer waits."""
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Threads, places on the diff, and the bot's own notes (core.ports.gitlab.NoteWriter)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from worker.core.conversation.context import NoteRef, Subject
 from worker.core.ports.gitlab import Position
 from worker.core.session_id import Kind, Marker
-from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
+from worker.demo.gitlab import GitLabSim, Note, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import OWN_PAGES, PER_PAGE, GitLabWriter
@@ -18,18 +17,6 @@ MARKER = Marker(SESSION, 0)
 BODY = f"{MARKER.text()}\n\nThe build failed."
 OFFER = Marker(SESSION, 1, Kind.SUGGESTION)
 FIX = f"{OFFER.text()}\n\n ```suggestion:-0+0\n     return sum(xs)\n ```"
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

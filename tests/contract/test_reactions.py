@@ -1,26 +1,12 @@
 """A sign on somebody's note that it was seen, and its end (core.ports.gitlab.Reactions)."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from worker.core.ports.gitlab import Reactions
-from worker.demo.gitlab import GitLabSim, Note, Scene, make_failing_merge_request
+from worker.demo.gitlab import GitLabSim, Note, Scene
 from worker.errors import ForgeError
 from worker.forge.gitlab.dry_run import DryRunWriter
 from worker.forge.gitlab.writer import GitLabWriter
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

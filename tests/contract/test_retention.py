@@ -1,7 +1,6 @@
 """What is too old, or to be forgotten, leaves nothing behind in any place that holds sessions."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,13 +31,6 @@ KEY = "feedfacefeedface"
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> Place:
     return place_of(request.param, request)
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 class Kept:

@@ -6,18 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Scene
 
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 def ask(sim: GitLabSim, token: str, path: str, method: str = "GET", **rest: Any) -> httpx.Response:

@@ -18,20 +18,7 @@ from worker.demo.gitlab import (
     Receiver,
     Scene,
     commands,
-    make_failing_merge_request,
 )
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

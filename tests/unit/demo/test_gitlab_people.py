@@ -7,18 +7,13 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from worker.demo.gitlab import Access, GitLabSim, Scene, make_failing_merge_request
+from worker.demo.gitlab import Access, GitLabSim, Scene
 
 
 @pytest.fixture
 def sim() -> Iterator[GitLabSim]:
     with GitLabSim() as running:
         yield running
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 @pytest.fixture

@@ -29,11 +29,6 @@ def sim() -> Iterator[GitLabSim]:
 
 
 @pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
-
-
-@pytest.fixture
 def told(at: Job) -> Job:
     """A failure that has been looked at."""
     at.answers(FINDING)

@@ -1,8 +1,5 @@
 """One run for each commit, and none that nobody wants any more."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.contexts import call
@@ -13,18 +10,6 @@ from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
 from worker.turns.results import Busy, Finished, Skipped
 from worker.turns.session import CHECK_SECONDS
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 def reason(ended: object) -> str:

@@ -1,7 +1,6 @@
 """The tier of a turn, from the failed pipeline or a comment to the stored turn."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -85,13 +84,6 @@ class Tiers:
         ended = self.says(text, **options)
         assert isinstance(ended, CommandAnswered)
         return ended.text
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A failure rests for `gitlab.debounce` seconds, and only the newest one is looked at."""
 
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +14,6 @@ from worker.queue.journal import State
 from worker.turns.results import Finished, Skipped
 
 REST = 30.0
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 def seconds_after(pipeline: Pipeline, seconds: float, at: Job) -> None:

@@ -1,6 +1,5 @@
 """👍 and 👎 on the bot's notes: one vote for each person, as it stands in GitLab now."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from worker.jobs import dispatch
 from worker.jobs.results import VotesCounted
 from worker.turns.parts import Run
 from worker.turns.results import Skipped
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

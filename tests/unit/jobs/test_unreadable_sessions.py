@@ -1,6 +1,5 @@
 """What the commands make of a session of which nothing can be read any more."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ pytestmark = pytest.mark.slow
 
 SECRET = b"SECRET-OF-THE-TEAM"
 DAMAGED = pytest.mark.parametrize("content", [b"{" + SECRET, b'{"schema": 99, "x": "%s"}' % SECRET])
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -1,8 +1,5 @@
 """Comments that come twice, and those that wait for a run or find one that waits."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.contexts import call
@@ -16,18 +13,6 @@ from worker.turns.parts import Run
 from worker.turns.results import Busy, Finished, Skipped
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,11 +19,6 @@ def sim() -> Iterator[GitLabSim]:
         yield running
         assert running.unexpected_requests == []
         assert "POST" not in {seen.method for seen in running.requests if seen.token == "read"}
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 class Sweeps:

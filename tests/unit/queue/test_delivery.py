@@ -1,7 +1,6 @@
 """A trigger from the queue to its end: noted, begun by one, ended once."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,18 +21,6 @@ from worker.queue.recovery import Recovery
 from worker.turns.results import Finished
 
 PATIENCE = 40.0
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 class Queue:

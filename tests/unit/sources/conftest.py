@@ -4,7 +4,7 @@ import io
 import json
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +12,10 @@ import pytest
 
 from worker.core.conversation.context import Subject
 from worker.core.ports import Document
-from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene, make_failing_merge_request
+from worker.demo.gitlab import GitLabSim, MergeRequest, Pipeline, Scene
 from worker.sources.api.client import ReadClient
 from worker.sources.session_reader import Reader
 from worker.sources.table import bind_sources
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def scene(sim: GitLabSim) -> Scene:
-    return make_failing_merge_request(sim)
 
 
 def subject_of(sim: GitLabSim, mr: MergeRequest, pipeline: Pipeline) -> Subject:

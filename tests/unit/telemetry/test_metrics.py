@@ -51,11 +51,6 @@ def sim() -> Iterator[GitLabSim]:
 
 
 @pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
-
-
-@pytest.fixture
 def told() -> Telemetry:
     return Telemetry(("look",))
 

@@ -1,6 +1,5 @@
 """Where job logs are for members only and the merge request is public, so is no note."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from worker.turns.results import Finished
 from worker.turns.session import BEGAN_IN_PUBLIC
 
 pytestmark = pytest.mark.attack("binding")
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -31,11 +30,6 @@ def sim() -> Iterator[GitLabSim]:
         yield running
         assert running.unexpected_requests == []
         assert running.quick_actions == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 def pushed(at: Job, status: str = "failed") -> Pipeline:

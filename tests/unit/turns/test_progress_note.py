@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -21,18 +20,6 @@ from worker.turns.results import Finished
 
 OFTEN = NoteOptions(progress=0.01)
 LOOK = ToolCall("c1", "sandbox_exec", '{"command": "grep -n ERROR log"}')
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -1,6 +1,5 @@
 """A project's memory: only what is confirmed, by members alone, and of their merge requests."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from worker.turns.results import Finished, NotesMarked, Skipped
 pytestmark = [pytest.mark.attack("memory"), pytest.mark.slow]
 
 SHOWN = "Earlier findings about this project"
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -33,11 +32,6 @@ def sim() -> Iterator[GitLabSim]:
         yield running
         assert running.unexpected_requests == []
         assert running.quick_actions == []
-
-
-@pytest.fixture
-def at(sim: GitLabSim, tmp_path: Path) -> Job:
-    return Job(sim, tmp_path)
 
 
 @pytest.fixture

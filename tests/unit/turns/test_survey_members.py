@@ -1,7 +1,6 @@
 """Only members' merge requests teach known failures, and these send nobody to other hosts."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ ANSWER = says(
     f"## Verdict\nflaky\n\n## Failed\nclock\n\n## Cause\n{HOSTILE}\n\n## Evidence\n"
     f"- app/sum.py line 1: def total(xs):\n\n## What to do\nRetry it.\n"
 )
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What the host finds before the model is asked: told, answered, kept and forgotten."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,6 @@ from worker.turns import memory
 from worker.turns.results import Finished, NotesMarked, Skipped
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def sim() -> Iterator[GitLabSim]:
-    with GitLabSim() as running:
-        yield running
-        assert running.unexpected_requests == []
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""Fixtures over a simulated GitLab; a test file may define its own in their place."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import Job
+from worker.demo.gitlab import GitLabSim, Scene, make_failing_merge_request
+
+
+@pytest.fixture
+def sim() -> Iterator[GitLabSim]:
+    """A GitLab over HTTP; a request that it does not know fails the test."""
+    with GitLabSim() as running:
+        yield running
+        assert running.unexpected_requests == []
+
+
+@pytest.fixture
+def scene(sim: GitLabSim) -> Scene:
+    """A merge request whose pipeline failed."""
+    return make_failing_merge_request(sim)
+
+
+@pytest.fixture
+def at(sim: GitLabSim, tmp_path: Path) -> Job:
+    """A worker's jobs on that GitLab, with a store in a folder."""
+    return Job(sim, tmp_path)

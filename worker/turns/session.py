@@ -123,13 +123,9 @@ def answer_reply(
     says that no model has looked into the failure yet, and that this turn is to do so. If not all
     readers of the question may read the logs, the answer is a separate internal note.
     """
-    latest = deps.storage.sessions.latest(key)
-    if latest is None:
-        if deps.queue.leases.find_holder(key, 0):
-            raise Busy(f"session {key.session_id} is still at its first turn")
-        return Skipped(f"session {key.session_id} has no stored turn to continue")
-    if reply and deps.queue.journal.has_earlier_reply(reply):
-        raise Busy(f"session {key.session_id} has an older question to answer first")
+    latest = _find_last_turn(key, reply, deps)
+    if isinstance(latest, Skipped):
+        return latest
     asked_by = trigger_id(reply) if reply else f"terminal:{deps.queue.owner}"
     with claim_turn(key, latest + 1, asked_by, deps) as taken:
         if isinstance(taken, Skipped):
@@ -164,6 +160,21 @@ def answer_reply(
         turn = Turn(key, context, files_of, taken, unfinished is not None, is_private=private)
         _list_turn(turn.context, deps)
         return _commit_turn(turn, take_turn(turn, deps, run), deps, run)
+
+
+def _find_last_turn(key: SessionKey, reply: Replied | None, deps: Deps) -> int | Skipped:
+    """Return the number of the turn that a question follows, or why there is none.
+
+    Raises Busy while the first turn, or an older question of the thread, comes before it.
+    """
+    latest = deps.storage.sessions.latest(key)
+    if latest is None:
+        if deps.queue.leases.find_holder(key, 0):
+            raise Busy(f"session {key.session_id} is still at its first turn")
+        return Skipped(f"session {key.session_id} has no stored turn to continue")
+    if reply and deps.queue.journal.has_earlier_reply(reply):
+        raise Busy(f"session {key.session_id} has an older question to answer first")
+    return latest
 
 
 def complete_analysis(key: SessionKey, deps: Deps) -> None:

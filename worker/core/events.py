@@ -87,10 +87,15 @@ class TriggerBegun:
 
 @dataclass(frozen=True, slots=True)
 class TriggerLeft:
-    """The worker is done with the trigger for now. Always the last event after a `TriggerBegun`."""
+    """The worker is done with the trigger for now. Always the last event after a `TriggerBegun`.
+
+    `ran` is False if its job was not run: it waits for a slot, another worker has it, or it has
+    ended already.
+    """
 
     trigger: Trigger
     outcome: str
+    ran: bool
 
 
 @dataclass(frozen=True, slots=True)

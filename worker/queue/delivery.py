@@ -53,6 +53,7 @@ def deliver_trigger(
     ):
         if entry is None:
             return
+        run.ran = True
         log.info("trigger %s begins", trigger_id(trigger))
         ended: dispatch.Result | None = None
         own = Run(watch, None, _reason_to_give_up(entry), entry.tries < PATIENT_TRIES)
@@ -64,9 +65,10 @@ def deliver_trigger(
 
 @dataclass(slots=True)
 class _Outcome:
-    """The outcome of a delivery, as the word that metrics use."""
+    """The outcome of a delivery, as the word that metrics use, and whether the job was run."""
 
     outcome: str = "error"
+    ran: bool = False
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def _watch_run(trigger: Trigger, watch: Watcher, waited: float | None) -> Iterat
     try:
         yield run
     finally:
-        watch(TriggerLeft(trigger, run.outcome))
+        watch(TriggerLeft(trigger, run.outcome, run.ran))
 
 
 @contextmanager

@@ -48,10 +48,10 @@ def make_watcher(
             case TriggerBegun(trigger, waited):
                 _run.set(_Run(monotonic() - (waited or 0.0), waited))
                 metrics.running_sessions.inc()
-            case TriggerLeft(trigger, outcome):
+            case TriggerLeft(trigger, outcome, ran):
                 run = _run.get()
-                # A held trigger keeps waiting, so its wait is counted only after a later start.
-                if run and run.waited is not None and outcome != "held":
+                # A held trigger keeps waiting; a message that came twice has not waited for a run.
+                if run and run.waited is not None and ran:
                     metrics.queue_wait.labels(trigger.kind).observe(run.waited)
                 _run.set(None)
                 metrics.running_sessions.dec()

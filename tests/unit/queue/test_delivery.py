@@ -10,7 +10,7 @@ from tests.contexts import call
 from tests.fakes import says
 from tests.jobs import FINDING, Job
 from worker.core.conversation.context import Status, Subject
-from worker.core.events import ignore_event
+from worker.core.events import Event, TriggerLeft, ignore_event
 from worker.core.triggers import PipelineFailed, Replied, Trigger, trigger_id
 from worker.demo.gitlab import GitLabSim
 from worker.errors import Interrupted, SourceError, StoreError
@@ -73,6 +73,23 @@ def test_what_another_worker_has_begun_is_not_begun_again(at: Job, queue: Queue)
         journal.take_trigger(at.trigger(), owner)
         perform(at, at.trigger(), queue)
     assert at.own() == []
+
+
+def test_a_message_for_what_is_at_work_tells_the_watcher_that_no_job_ran(
+    at: Job, queue: Queue
+) -> None:
+    seen: list[Event] = []
+    leases, journal = another(at)
+    with leases.register_work() as (owner, _):
+        journal.take_trigger(at.trigger(), owner)
+        delivery.deliver_trigger(at.trigger(), at.deps(), seen.append, queue.promise)
+    at.answers(FINDING)
+    delivery.deliver_trigger(at.trigger(), at.deps(), seen.append, queue.promise)
+    left = [each for each in seen if isinstance(each, TriggerLeft)]
+    assert left == [
+        TriggerLeft(at.trigger(), "skipped", ran=False),
+        TriggerLeft(at.trigger(), "done", ran=True),
+    ]
 
 
 class Refusing:

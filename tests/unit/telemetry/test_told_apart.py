@@ -88,13 +88,17 @@ def test_errors_of_gitlab_are_counted_by_class_and_progress_apart() -> None:
     assert found == [1, 1, 1]
 
 
-def test_what_is_held_waits_on_and_says_for_how_long_when_it_ran() -> None:
+def test_a_wait_is_counted_once_when_the_job_was_run() -> None:
     metrics, clock = Metrics(), Clock()
     watch = make_watcher(metrics, clock, ())
-    for waited, outcome in ((1.0, "held"), (31.0, "counted")):
+    for waited, outcome, ran in (
+        (1.0, "held", False),
+        (2.0, "skipped", False),
+        (31.0, "counted", True),
+    ):
         watch(TriggerBegun(TRIGGER, waited))
         assert value(metrics, "sandpiper_sessions_running") == 1
-        watch(TriggerLeft(TRIGGER, outcome))
+        watch(TriggerLeft(TRIGGER, outcome, ran))
         assert value(metrics, "sandpiper_sessions_running") == 0
     wait = "sandpiper_queue_wait_seconds"
     assert value(metrics, f"{wait}_count", kind=TRIGGER.kind) == 1

@@ -135,7 +135,7 @@ def test_a_tool_s_span_is_as_long_as_the_tool_ran_and_a_made_up_name_is_not_show
 ) -> None:
     told.watch(TriggerBegun(at.trigger()))
     told.watch(ToolRan(ToolCall("1", SAID, "{}"), 5, 5, 2.5, is_error=False))
-    told.watch(TriggerLeft(at.trigger(), "done"))
+    told.watch(TriggerLeft(at.trigger(), "done", ran=True))
     tool, run = spans.get_finished_spans()
     assert (tool.name, run.name) == ("execute_tool other", "invoke_agent sandpiper")
     assert tool.start_time

@@ -22,6 +22,7 @@ from worker.demo.gitlab import GitLabSim, Note, Pipeline, Scene, make_failing_me
 from worker.errors import ModelError, SourceError
 from worker.forge.gitlab.writer import GitLabWriter
 from worker.jobs import dispatch
+from worker.jobs.results import CommandAnswered
 from worker.playbook import Playbook, Workflow
 from worker.queue.journal import Journal
 from worker.queue.leases import Lease, Leases
@@ -29,6 +30,7 @@ from worker.sessions.folder import FolderStore
 from worker.sources.api.client import ReadClient
 from worker.sources.host.gitlab_reader import GitLabReader
 from worker.turns.parts import Deps, GitLab, Queue, Run, Runtime, Storage
+from worker.turns.results import Skipped
 from worker.turns.session import make_key
 
 FINDING = says(
@@ -105,6 +107,18 @@ WORKFLOW = Workflow(
 def run_trigger(trigger: Trigger, deps: Deps, run: Run = _RUN) -> Ran:
     """Deal with a trigger at once."""
     return dispatch.find_job(trigger, deps, run)()
+
+
+def reason(ended: object) -> str:
+    """Why a trigger was left alone."""
+    assert isinstance(ended, Skipped)
+    return ended.reason
+
+
+def text(ended: object) -> str:
+    """What a command was answered with."""
+    assert isinstance(ended, CommandAnswered)
+    return ended.text
 
 
 class Job:

@@ -8,14 +8,13 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import ScriptedModel, says
-from tests.jobs import FINDING, WORKFLOW, Job, named
+from tests.jobs import FINDING, WORKFLOW, Job, named, reason, text
 from worker.core.conversation.context import Status
 from worker.core.session_id import Kind, find_marker
 from worker.demo.gitlab import Access, GitLabSim
 from worker.errors import ModelError, SourceError
-from worker.jobs.results import CommandAnswered
 from worker.playbook import Playbook, Workflow
-from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.results import Busy, Finished
 
 pytestmark = pytest.mark.slow
 
@@ -26,24 +25,6 @@ def sim() -> Iterator[GitLabSim]:
         yield running
         assert running.unexpected_requests == []
         assert running.quick_actions == []
-
-
-@pytest.fixture
-def told(at: Job) -> Job:
-    """A failure that has been looked at."""
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
-    return at
-
-
-def reason(ended: object) -> str:
-    assert isinstance(ended, Skipped)
-    return ended.reason
-
-
-def text(ended: object) -> str:
-    assert isinstance(ended, CommandAnswered)
-    return ended.text
 
 
 # ------------------------------------------------------------------------------- who and where

@@ -4,17 +4,12 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job
+from tests.jobs import FINDING, Job, reason
 from worker.core.conversation.context import Status
 from worker.demo.gitlab import GitLabSim
 from worker.errors import ModelError, StoreError
-from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.results import Busy, Finished
 from worker.turns.session import CHECK_SECONDS
-
-
-def reason(ended: object) -> str:
-    assert isinstance(ended, Skipped)
-    return ended.reason
 
 
 def test_a_second_pipeline_on_the_same_commit_is_not_looked_at_again(

@@ -5,29 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import says
-from tests.jobs import FINDING, Job
-from worker.demo.gitlab import GitLabSim
-from worker.jobs.results import CommandAnswered
+from tests.jobs import FINDING, Job, text
 from worker.turns.results import Finished
 
 pytestmark = pytest.mark.slow
 
 SECRET = b"SECRET-OF-THE-TEAM"
 DAMAGED = pytest.mark.parametrize("content", [b"{" + SECRET, b'{"schema": 99, "x": "%s"}' % SECRET])
-
-
-@pytest.fixture
-def told(sim: GitLabSim, tmp_path: Path) -> Job:
-    """A failure that has been looked at."""
-    at = Job(sim, tmp_path)
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
-    return at
-
-
-def text(ended: object) -> str:
-    assert isinstance(ended, CommandAnswered)
-    return ended.text
 
 
 def damage(at: Job, content: bytes, turn: int = 0) -> None:

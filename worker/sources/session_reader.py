@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import TypeVar
 from urllib.parse import quote
 
 from worker.core.conversation.context import Subject
@@ -17,6 +18,7 @@ from worker.sources.host.audience import Audience, find_audience
 from worker.sources.job_logs.log_cache import JobLogs
 from worker.sources.job_logs.redactor import Redactions
 
+T = TypeVar("T")
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 """What is a commit's id, and not the name of a branch or tag."""
 
@@ -92,6 +94,15 @@ class Reader:
         if named and len(self.projects) > 1 and all(map(self._has_ref, named)):
             return (self.target_project,)
         return self.projects
+
+    def read_first(self, read: Callable[[str], T], *refs: str) -> T:
+        """Return what `read` makes of the first project, by its API path, that has what it asks
+        for. Raises SourceError, NotFound if none of the projects for `refs` has it."""
+        *first, last = self.find_projects(*refs)
+        for project in first:
+            with suppress(NotFound):
+                return read(project)
+        return read(last)
 
     def _has_ref(self, ref: str) -> bool:
         path = f"{self.target_project}/repository/commits/{quote(ref, safe='')}"

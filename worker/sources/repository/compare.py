@@ -1,15 +1,11 @@
 """`gitlab_compare`: the commits and the diff between two commits."""
 
-from collections.abc import Sequence
-from contextlib import suppress
-
 from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.core.ports import Document
 from worker.core.text.untrusted import one_line
 from worker.sources.api import wire
-from worker.sources.api.client import NotFound
 from worker.sources.base import SourceDef
 from worker.sources.merge_request.diff import (
     list_left_out,
@@ -38,8 +34,13 @@ def fetch(args: Compare, reader: Reader) -> Document:
     """The commits, a line for each file, then one unified diff."""
     new = args.new or reader.subject.sha
     query = {"from": args.old, "to": new, "straight": str(args.straight).lower()}
-    projects = reader.find_projects(args.old, new)
-    found = _read_comparison(query, f"the comparison of {args.old} with {new}", projects, reader)
+    what = f"the comparison of {args.old} with {new}"
+
+    def read(project: str) -> wire.Comparison:
+        return reader.client.one(f"{project}/repository/compare", wire.Comparison, what, query)
+
+    # A fork lacks its parent's commits since its last update.
+    found = reader.read_first(read, args.old, new)
     shown, cut = split_by_size(found.diffs)
     missing = list_left_out(cut)
     if found.compare_timeout:
@@ -48,17 +49,6 @@ def fetch(args: Compare, reader: Reader) -> Document:
         missing.append(f"{len(found.commits) - MAX_COMMITS} older commits")
     text = _write_commits(found.commits) + render_diff(found.diffs, shown)
     return make_diff_document(text, "; ".join(missing), reader)
-
-
-def _read_comparison(
-    query: dict[str, str], what: str, projects: Sequence[str], reader: Reader
-) -> wire.Comparison:
-    """The comparison in one project: a fork lacks its parent's commits since its last update."""
-    *first, last = projects
-    for project in first:
-        with suppress(NotFound):
-            return reader.client.one(f"{project}/repository/compare", wire.Comparison, what, query)
-    return reader.client.one(f"{last}/repository/compare", wire.Comparison, what, query)
 
 
 def _write_commits(commits: tuple[wire.Commit, ...]) -> str:

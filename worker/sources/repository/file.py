@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ from worker.core.ports import Document, DocumentKind
 from worker.core.text.preview_file import find_lines, preview_file
 from worker.core.text.redacted_values import assume_redacted
 from worker.errors import ArgumentError
-from worker.sources.api.client import Blob, NotFound
+from worker.sources.api.client import Blob
 from worker.sources.base import RawDocument, SourceDef, redacted_document
 from worker.sources.session_reader import Reader
 
@@ -61,7 +60,8 @@ def fetch(args: File, reader: Reader) -> Document:
 
 
 def _read_whole(args: File, path: str, reader: Reader) -> RawDocument:
-    blob = _read_from_either(reader, path, args.ref or reader.subject.sha)
+    ref = args.ref or reader.subject.sha
+    blob = reader.read_first(lambda project: read_from_project(project, reader, path, ref), ref)
     if not blob.omitted_bytes:
         return RawDocument(blob.head)
     mark = f"\n[... {blob.omitted_bytes} bytes of this file are left out here ...]\n".encode()
@@ -90,15 +90,6 @@ def _cut_range(args: File, whole: Document, lines: Sequence[str]) -> Document:
     chosen = enumerate(lines[first - 1 : last], first)
     shown = "".join(f"{number}: {line}\n" for number, line in chosen)
     return Document(assume_redacted((told + shown).encode()), DocumentKind.TEXT)
-
-
-def _read_from_either(reader: Reader, path: str, ref: str) -> Blob:
-    """The file from the first of the session's projects that has it at `ref`."""
-    *first, last = reader.find_projects(ref)
-    for project in first:
-        with suppress(NotFound):
-            return read_from_project(project, reader, path, ref)
-    return read_from_project(last, reader, path, ref)
 
 
 def read_from_project(project: str, reader: Reader, path: str, ref: str) -> Blob:

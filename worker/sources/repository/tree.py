@@ -1,12 +1,10 @@
 """`gitlab_list_files`: the files of the repository at a commit."""
 
-from contextlib import suppress
-
 from pydantic import Field
 
 from worker.arguments import Arguments
 from worker.sources.api import wire
-from worker.sources.api.client import Listing, NotFound
+from worker.sources.api.client import Listing
 from worker.sources.base import RawDocument, SourceDef
 from worker.sources.repository.file import check_path
 from worker.sources.session_reader import Reader
@@ -43,18 +41,11 @@ def _read_tree(args: Tree, reader: Reader) -> Listing[wire.TreeEntry]:
     ref = args.ref or reader.subject.sha
     query = {"ref": ref, "recursive": str(args.recursive).lower(), "path": folder}
     what = f"the folder {folder or '/'} at {ref}"
-    *first, last = reader.find_projects(ref)
-    for project in first:
-        with suppress(NotFound):
-            return _read_project_tree(project, query, what, reader)
-    return _read_project_tree(last, query, what, reader)
 
+    def read(project: str) -> Listing[wire.TreeEntry]:
+        return reader.client.many(f"{project}/repository/tree", wire.TreeEntry, what, query, PAGES)
 
-def _read_project_tree(
-    project: str, query: dict[str, str], what: str, reader: Reader
-) -> Listing[wire.TreeEntry]:
-    path = f"{project}/repository/tree"
-    return reader.client.many(path, wire.TreeEntry, what, query, PAGES)
+    return reader.read_first(read, ref)
 
 
 TREE = SourceDef(

@@ -41,7 +41,7 @@ _OTHER_MODEL = (
 _NOT_YET = "Pipeline {} has not been looked at yet. Write `/sandpiper analyze` to start."
 _UNREADABLE = "What was found cannot be read any more. Write `/sandpiper analyze` to begin anew."
 
-_WAITS = "A run has begun, and waits until it can go on."
+_WAITS = "A run has begun and is not finished; nothing is at work on it now."
 _REMOVED = "This conversation is not stored any more. Write `/sandpiper analyze` to start anew."
 _NOTHING_STORED = "Nothing is stored of this merge request now."
 

@@ -4,33 +4,14 @@ import pytest
 
 from tests.contexts import call
 from tests.fakes import says
-from tests.jobs import FINDING, Job, run_trigger
+from tests.jobs import FINDING, Job, reason, run_trigger, text
 from worker.core.triggers import Replied
 from worker.demo.gitlab import GitLabSim, Note
 from worker.errors import CIRCUIT_OPEN, ForgeError, ModelError, Postponed
-from worker.jobs.results import CommandAnswered
 from worker.turns.parts import Run
-from worker.turns.results import Busy, Finished, Skipped
+from worker.turns.results import Busy, Finished
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def told(at: Job) -> Job:
-    """A failure that has been looked at."""
-    at.answers(FINDING)
-    assert isinstance(at.failed(), Finished)
-    return at
-
-
-def reason(ended: object) -> str:
-    assert isinstance(ended, Skipped)
-    return ended.reason
-
-
-def text(ended: object) -> str:
-    assert isinstance(ended, CommandAnswered)
-    return ended.text
 
 
 @pytest.mark.parametrize("command", ["stop", "forget"])
@@ -105,12 +86,15 @@ def test_a_reply_to_a_session_that_is_not_stored_any_more_is_told_so(told: Job) 
 def test_a_reply_to_a_run_that_waits_for_its_model_is_told_so(at: Job) -> None:
     postpone(at)
     (root,) = at.own()
-    assert "waits until it can go on" in text(at.says("Why?", root.discussion_id))
+    assert "nothing is at work on it now" in text(at.says("Why?", root.discussion_id))
 
 
 def test_status_tells_of_a_run_that_waits_for_its_model_and_stop_ends_it(at: Job) -> None:
     postpone(at)
-    assert text(at.says("/sandpiper status")) == "A run has begun, and waits until it can go on."
+    assert (
+        text(at.says("/sandpiper status"))
+        == "A run has begun and is not finished; nothing is at work on it now."
+    )
     assert text(at.says("/sandpiper stop")) == "Stopping after the present step."
     at.answers(FINDING)
     ended = at.failed()
@@ -126,7 +110,7 @@ def test_status_and_stop_know_of_an_answer_that_waits_for_its_model(told: Job) -
     told.answers(ModelError("not asked now", transient=True, kind=CIRCUIT_OPEN))
     with pytest.raises(Postponed):
         run_trigger(reply, told.deps(), Run(patient=True))
-    assert "waits until it can go on" in text(told.says("/sandpiper status"))
+    assert "nothing is at work on it now" in text(told.says("/sandpiper status"))
     assert text(told.says("/sandpiper stop")) == "Stopping after the present step."
 
 

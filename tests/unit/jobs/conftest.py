@@ -1,0 +1,12 @@
+import pytest
+
+from tests.jobs import FINDING, Job
+from worker.turns.results import Finished
+
+
+@pytest.fixture
+def told(at: Job) -> Job:
+    """A failure that has been looked at."""
+    at.answers(FINDING)
+    assert isinstance(at.failed(), Finished)
+    return at

@@ -27,8 +27,8 @@ def replace_first(finding: str, marker: Marker, first: str, answer_url: str) -> 
     rest = finding.partition("\n")[2].strip("\n")
 
     def fold(text: str) -> str:
-        fold = ["<details>", _SUMMARY, "", f"{where} has changed the verdict.", "", text, ""]
-        return "\n".join([marker.text(), "", rest, "", *fold, "</details>"])
+        lines = ["<details>", _SUMMARY, "", f"{where} has changed the verdict.", "", text, ""]
+        return "\n".join([marker.text(), "", rest, "", *lines, "</details>"])
 
     whole = fold(text)
     if len(whole) <= _ROOM:

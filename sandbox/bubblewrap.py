@@ -297,7 +297,8 @@ def _explain_folder_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = f"bubblewrap could not be started ({error}): set TMPDIR to a short, writable folder"
+        advice = "if a path is at fault, set TMPDIR to a short, writable folder"
+        told = f"bubblewrap could not be started: {error}; {advice}"
         raise SandboxUnavailable(told) from error
 
 

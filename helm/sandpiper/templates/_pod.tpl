@@ -159,7 +159,8 @@ key is missing, so that the doctor can say so.
       {{- range $variable, $key := include "sandpiper.secrets" . | fromYaml }}
       - {key: {{ $key | quote }}, path: {{ $variable }}}
       {{- end }}
-- name: tmp # 512 MiB for each session at work
+{{- /* 512 MiB for each session at work. */}}
+- name: tmp
   emptyDir: {sizeLimit: {{ mul 512 (max 2 (int $v.worker.concurrency)) }}Mi}
 - name: state
   {{- if $v.store.persistence.enabled }}

@@ -279,7 +279,8 @@ class Collection:
         newest = {job.name: job for job in sorted(self._list_all_jobs(own), key=lambda job: job.id)}
         for name, job in sorted(newest.items()):
             if group and name != made.name and parse_dimensions(name).get("group") == group:
-                yield replace(self._describe_run(job, own, made.run), place=name)
+                shown = write_job_name(name)
+                yield replace(self._describe_run(job, own, made.run), place=shown)
 
     def _add_compared_runs(self, made: Facts, near: ComparedPipelines) -> Facts:
         if made.run.job_id not in self._listed:

@@ -384,6 +384,17 @@ def test_the_siblings_of_a_matrix_that_passed_are_named(sim: GitLabSim, scene: S
     assert "of the same matrix unit: [3.12] passed" in group.facts
 
 
+def test_the_siblings_in_a_child_pipeline_are_named_with_their_trigger_job(
+    sim: GitLabSim, scene: Scene
+) -> None:
+    child = child_pipeline(sim, scene.pipeline, "same")
+    child.jobs.clear()
+    job_in(sim, child, "pass", "unit: [3.12]")
+    job_in(sim, child, "same", "unit: [3.10]")
+    facts = [fact for group in read_survey(_reader(sim, scene)).groups for fact in group.facts]
+    assert "of the same matrix deploy > unit: [3.12] passed" in facts
+
+
 def test_the_same_error_in_a_job_that_passed_when_retried_is_told(
     sim: GitLabSim, scene: Scene
 ) -> None:

@@ -249,7 +249,7 @@ def _outcomes(facts: Facts, runs: Sequence[Run]) -> Remark:
         ("passed", [each for each in runs if each.status == "success"]),
         *_partly(facts, runs),
         ("failed in another way", [each for each in runs if _differs(facts, each)]),
-        ("failed, it is not known whether so", [each for each in runs if _unread(facts, each)]),
+        ("failed, it is not known how", [each for each in runs if _unread(facts, each)]),
     ):
         if found:
             shown = join_parts(job(each) for each in found[:SHOWN])

@@ -113,7 +113,7 @@ class _Receiver:
         return self._record_outcome(request, await _answer_rejections(self._admit_job, request))
 
     def _record_outcome(self, request: Request, response: Response) -> Response:
-        known = _CI if request.url.path == CI_PATH else events.get_kind(request.headers)
+        known = _CI if request.scope["path"] == CI_PATH else events.get_kind(request.headers)
         outcome = _OUTCOMES.get(response.status_code, "rejected")
         self.record_outcome(_COUNTED.get(known, "other"), outcome)
         return response

@@ -39,6 +39,11 @@ _WIDE_MARKS = {",": "，、", ";": "；", ":": "："}
 _FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})")
 
 
+_SEPARATED = (".", "!", "?", "…", ",", ":", ";")
+_WIDE_SEPARATED = ("。", "！", "？", "，", "、", "：", "；")
+"""Marks of Chinese and Japanese, which no blank follows."""
+
+
 def before_code(text: str) -> str:
     """Return the text up to its first fenced block of code."""
     fence = _FENCE.search(text)
@@ -63,6 +68,17 @@ def after_sentences(text: str, sentences: list[str]) -> str:
         if not character.isspace():
             at = text.index(character, at) + 1
     return text[at:].strip()
+
+
+def join_sentences(sentences: list[str]) -> str:
+    """Join sentences on one line; one without an end mark gets a semicolon."""
+    text = sentences[0]
+    for each in sentences[1:]:
+        if text.endswith(_WIDE_SEPARATED):
+            text += each
+        else:
+            text += ("" if text.endswith(_SEPARATED) else ";") + f" {each}"
+    return text
 
 
 def split_clauses(text: str, marks: str) -> list[str]:

@@ -30,11 +30,11 @@ def say_where(offers: Offers, *, limited: bool) -> str:
         what = "The change is" if left == 1 else f"The {left} changes are"
         return f"{what} in the details." if left else ""
     more = f"; {left} more {'is' if left == 1 else 'are'} in the details" if left else ""
-    first = "Read on in the details, then apply" if limited else "Apply"
+    first, apply = ("Read on in the details, then ", "apply") if limited else ("", "Apply")
     if len(urls) == 1:
-        return f"[{first} it on the diff]({urls[0]}){more}."
+        return f"{first}[{apply} it on the diff]({urls[0]}){more}."
     links = ", ".join(f"[{number}]({url})" for number, url in enumerate(urls, 1))
-    return f"{first} them on the diff: {links}{more}."
+    return f"{first}{apply} them on the diff: {links}{more}."
 
 
 def write_suggestion(

@@ -10,9 +10,13 @@ from worker.core.text.sentences import (
     SHOWN,
     after_sentences,
     before_code,
+    join_sentences,
     split_clauses,
     split_sentences,
 )
+
+BEGINNING = 90
+"""The most characters that are shown of a sentence about another failure that does not fit."""
 
 MAX_QUOTES = 3
 """Quotes that are visible at once."""
@@ -20,10 +24,6 @@ MAX_QUOTES = 3
 LONGEST = (SHOWN, 280, 240, 120, 60)
 """Limits of the first sentence in characters: four lines, three, or less. Of a longer sentence, as
 many clauses are shown as fit. The first limit with which the shortest note fits is used."""
-
-_SEPARATED = (".", "!", "?", "…", ",", ":", ";")
-_WIDE_SEPARATED = ("。", "！", "？", "，", "、", "：", "；")
-"""Marks of Chinese and Japanese, which no blank follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class WholeParts:
 
     `named_failures` counts the sentences of the cause up to the last one that names another
     failure; 0 if none does. `has_origin`: there is a link to the same failure elsewhere.
+    `jobs_level` is the most detailed level of `failed_jobs.shorten_jobs` that takes no more lines
+    than level 2.
     """
 
     cause: int
@@ -51,6 +53,7 @@ class WholeParts:
     quotes: Sequence[QuoteShape] = ()
     named_failures: int = 0
     has_origin: bool = False
+    jobs_level: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class PartLimits:
 
     `cause` and `to_do` count sentences. `quotes` are the numbers (from 0) of the quotes that are
     shown; those in `one_line` are shown with one line only. `jobs_level` is the level of
-    `shorten_jobs`, `longest` one of `LONGEST`. `origin`: see `WholeParts.has_origin`.
+    `failed_jobs.shorten_jobs`, `longest` one of `LONGEST`. `origin`: see `WholeParts.has_origin`.
     """
 
     cause: int = 1
@@ -90,7 +93,7 @@ class _Filler:
         """Returns the room with all that fits: the names of the jobs first, then a quote, then
         sentences, and only then details of what failed, further quotes and their lines."""
         whole, every = self._whole, range(len(self._whole.quotes))
-        self._add_jobs(3, 2)
+        self._add_jobs(3, 2, whole.jobs_level)
         if whole.has_origin:
             self._add(origin=True)
         if not (whole.named_failures > 1 and self._add_quote(every, cause=whole.named_failures)):
@@ -100,7 +103,7 @@ class _Filler:
             if all(whole.quotes[at].job != job for at in self._room.quotes):
                 self._add_quote([at for at in every if whole.quotes[at].job == job])
         self._add_sentences("to_do", whole.to_do)
-        self._add_jobs(1)
+        self._add_jobs(min(1, whole.jobs_level))
         for at in every:
             self._add_quote([at])
         self._add_jobs(0)
@@ -156,15 +159,15 @@ def begin_section(text: str, sentences: int, longest: int) -> tuple[str, str]:
     rest = after_sentences(text, shown)
     if not shown:
         return "See the details below." if rest else "", rest
-    if before_code(rest) != rest:
-        shown = _point_to_code(shown, below=not before_code(rest).strip())
-    return _join_sentences(shown), rest
+    if rest != before_code(rest) == "":
+        shown = _point_to_code(shown)
+    return join_sentences(shown), rest
 
 
-def _point_to_code(sentences: list[str], *, below: bool) -> list[str]:
-    """Returns the sentences with a remark that code is folded; `below`: it follows directly."""
+def _point_to_code(sentences: list[str]) -> list[str]:
+    """Returns the sentences with a remark that the code which follows them is folded."""
     *others, last = sentences
-    if below and last.endswith(":"):
+    if last.endswith(":"):
         return [*others, f"{last[:-1]} (in the details)."]
     first, *others = sentences
     end = first[-1] if first[-1] in ".!?" else ""
@@ -207,21 +210,19 @@ def count_named_failures(cause: str) -> int:
     return named[-1] if named else 0
 
 
+def tell_further_failure(cause: str, shown: int) -> str:
+    """Returns the beginning of the first sentence after the `shown` ones that names another
+    failure; "" if there is none."""
+    hidden = split_sentences(before_code(cause))[max(shown, 1) :]
+    sentence = next(filter(_names_failure, hidden), "")
+    return _cut_to_clauses(sentence, BEGINNING) if len(sentence) > BEGINNING else sentence
+
+
 def _names_failure(sentence: str) -> bool:
     found = _NAMES_FAILURE.search(sentence[:600])
     if found is None or _DENIES_FAILURE.search(sentence[: found.end()]):
         return False
     return not _FOLLOWS_FROM_IT.search(sentence[found.end() : 600])
-
-
-def _join_sentences(sentences: list[str]) -> str:
-    text = sentences[0]
-    for each in sentences[1:]:
-        if text.endswith(_WIDE_SEPARATED):
-            text += each
-        else:
-            text += ("" if text.endswith(_SEPARATED) else ";") + f" {each}"
-    return text
 
 
 def _cut_to_clauses(sentence: str, longest: int) -> str:
@@ -236,124 +237,3 @@ def _cut_to_clauses(sentence: str, longest: int) -> str:
         if text:
             return f"{text.rstrip(' ,;:，、；：')} …"
     return f"{sentence[:longest]} …"
-
-
-# ------------------------------------------------------------------------------------ failed jobs
-
-_IDS = r"\(\[?(?:job )?#?\d{1,19}(?=[\]),])(?:[^()]|\([^()]{0,300}\)){0,300}\)"
-_JOB = rf"(?:`[^`\n]{{1,200}}`|[\w.:/-]{{1,80}}) {_IDS}"
-_JOBS = re.compile(rf"{_JOB}(?: and {_JOB}){{0,20}}")
-"""Names of jobs with their ids."""
-
-_ASIDE = re.compile(r"(\((?:job )?#?\d{1,19}), [^()\d][^()]{0,300}\)")
-"""The id of a job, and words about it."""
-
-_AND_MORE = re.compile(r"(?<=[`)]) and(?: (?=`)|, *$)")
-_LISTED = re.compile(
-    r"(?:and|or)\b(?! (?:the|its?|then|so|they|this|that|is|was|were)\b)|[`\"“A-Z0-9]"
-)
-"""The beginning of a further test or step in a list, not of a reason or of what came after."""
-
-_ALLOWED = re.compile(r"\ballow")
-
-
-@dataclass(slots=True)
-class _Failed:
-    """Jobs by name, and what failed in them; `ended` says that the sentence about them is over."""
-
-    names: list[str]
-    detail: str = ""
-    ended: bool = False
-
-
-def shorten_jobs(text: str, level: int) -> str:
-    """Returns what failed, on one line. Level 0 is all of it, 1 each job with its first test or
-    step, 2 the jobs with the number of failures in each if there are several, 3 the first three
-    jobs, 4 nothing.
-
-    From level 1 on, jobs that are allowed to fail are left out if there are others.
-    """
-    sentences = split_sentences(text)
-    if not sentences or level >= 4:
-        return ""
-    if level == 0:
-        return _join_sentences(sentences)
-    every = _read_jobs(sentences)
-    failed = [each for each in every if not _ALLOWED.search(each.detail)] or every
-    if level == 1:
-        return "; ".join(map(_write_first_failure, failed))
-    if level == 2:
-        return ", ".join(map(_write_count, failed))
-    names = [name for each in failed for name in each.names]
-    more = f" and {len(names) - 3} more" if level == 3 and len(names) > 3 else ""
-    return ", ".join(names[:3] if more else names) + more
-
-
-def _read_jobs(sentences: list[str]) -> list[_Failed]:
-    found: list[_Failed] = []
-    for sentence in sentences:
-        for piece in split_clauses(sentence, ",;"):
-            _add_clause(piece, found)
-        found[-1].ended = True
-    return found
-
-
-def _add_clause(piece: str, found: list[_Failed]) -> None:
-    """Adds a clause: names of jobs, or what failed in them. The first clause always names jobs."""
-    named = _JOBS.match(piece)
-    held = found[-1] if found else None
-    if held and not named and (held.detail or held.ended):
-        held.detail += "" if held.ended else piece
-        return
-    if held is None or held.detail or held.ended:
-        held = _Failed([])
-        found.append(held)
-    name = named[0] if named else split_clauses(piece, ":")[0]
-    held.names.append(name.rstrip(" :,;."))
-    held.detail += piece[len(name) :].lstrip(" :,;.")
-
-
-def _write_first_failure(failed: _Failed) -> str:
-    """Returns the jobs and the first thing that failed in them."""
-    names = _ASIDE.sub(r"\1)", ", ".join(failed.names))
-    first, rest = _split_first(failed.detail)
-    more = f" and {_count_listed(first, rest)[1]}" if rest else ""
-    return f"{names}: {first.rstrip(' ,;:.')}{more}" if first else names
-
-
-def _write_count(failed: _Failed) -> str:
-    """Returns the jobs, and how many things failed in them if that is known to be several."""
-    first, rest = _split_first(failed.detail)
-    count, more = _count_listed(first, rest) if rest else (0, "")
-    kind = "tests" if " test" in more else "failures"
-    return f"{', '.join(failed.names)}{f': {count + 1} {kind}' if count else ''}"
-
-
-def _split_first(detail: str) -> tuple[str, str]:
-    """Returns the first thing that failed, and the list of the others if there is one."""
-    clause = _AND_MORE.split(split_clauses(detail, ",;")[0])[0]
-    first = split_clauses(clause, ":")[0]
-    rest = detail[len(clause) :].lstrip(" ,;")
-    return first, rest if first == clause and _LISTED.match(rest) else ""
-
-
-_NAMED = re.compile(
-    r"(?:and )?(?:(?!(?:and|or|in|of)\b)[\w-]{1,40} ){0,3}(`[^`]{1,500}`)"
-    r"(?: \([^()]{0,300}\))?[ ,;.]*(?:in `[^`]{1,500}`\.?)?"
-)
-_TEST = re.compile(r"::|\btest|\bspec\b|Test|\.t$", re.IGNORECASE)
-
-
-def _count_listed(first: str, rest: str) -> tuple[int, str]:
-    """Returns how many things `rest` lists besides the `first`, as a number and in words ("1 more
-    test"); 0 and "more" if that is not certain."""
-    pieces = [
-        name for piece in split_clauses(rest, ",;") for name in _AND_MORE.split(piece) if name
-    ]
-    named = [_NAMED.fullmatch(piece) for piece in pieces]
-    if not all(named):
-        return 0, "more"
-    every = [*re.findall(r"`[^`]{1,500}`", first)[:1], *(each[1] for each in named if each)]
-    tests = len(every) > len(named) and all(map(_TEST.search, every))
-    kind = f" test{'s' if len(named) > 1 else ''}" if tests else ""
-    return len(named), f"{len(named)} more{kind}"

@@ -25,6 +25,7 @@ from worker.forge.text.fit import (
     choose_room,
     count_named_failures,
     count_sentences,
+    tell_further_failure,
 )
 from worker.forge.text.footer import Footer, list_folded_lines, write_small_print
 from worker.forge.text.older_note import make_pipeline_url
@@ -129,7 +130,19 @@ def _measure_whole(finding: Finding, lines: Mapping[int, Evidence]) -> WholePart
         ],
         has_origin=bool(record.write_origin(finding, frozenset())),
         named_failures=0 if abstains else count_named_failures(finding.cause),
+        jobs_level=_find_free_level(finding.what_failed),
     )
+
+
+def _find_free_level(what_failed: str) -> int:
+    """Returns the most detailed level of `shorten_jobs` that takes no more lines than level 2."""
+    least, *more = (
+        count_visible_lines(
+            f"**Failed:** {Parts(frozenset(), 0).write_jobs('', what_failed, level)}"
+        )
+        for level in (2, 0, 1)
+    )
+    return next((level for level, lines in zip((0, 1), more, strict=True) if lines <= least), 2)
 
 
 def _choose_lines(finding: Finding) -> dict[int, Evidence]:
@@ -163,8 +176,8 @@ def _fill_template(
         parts.fold_section(_TO_DO, finding.to_do)
     else:
         cause = parts.write_brief("Cause", finding.cause, room.cause)
-        if count_named_failures(finding.cause) > room.cause:
-            cause += " A second failure: see the details."
+        if further := tell_further_failure(finding.cause, room.cause):
+            cause += f" {clean_line(further, hosts)}"
         to_do = _choose_advice(finding, parts, room.to_do)
         parts.fold_section("Missing", finding.missing_evidence)
         parts.fold_section("Next time", finding.next_time)

@@ -22,6 +22,7 @@ from worker.forge.defence.neutralise import neutralise, neutralise_line
 from worker.forge.defence.spans import is_link_allowed
 from worker.forge.text import fit
 from worker.forge.text.code import write_code_block, write_code_line
+from worker.forge.text.failed_jobs import shorten_jobs
 
 MAX_QUOTE = 300
 MAX_BRIEF = 480
@@ -60,10 +61,10 @@ class Parts:
         return clean_line(line, self._hosts, MAX_SECTION)
 
     def write_jobs(self, title: str, text: str, level: int) -> str:
-        """Returns what failed on one line (see `fit.shorten_jobs`), and folds all if it was cut."""
+        """Returns what failed on one line (see `shorten_jobs`), and folds all if it was cut."""
         text = visible(text).strip()
-        line = fit.shorten_jobs(text, level)
-        if line != fit.shorten_jobs(text, 0):
+        line = shorten_jobs(text, level)
+        if line != shorten_jobs(text, 0):
             self.fold_section(title, text)
         return clean_line(line, self._hosts, MAX_SECTION)
 

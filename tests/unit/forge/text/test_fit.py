@@ -15,7 +15,8 @@ from worker.core.ports.evidence import JobLog, RepoFile
 from worker.core.text.sentences import split_sentences
 from worker.forge.defence.lint import MAX_LINES, count_visible_lines
 from worker.forge.text import note
-from worker.forge.text.fit import LONGEST, count_named_failures, shorten_jobs
+from worker.forge.text.failed_jobs import shorten_jobs
+from worker.forge.text.fit import LONGEST, count_named_failures
 
 WORDS = (
     *("the", "job", "fails", "because", "pytest", "cannot", "import", "this", "change", "moved"),
@@ -189,7 +190,7 @@ JOBS = [
     ("`unit` (50): test \"a b\" in `t.js` (1 of 407).",
      "`unit` (50): test \"a b\" in `t.js` (1 of 407)", "`unit` (50)"),
     (SPLIT + "(500006) failed too, but is allowed to.",
-     "`ruff` (500005): F401 and more; `mypy` (500007): two errors there",
+     "`ruff` (500005): F401 …; `mypy` (500007): two errors there",
      "`ruff` (500005), `mypy` (500007)"),
     ("`build` (500003): compiling `a.c`, `b.c`. `smoke` (500004): `./x` is not there, because it "
      "was not built.",
@@ -202,9 +203,16 @@ JOBS = [
      "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503): `test_a`",
      "`test: [3.10]` (501), `test: [3.12]` (502) and `lint` (503)"),
     ("`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and, alone, `make f` (no)",
-     "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) and more", "`ci` (502)"),
+     "`ci` (502): `make unit` (264 tests of `t/10.t`, 3 of `t/20.t`) …", "`ci` (502)"),
     ("`unit` (502): five tests in `t.py`: `test_low`, `test_help`",
      "`unit` (502): five tests in `t.py`", "`unit` (502)"),
+    ("unit (504): 11 of 39 tests, in `tests/test_cli.py`, `tests/test_b.py` and `tests/test_c.py`",
+     "unit (504): 11 of 39 tests, in `tests/test_cli.py` …", "unit (504): 11 of 39 tests"),
+    ("unit (504): 11 tests in `tests/test_cli.py`, `tests/test_b.py` and `tests/test_c.py`",
+     "unit (504): 11 tests in `tests/test_cli.py` …", "unit (504)"),
+    ("lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `a seat` in test/s.js",
+     "lint (503): eslint, 2 errors in src/a.js; unit (504): 1 of 12 tests, `a seat` in test/s.js",
+     "lint (503), unit (504): 1 of 12 tests"),
     ("build (501): step `make`; smoke (502): step `run`.",
      "build (501): step `make`; smoke (502): step `run`", "build (501), smoke (502)"),
     ("`ci` (502): make target `unit` (264 tests of `t/1.t`), and make target `a.csv` (download)",
@@ -231,6 +239,20 @@ def test_what_failed_stands_whole_where_it_takes_one_line() -> None:
     failed = 'the test "production with a tenant" in `test/resolve.test.js` (1 of 407).'
     full = replace(FULL, what_failed=f"`unit` (500002): {failed}", cause=f"{CAUSE} {LONG} {LONG}")
     assert failed in shown_of(written(full))
+
+
+def test_what_failed_fills_the_line_that_its_job_begins() -> None:
+    failed = "unit (500004): timed out after 5 minutes in `tests/test_pool.py::test_draining`, new"
+    full = replace(FULL, what_failed=f"{failed} {LONG}", cause=f"{CAUSE} {LONG} {LONG}")
+    shown = shown_of(written(replace(full, to_do=f"{LONG} {LONG}")))
+    assert "**Failed:** unit (500004): timed out after 5 minutes in `tests/test_pool.py" in shown
+
+
+def test_code_that_a_folded_sentence_announces_is_not_tied_to_the_first_one() -> None:
+    code = "Bound the count by the time that has really passed:\n```python\nx = 1\n```"
+    folding = {"cause": f"{CAUSE} {LONG} {LONG}", "to_do": f"Retry the job. {LONG} {code}"}
+    shown = shown_of(written(replace(FULL, **folding)))  # type: ignore[arg-type]
+    assert "**What to do:** Retry the job.\n" in f"{shown}\n"
 
 
 def test_two_failed_jobs_are_named_however_little_room_there_is() -> None:
@@ -300,7 +322,7 @@ OTHER = (
     "A second, separate failure in the same job: the download of the holidays got HTTP 503 from "
     "`mirror.corp.example` four times; that is the server, not this change."
 )
-POINTER = "A second failure: see the details."
+POINTER = "A second, separate failure in the same job …"
 
 
 def test_a_second_cause_is_shown_or_pointed_to() -> None:
@@ -402,6 +424,6 @@ def test_a_change_is_not_offered_without_the_advice_that_limits_it() -> None:
             to_do=f"{advice} {limit}" + f" {limit}" * 4 * long,
         )
         shown = shown_of(note.write_finding(MARKER, SUBJECT, found, DONE, FOOTER, HOSTS, offers))
-        applied = "Read on in the details, then apply it" if long else "Apply it"
-        assert f"[{applied} on the diff]({JOB})" in shown
+        applied = "Read on in the details, then [apply it" if long else "[Apply it"
+        assert f"{applied} on the diff]({JOB})" in shown
         assert long or limit in shown

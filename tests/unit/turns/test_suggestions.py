@@ -204,12 +204,34 @@ SCRIPT = (
 @pytest.mark.parametrize(
     ("script", "code", "told"),
     [
-        (f"{SCRIPT}python3 /tmp/run.py", 0, "`… python3 /tmp/run.py`: exit status 0"),
-        (f"{SCRIPT}python3 /tmp/run.py", 1, "`… python3 /tmp/run.py`: exit status 1"),
+        (
+            f"{SCRIPT}python3 /tmp/run.py",
+            0,
+            "a script that ends with `python3 /tmp/run.py`: exit status 0",
+        ),
+        (
+            f"{SCRIPT}python3 /tmp/run.py",
+            1,
+            "a script that ends with `python3 /tmp/run.py`: exit status 1",
+        ),
         (
             f"{SCRIPT}python3 /tmp/run.py | tail",
             0,
-            "`… python3 /tmp/run.py | tail`: exit status 0, that of the pipe's last command",
+            "a script that ends with `python3 /tmp/run.py | tail`: exit status 0, that of the pipe's "
+            "last command",
+        ),
+        (
+            f"{SCRIPT}prove t || echo FAIL",
+            0,
+            "a script that ends with `prove t || echo FAIL`: exit status 0, also if what stands "
+            "before `||` has failed",
+        ),
+        (
+            f"{SCRIPT}for t in a b; do prove $t || echo FAIL; done",
+            0,
+            "`cd /tmp/src && tar xzf /tmp/_out/4.txt && ls -R . | head -40 cat > /tmp/run.py <<'P' "
+            "for t in a b; do prove $t || echo FAIL; done`: exit status 0, that of the pipe's last "
+            "command, also if what stands before `||` has failed",
         ),
         ("ls | head; prove t", 0, "`ls | head; prove t`: exit status 0"),
         ("ls | head && prove t", 0, "`ls | head && prove t`: exit status 0"),

@@ -45,7 +45,7 @@ def split_script(script: str) -> tuple[CommandList, ...]:
     """
     if len(script) > MAX_READ:
         return ()
-    return tuple(_split_lists(_remove_heredocs(script)))
+    return tuple(_split_lists(remove_heredocs(script)))
 
 
 def is_compound(script: str) -> bool:
@@ -68,7 +68,8 @@ def _read_word(command: str) -> str:
     return command.split(maxsplit=1)[0] if command.strip() else ""
 
 
-def _remove_heredocs(script: str) -> str:
+def remove_heredocs(script: str) -> str:
+    """Return the script without the texts that it passes to its commands."""
     lines = script.split("\n")
     last = {line.strip(): number for number, line in enumerate(lines)}
     kept: list[str] = []

@@ -2,7 +2,12 @@
 
 import re
 
-from worker.core.finding.shell_scripts import CommandList, is_compound, split_script
+from worker.core.finding.shell_scripts import (
+    CommandList,
+    is_compound,
+    remove_heredocs,
+    split_script,
+)
 from worker.core.finding.suggestions import Offers, Suggestion
 from worker.core.finding.trials import Run, Trial
 from worker.core.session_id import Marker
@@ -72,18 +77,35 @@ def _write_run(run: Run, *, told: bool) -> str:
     """Returns a command and its exit status; with `told`, also that it made the change."""
     script = remove_tokens(run.command)[:MAX_SCRIPT]
     last = None if is_compound(script) else split_script(script)[-1]
+    made = "; the same command has made the change" if told else ""
+    return f"- {_name_command(run, script, last)}: {_tell_status(run, script, last)}{made}"
+
+
+def _name_command(run: Run, script: str, last: CommandList | None) -> str:
+    """Returns the command as code; of a long script the last command, if the exit status is its
+    own, else the beginning and the end."""
     command = one_line(script, MAX_SCRIPT)
-    if len(command) > MAX_COMMAND and last and _is_status_of_last(run):
-        command = f"… {one_line(last.text, MAX_SCRIPT)}"
+    if len(command) <= MAX_COMMAND:
+        return write_code_line(command)
+    if last and _is_status_of_last(run):
+        command, before = one_line(last.text, MAX_SCRIPT), "a script that ends with "
+    else:
+        command, before = one_line(remove_heredocs(script), MAX_SCRIPT), ""
     if len(command) > MAX_COMMAND:
         command = f"{command[: MAX_COMMAND // 3]} … {command[-MAX_COMMAND * 2 // 3 :]}"
-    status = "ended at its time limit"
-    if run.exit_code is not None:
-        status = f"exit status {run.exit_code}"
-        if "pipefail" not in script and _ends_in_pipe(script, last, failed=run.exit_code != 0):
-            status += ", that of the pipe's last command"
-    made = "; the same command has made the change" if told else ""
-    return f"- {write_code_line(command)}: {status}{made}"
+    return before + write_code_line(command)
+
+
+def _tell_status(run: Run, script: str, last: CommandList | None) -> str:
+    """Returns how the command ended, and what its exit status does not tell."""
+    if run.exit_code is None:
+        return "ended at its time limit"
+    status = f"exit status {run.exit_code}"
+    if "pipefail" not in script and _ends_in_pipe(script, last, failed=run.exit_code != 0):
+        status += ", that of the pipe's last command"
+    if run.exit_code == 0 and "||" in (last.text if last else remove_heredocs(script)):
+        status += ", also if what stands before `||` has failed"
+    return status
 
 
 def _is_status_of_last(run: Run) -> bool:

@@ -18,6 +18,7 @@ from worker.core.events import (
     TurnEnded,
     Watcher,
 )
+from worker.core.text.untrusted_json import parse_object
 
 _WIDTH = 76
 _NOT_POSTED = {
@@ -82,10 +83,8 @@ def _format_tool(event: ToolRan) -> Text:
 
 def _summarise_call(call: ToolCall) -> str:
     try:
-        arguments = json.loads(call.arguments or "{}")
-        values = arguments.values() if isinstance(arguments, dict) else ()
-        text = " ".join(_shorten(value) for value in values)
-    except (ValueError, RecursionError):
+        text = " ".join(_shorten(value) for value in parse_object(call.arguments).values())
+    except RecursionError:
         return ""
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 

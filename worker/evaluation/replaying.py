@@ -19,6 +19,7 @@ from worker.core.conversation.messages import (
     find_results,
 )
 from worker.core.conversation.plan import EXEC
+from worker.core.conversation.repeated_calls import normalise_arguments
 from worker.core.events import Watcher
 from worker.core.finding import Finding
 from worker.core.ports import Ran, SessionKey, Toolbox
@@ -103,10 +104,7 @@ def _make_ran(call: ToolCall, content: str, is_error: bool) -> Ran:
 
 
 def _make_key(call: ToolCall) -> tuple[str, str]:
-    try:
-        return call.name, json.dumps(json.loads(call.arguments or "{}"), sort_keys=True)
-    except (ValueError, RecursionError):
-        return call.name, call.arguments
+    return call.name, normalise_arguments(call.arguments or "{}")
 
 
 def _index_results(context: Context) -> dict[tuple[str, str], deque[ToolResult]]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from worker.core.text.untrusted import one_line, visible
+from worker.core.text.untrusted_json import parse_json
 
 MAX_TEXT = 8_000
 """The most characters of one text."""
@@ -72,7 +73,7 @@ class Content:
 
 def split_fields(content: str, room: CharacterBudget) -> Content:
     """Split a JSON object into its fields; any other text is one field."""
-    parsed = _parse(content)
+    parsed = parse_json(content)
     if not isinstance(parsed, dict):
         return Content([Field("", room.clip_text(content), short=False)] if content.strip() else [])
     found = Content(files=[*dict.fromkeys(_find_paths(parsed))][:_MOST_FILES])
@@ -87,13 +88,6 @@ def split_fields(content: str, room: CharacterBudget) -> Content:
         found.fields.append(Field("", Text(more), short=True))
     found.fields.sort(key=lambda each: not each.short)
     return found
-
-
-def _parse(content: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _format_value(value: Any) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 from worker.arguments import Arguments
 from worker.core.ports import Source
 from worker.core.spelling import correct_spelling
+from worker.core.text.untrusted_json import parse_objects
 from worker.errors import ArgumentError
 from worker.tools import documents
 from worker.tools.base import ToolContext, ToolDef, ToolOutput, catch_failure
@@ -76,13 +77,7 @@ def list_paths(arguments: str) -> set[str]:
 
     Empty if the arguments are invalid.
     """
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return set()
-    listed = given.get("requests", [given]) if isinstance(given, dict) else None
-    requests = listed if isinstance(listed, list) else []
-    found = [one.get("path") for one in requests if isinstance(one, dict)]
+    found = [one.get("path") for one in parse_objects(arguments, "requests")]
     return {documents.find_main_path(normpath(path)) for path in found if isinstance(path, str)}
 
 

@@ -13,6 +13,7 @@ from worker.core.conversation.messages import ToolCall, ToolResult, ToolSpec
 from worker.core.ports import Ran, Source
 from worker.core.spelling import correct_spelling
 from worker.core.text.redacted_values import redact_values
+from worker.core.text.untrusted_json import parse_object
 from worker.errors import ArgumentError
 from worker.tools import base, documents, fetch, find_tool
 from worker.tools.base import ToolContext, ToolDef, ToolOutput
@@ -136,7 +137,7 @@ class WorkflowToolbox:
     def _show(self, name: str, arguments: str, number: int) -> ToolOutput:
         """Show a source's document, or its path if it was saved before."""
         document = self._sources[name].fetch(arguments)
-        asked = _read_arguments(arguments)
+        asked = parse_object(arguments)
         known = self._context.documents.find_path(name, asked, document)
         shown = documents.show_document(document, self._context, number, known)
         if path := shown.content.get("saved_to"):
@@ -146,11 +147,3 @@ class WorkflowToolbox:
     def _find_name(self, name: str) -> str | None:
         known = [*self._tools, *self._sources]
         return name if name in known else correct_spelling(name, known)
-
-
-def _read_arguments(arguments: str) -> dict[str, Any]:
-    try:
-        given = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return given if isinstance(given, dict) else {}

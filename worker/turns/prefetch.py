@@ -1,6 +1,5 @@
 """Saves files that every investigation needs in the sandbox, while the model is asked."""
 
-import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from worker.core.conversation.messages import ToolCall
 from worker.core.conversation.plan import FETCH, PlannedFile
 from worker.core.ports import Toolbox
 from worker.core.text.untrusted import one_line
+from worker.core.text.untrusted_json import parse_object
 from worker.errors import SandboxLost
 
 log = logging.getLogger("sandpiper.turn")
@@ -101,8 +101,5 @@ class Prefetch:
 
 def _read_failure(content: str) -> str:
     """Return why a source had no document, from the tool's result."""
-    try:
-        made = json.loads(content)
-    except ValueError:
-        return content
+    made = parse_object(content)
     return str(made.get("unavailable") or made.get("error") or content)

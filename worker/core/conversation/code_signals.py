@@ -3,11 +3,12 @@
 The tier `coding` is for such turns (`models.upgrade: [code]`). Pure.
 """
 
-import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
+from worker.core.text.untrusted_json import parse_object
 
 _ENDINGS = (
     *(".py", ".js", ".ts", ".java", ".go", ".rs", ".rb", ".sh", ".c", ".cpp", ".cs", ".kt"),
@@ -38,12 +39,7 @@ def _shows(message: Message) -> bool:
 
 
 def _works_on_code(call: ToolCall) -> bool:
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(arguments, dict):
-        return False
+    arguments: Any = parse_object(call.arguments)
     command = arguments.get("command")
     if call.name == "sandbox_exec" and isinstance(command, str):
         return _COMMAND.search(f"{command[:_MOST]} ") is not None

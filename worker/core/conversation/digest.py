@@ -3,7 +3,6 @@
 This is for a turn that did not finish, so that its reader need not start from scratch.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from worker.core.conversation.prompts import read_question
 from worker.core.failure.jobs import FailingJob
 from worker.core.text.language import ENGLISH, find_language
 from worker.core.text.untrusted import one_line
+from worker.core.text.untrusted_json import parse_objects
 
 MOST_LINES = 7
 _MOST_NAMED, _LINE, _COMMAND = 8, 280, 120
@@ -249,18 +249,10 @@ def _list_documents(context: Context) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _list_asked(call: ToolCall) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        given = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(given, dict):
-        return
-    requests = given.get("requests", [given])
-    for each in requests if isinstance(requests, list) else []:
-        if isinstance(each, dict):
-            inner = each.get("arguments")
-            yield (
-                (str(each["source"]), inner if isinstance(inner, dict) else {})
-                if "source" in each
-                else (call.name, each)
-            )
+    for each in parse_objects(call.arguments, "requests"):
+        inner = each.get("arguments")
+        yield (
+            (str(each["source"]), inner if isinstance(inner, dict) else {})
+            if "source" in each
+            else (call.name, each)
+        )

@@ -21,6 +21,7 @@ from worker.core.routing.tiers import (
     find_upgrade,
     list_tiers,
 )
+from worker.core.text.untrusted_json import parse_object
 
 SET_TIER = "set_tier"
 
@@ -63,11 +64,7 @@ def answer_set_tier(context: Context, call: ToolCall, limits: Limits) -> Context
 
 
 def _read_tier(call: ToolCall) -> str:
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    return str(arguments.get("tier", ""))[:40] if isinstance(arguments, dict) else ""
+    return str(parse_object(call.arguments).get("tier", ""))[:40]
 
 
 def _make_result(call: ToolCall, content: dict[str, str], *, is_error: bool = False) -> ToolResult:

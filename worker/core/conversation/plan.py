@@ -15,6 +15,7 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, ToolCall, User
 from worker.core.failure.jobs import FailingJob, Group, Survey
 from worker.core.text.untrusted import one_line
+from worker.core.text.untrusted_json import parse_json
 
 DATA = "/tmp/data"
 DIFF_FILE, JOBS_FILE = f"{DATA}/mr.diff", f"{DATA}/jobs.json"
@@ -182,10 +183,7 @@ MOST_TOKENS = 600
 def read_steps(answer: str, tools: Sequence[str]) -> tuple[str, ...]:
     """Read a helper's plan, without steps that name no existing tool; () if none is left."""
     start, end = answer.find("["), answer.rfind("]")
-    try:
-        listed = json.loads(answer[start : end + 1]) if start >= 0 else []
-    except (ValueError, RecursionError):
-        return ()
-    named = [each for each in listed if isinstance(each, dict) and each.get("tool") in tools]
+    listed = parse_json(answer[start : end + 1]) if start >= 0 else None
+    named = [each for each in listed or () if isinstance(each, dict) and each.get("tool") in tools]
     steps = [f"`{each['tool']}`: {one_line(str(each.get('do', '')), _STEP)}" for each in named]
     return tuple(steps[:MOST_STEPS])

@@ -13,6 +13,7 @@ from worker.core.conversation.messages import (
     find_results,
 )
 from worker.core.conversation.saved_files import find_saved_files
+from worker.core.text.untrusted_json import parse_objects
 
 _LOST = (
     "the worker died before this call's result was kept: it may have run wholly, in part or not at "
@@ -94,11 +95,5 @@ def find_entries(result: ToolResult, name: str) -> Iterator[dict[str, Any]]:
     """The JSON objects of a result, itself or those in its list, that have a text under `name`."""
     if f'"{name}"' not in result.content:
         return
-    try:
-        content = json.loads(result.content)
-    except (ValueError, RecursionError):
-        return
-    listed = content.get("results") if isinstance(content, dict) else None
-    for entry in listed if isinstance(listed, list) else [content]:
-        if isinstance(entry, dict) and isinstance(entry.get(name), str):
-            yield entry
+    parts = parse_objects(result.content, "results")
+    yield from (part for part in parts if isinstance(part.get(name), str))

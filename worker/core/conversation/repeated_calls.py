@@ -47,11 +47,11 @@ def _batches(messages: Sequence[Message]) -> Iterator[Shape]:
             continue
         if not isinstance(message, Assistant) or not message.calls:
             return
-        yield sorted((call.name, _canonical(call.arguments)) for call in message.calls)
+        yield sorted((call.name, normalise_arguments(call.arguments)) for call in message.calls)
 
 
-def _canonical(arguments: str) -> str:
-    """The arguments as text that does not depend on their white space and the order of keys."""
+def normalise_arguments(arguments: str) -> str:
+    """Return JSON text with one spacing and order of keys; text that is no JSON as it is."""
     try:
         return json.dumps(json.loads(arguments), sort_keys=True)
     except (ValueError, RecursionError):

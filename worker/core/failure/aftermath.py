@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from worker.core.text.untrusted_json import parse_object
+
 MOST_VOTERS = 500
 """The most votes that are kept for one note."""
 
@@ -72,7 +74,7 @@ def dump_feedback(feedback: Feedback) -> bytes:
 
 def load_feedback(stored: bytes | None) -> Feedback:
     """Return the votes in `feedback.json`; no votes if the file is missing or damaged."""
-    fields = _fields(stored)
+    fields = parse_object(stored or b"")
     votes = fields.get("votes")
     if not isinstance(votes, dict):
         return Feedback()
@@ -82,7 +84,7 @@ def load_feedback(stored: bytes | None) -> Feedback:
 
 def load_after(stored: bytes | None) -> Aftermath | None:
     """Return what `after.json` says, None if the file is missing or damaged."""
-    fields = _fields(stored)
+    fields = parse_object(stored or b"")
     became, sha = fields.get("became"), fields.get("sha")
     if became not in BECAME or not isinstance(sha, str) or not sha.isalnum():
         return None
@@ -117,14 +119,6 @@ def describe_aftermath(feedback: Feedback, after: Aftermath | None) -> tuple[str
     if after:
         lines.append(f"pipeline {after.pipeline_id}: {BECAME[after.became]} ({after.sha[:8]})")
     return tuple(lines)
-
-
-def _fields(stored: bytes | None) -> Mapping[str, Any]:
-    try:
-        found = json.loads(stored) if stored else {}
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> float:

@@ -7,10 +7,11 @@ error that shares most of its rare words with another one is a lead, never an an
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from worker.core.failure.jobs import Group, Survey
+from worker.core.text.untrusted_json import parse_object
 
 MOST_ENTRIES, MOST_WORDS, MOST_LEADS = 150, 16, 2
 MAX_AGE = 90 * 86_400.0
@@ -86,12 +87,7 @@ def dump_words(index: Sequence[ErrorWords]) -> bytes | None:
 
 def load_words(data: bytes | None) -> tuple[ErrorWords, ...]:
     """Return the entries of an index; invalid ones are left out."""
-    try:
-        fields = json.loads(data or b"{}")
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(fields, Mapping):
-        return ()
+    fields = parse_object(data or b"")
     read = (_read_entry(key, value) for key, value in list(fields.items())[:MOST_ENTRIES])
     return tuple(each for each in read if each)
 

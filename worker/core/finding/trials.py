@@ -4,7 +4,6 @@ The commands are the model's, and their exit status is the sandbox's. A reader i
 nothing is concluded from them.
 """
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -13,6 +12,7 @@ from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolCall, ToolResult
 from worker.core.finding.shell_scripts import only_touches_files
 from worker.core.spelling import correct_spelling
+from worker.core.text.untrusted_json import parse_object
 
 TOOL = "sandbox_exec"
 MAX_RUNS = 3
@@ -112,11 +112,6 @@ def _read_run(call: ToolCall, result: ToolResult) -> tuple[str, int | None] | No
     """The command and its exit status, if it did run."""
     if call.name != TOOL and not correct_spelling(call.name, [TOOL]):
         return None
-    try:
-        command, code = (
-            json.loads(call.arguments)["command"],
-            json.loads(result.content)["exit_code"],
-        )
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    command = parse_object(call.arguments).get("command")
+    code = parse_object(result.content).get("exit_code", "")
     return (command, code) if isinstance(command, str) and isinstance(code, int | None) else None

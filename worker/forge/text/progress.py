@@ -1,11 +1,11 @@
 """The progress of a turn, as one line of the placeholder; harmless whatever the model asks for."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from worker.core.conversation.messages import ToolCall
 from worker.core.text.untrusted import one_line
+from worker.core.text.untrusted_json import parse_object
 from worker.forge.text.code import write_code_line
 from worker.forge.text.parts import remove_tokens
 
@@ -41,12 +41,7 @@ def _describe_calls(calls: Sequence[ToolCall], redact: Callable[[str], str]) -> 
 
 def _find_target(call: ToolCall, redact: Callable[[str], str]) -> str:
     """Returns the first argument of `_TARGETS` that the call has, as code."""
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(arguments, dict):
-        return ""
+    arguments = parse_object(call.arguments)
     named = [arguments[name] for name in _TARGETS if isinstance(arguments.get(name), str | int)]
     return (
         write_code_line(one_line(remove_tokens(redact(str(named[0]))), MAX_TARGET)) if named else ""

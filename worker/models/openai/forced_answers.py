@@ -5,12 +5,12 @@ cannot if the server obeys `tool_choice: required`. The conversation is stored a
 model.
 """
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from worker.core.conversation.messages import ToolCall, ToolSpec
 from worker.core.ports import Model, Reply, Request, StopReason
+from worker.core.text.untrusted_json import parse_object
 from worker.models.wrapper import ModelWrapper
 
 ANSWER = ToolSpec(
@@ -53,11 +53,7 @@ def _take_answer(reply: Reply) -> Reply:
 
 
 def _read_text(call: ToolCall) -> str:
-    try:
-        given = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return ""
-    text = given.get("text") if isinstance(given, dict) else None
+    text = parse_object(call.arguments).get("text")
     return text if isinstance(text, str) else ""
 
 

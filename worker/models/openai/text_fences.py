@@ -20,6 +20,7 @@ from worker.core.conversation.messages import (
     User,
 )
 from worker.core.ports import Request
+from worker.core.text.untrusted_json import parse_json, parse_object
 
 NAME = "tool_call"
 MOST_CALLS = 20
@@ -76,16 +77,9 @@ def _rewrite_message(message: Message) -> Message:
 
 def write_calls(calls: Sequence[ToolCall]) -> str:
     """Return the block in which a model writes these calls."""
-    listed = [{"name": call.name, "arguments": _read_arguments(call)} for call in calls]
+    listed = [{"name": call.name, "arguments": parse_object(call.arguments)} for call in calls]
     made = listed[0] if len(listed) == 1 else listed
     return f"```{NAME}\n{json.dumps(made, ensure_ascii=False)}\n```"
-
-
-def _read_arguments(call: ToolCall) -> Any:
-    try:
-        return json.loads(call.arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +123,7 @@ def _find_last_block(lines: Sequence[str]) -> int | None:
 
 def _read_calls(body: str, seed: str) -> Iterator[ToolCall]:
     """Yield the calls of a block; none if no call in it has a name."""
-    try:
-        made = json.loads(body)
-    except (ValueError, RecursionError):
-        return
+    made = parse_json(body)
     listed = (made if isinstance(made, list) else [made])[:MOST_CALLS]
     names = [_read_name(each) for each in listed]
     if not any(names):

@@ -8,7 +8,8 @@ from typing import Any
 
 from worker.core.conversation.folds.fold import Fold
 from worker.core.conversation.messages import Message, ToolResult
-from worker.core.conversation.saved_files import find_saved_files, list_parts
+from worker.core.conversation.saved_files import find_saved_files
+from worker.core.text.untrusted_json import parse_objects
 
 KEPT_BYTES = 600
 """A result of at most this many bytes is not shortened."""
@@ -54,7 +55,7 @@ def _tell_paths(result: ToolResult, number: int) -> str:
 
 def find_missing_file(result: ToolResult, number: int) -> str:
     """The file to write the result to before it is folded, "" if files already hold all of it."""
-    parts = list_parts(result.content)
+    parts = parse_objects(result.content, "results")
     if parts and all(map(_lies_in_file, parts)):
         return ""
     taken = f"{_OUT}/{number}.txt" in find_saved_files([result])

@@ -13,7 +13,7 @@ from worker import wiring
 from worker.cli import DONE, FAILED, PARTIAL
 from worker.cli.analyze import parse_mr
 from worker.cli.embedded import serve_embedded
-from worker.cli.sessions import find_latest, load_turn
+from worker.cli.sessions import find_latest
 from worker.core.conversation.context import Subject
 from worker.core.text.redact import Redactor
 from worker.errors import ConfigError, SandpiperError
@@ -24,6 +24,7 @@ from worker.evaluation.recording import Recorder, list_names, make_cleaner
 from worker.evaluation.running import Judge, play_case
 from worker.evaluation.scoring import Played, summarise_runs
 from worker.settings import Settings
+from worker.turns.salvage import load_turn
 
 _Run = tuple[Case, str, int]
 

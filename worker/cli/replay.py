@@ -10,9 +10,10 @@ from rich.table import Table
 
 from worker import playbook, wiring
 from worker.cli import DONE, PARTIAL, live
-from worker.cli.sessions import find_latest, load_turn
+from worker.cli.sessions import find_latest
 from worker.core.text.untrusted import visible
 from worker.evaluation.replaying import Replay, Side, replay_session
+from worker.turns.salvage import load_turn
 
 _ROWS = (
     *("model", "verdict", "proven_quotes", "unproven_quotes", "requests"),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from worker import wiring
-from worker.core.conversation import context_json, turn_row
+from worker.core.conversation import turn_row
 from worker.core.conversation.context import Context
 from worker.core.conversation.messages import Assistant, Message, ToolResult, User
 from worker.core.failure import aftermath
@@ -17,6 +17,7 @@ from worker.core.failure.project_memory import Fact, load_facts
 from worker.core.ports import RecentTurns, SessionKey, SessionStore
 from worker.core.text.untrusted import one_line
 from worker.errors import SandpiperError, StoreError
+from worker.turns.salvage import load_turn
 
 _SEARCHED = 10_000
 """The most turns that are read, newest first."""
@@ -149,14 +150,6 @@ def _list_by_turns(turns: RecentTurns, number: int, path: str) -> Iterator[Sessi
             row = turn_row.load_row(data)
             if turn_row.matches_project(path, row.project):
                 yield SessionKey(row.project_id, row.mr_iid, row.session_id)
-
-
-def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
-    """Load a committed turn. Raises StoreError, also if the turn is damaged."""
-    try:
-        return context_json.load_context(store.read_context(key, turn))
-    except context_json.HistoryError as error:
-        raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
 
 def find_latest(store: SessionStore, session: str) -> tuple[SessionKey, int]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from worker.core import comment_commands
 from worker.core.comment_commands import Asked, Command
 from worker.core.conversation import prompts
-from worker.core.conversation.context import KNOWN, RULE, Context, Status, Subject
+from worker.core.conversation.context import KNOWN, RULE, Context, Subject
 from worker.core.ports import SessionKey
 from worker.core.ports.gitlab import ThreadNote
 from worker.core.routing.tiers import TIERS, TierModel
@@ -112,7 +112,7 @@ def _look_again(
         session.complete_analysis(key, deps)
         return Skipped(f"note {comment.note.note_id} is answered already")
     explained = _is_explained(key, latest, deps)
-    if _is_failed(stored):
+    if stored.has_failed:
         return _answer_in_session(comment, key, _AGAIN, deps, run, first_look=not explained)
     if not explained:
         return _answer_in_session(comment, key, _INDEED, deps, run, first_look=True)
@@ -336,10 +336,6 @@ def make_lock_key(trigger: Replied, deps: Deps) -> SessionKey:
     )
 
 
-def _is_failed(context: Context) -> bool:
-    return context.outcome is None or context.outcome.status is Status.FAILED
-
-
 def _is_explained(key: SessionKey, latest: int, deps: Deps) -> bool:
     """Whether a model has explained the failure in one of the session's turns."""
     found = salvage.find_verdict(key, latest, deps)
@@ -350,7 +346,7 @@ def _tell_looked_at(context: Context) -> str:
     pipeline = context.subject.pipeline_id
     if contexts.is_forgotten(context):
         return f"What was found on pipeline {pipeline} was deleted."
-    if _is_failed(context):
+    if context.has_failed:
         return f"Pipeline {pipeline} could not be explained. Write `/sandpiper analyze` to retry."
     where = f": {context.note.url}" if context.note and context.note.url else ""
     return f"Pipeline {pipeline} was looked at{where}."

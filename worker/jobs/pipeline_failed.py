@@ -11,7 +11,8 @@ from worker.jobs.results import DebounceNotOver
 from worker.playbook import Workflow
 from worker.turns.parts import Deps, Run
 from worker.turns.results import Busy, Ended, Skipped
-from worker.turns.session import analyse_failure, load_turn, make_key
+from worker.turns.salvage import load_turn
+from worker.turns.session import analyse_failure, make_key
 
 log = logging.getLogger("sandpiper.job")
 
@@ -70,7 +71,7 @@ def explain_looked_at(subject: Subject, workflow: Workflow, deps: Deps) -> str:
         key = make_key(replace(subject, pipeline_id=pipeline), workflow, deps)
         latest = deps.storage.sessions.latest(key)
         if latest is not None:
-            outcome = load_turn(key, latest, deps).outcome
+            outcome = load_turn(deps.storage.sessions, key, latest).outcome
             if outcome and outcome.status is not Status.FAILED:
                 return f"commit {subject.sha} was looked at with pipeline {pipeline}"
         elif deps.queue.leases.find_holder(key, 0):

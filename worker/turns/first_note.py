@@ -53,7 +53,7 @@ def _replace_note(key: SessionKey, context: Context, found: Finding, body: str, 
     own = list(deps.gitlab.notes.own(context.subject))
     marker = Marker(key.session_id, 0)
     note = next((each for each in own if each.marker == marker), None)
-    first = salvage.load_context(key, 0, deps).note_text
+    first = salvage.load_turn(deps.storage.sessions, key, 0).note_text
     posted = context.note
     if note is None or not first or posted is None or older_note.is_marked(note.body):
         return

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from worker.core.conversation import context_json
-from worker.core.conversation.context import Context, Status, Subject
+from worker.core.conversation.context import Context, Subject
 from worker.core.conversation.context_json import HistoryError
 from worker.core.failure.aftermath import Aftermath, dump_after
 from worker.core.ports import SessionKey
@@ -45,7 +45,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
 
     `context` is an analysis just committed. Raises nothing: the finding is posted already.
     """
-    if _has_failed(context):
+    if context.has_failed:
         return
     try:
         own = list(deps.gitlab.notes.own(context.subject))
@@ -56,7 +56,7 @@ def fold_older_notes(context: Context, deps: Deps) -> None:
         ]
         # A superseded run may end after the run that superseded it.
         newest = max(found, key=_rank, default=None)
-        for each in found if newest and not _has_failed(newest.context) else ():
+        for each in found if newest and not newest.context.has_failed else ():
             if newest and each.context.subject.pipeline_id < newest.context.subject.pipeline_id:
                 number = newest.context.subject.pipeline_id
                 body = older_note.mark_superseded(each.note.body, newest.note.ref.url, number)
@@ -125,11 +125,7 @@ def _is_same_place(standing: _OlderNote, context: Context) -> bool:
 
 def _rank(standing: _OlderNote) -> tuple[bool, int]:
     """Return a sort key: explained failures rank higher, then newer pipelines."""
-    return not _has_failed(standing.context), standing.context.subject.pipeline_id
-
-
-def _has_failed(context: Context) -> bool:
-    return context.outcome is None or context.outcome.status is Status.FAILED
+    return not standing.context.has_failed, standing.context.subject.pipeline_id
 
 
 def _edit_older_note(

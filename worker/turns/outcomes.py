@@ -3,9 +3,8 @@
 import logging
 from dataclasses import replace
 
-from worker.core.conversation import context_json, turn_row
+from worker.core.conversation import turn_row
 from worker.core.conversation.context import Context
-from worker.core.conversation.context_json import HistoryError
 from worker.core.events import VerdictJudged, Watcher
 from worker.core.failure import aftermath
 from worker.core.failure.aftermath import Aftermath, Feedback
@@ -14,6 +13,7 @@ from worker.core.failure.verdict import Verdict
 from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
+from worker.turns.salvage import load_turn
 
 log = logging.getLogger("sandpiper.feedback")
 
@@ -59,9 +59,7 @@ def _judge(
 def _read_context(store: SessionStore, key: SessionKey, turn: int) -> Context | None:
     """Return a committed turn; None if it cannot be read."""
     try:
-        return context_json.load_context(store.read_context(key, turn))
-    except HistoryError:
-        return None
+        return load_turn(store, key, turn)
     except StoreError as error:
         if error.transient:
             raise

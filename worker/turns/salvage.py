@@ -6,7 +6,7 @@ from itertools import islice
 
 from worker.core.conversation import context_json
 from worker.core.conversation.context import Context
-from worker.core.ports import SessionKey
+from worker.core.ports import SessionKey, SessionStore
 from worker.errors import StoreError
 from worker.turns.parts import Deps
 
@@ -15,13 +15,12 @@ log = logging.getLogger("sandpiper.job")
 NOTHING = "this conversation's earlier turns cannot be read any more: it begins anew"
 
 
-def load_context(key: SessionKey, turn: int, deps: Deps) -> Context:
+def load_turn(store: SessionStore, key: SessionKey, turn: int) -> Context:
     """Return a committed turn. Raises StoreError, also if it cannot be decoded."""
     try:
-        return context_json.load_context(deps.storage.sessions.read_context(key, turn))
+        return context_json.load_context(store.read_context(key, turn))
     except context_json.HistoryError as error:
-        where = deps.storage.sessions.location(key, turn)
-        raise StoreError(f"{where}: {error}") from error
+        raise StoreError(f"{store.location(key, turn)}: {error}") from error
 
 
 def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
@@ -32,7 +31,7 @@ def load_newest(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     lost: list[str] = []
     for turn in range(latest, -1, -1):
         try:
-            stored = load_context(key, turn, deps)
+            stored = load_turn(deps.storage.sessions, key, turn)
         except StoreError as error:
             if error.transient:
                 raise
@@ -67,7 +66,7 @@ def find_verdict(key: SessionKey, latest: int, deps: Deps) -> Context | None:
     """
     for turn in range(latest, -1, -1):
         try:
-            stored = load_context(key, turn, deps)
+            stored = load_turn(deps.storage.sessions, key, turn)
         except StoreError as error:
             if error.transient:
                 raise

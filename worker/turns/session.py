@@ -183,7 +183,7 @@ def complete_analysis(key: SessionKey, deps: Deps) -> None:
     Raises nothing; doing it twice changes nothing.
     """
     try:
-        context = salvage.load_context(key, 0, deps)
+        context = salvage.load_turn(deps.storage.sessions, key, 0)
     except StoreError as error:
         log.info("session %s: nothing is done again: %s", key.session_id, error)
         return
@@ -232,11 +232,6 @@ def _empty_session(key: SessionKey, latest: int, deps: Deps) -> bool:
     deps.storage.sessions.commit(key, latest + 1, context_json.dump_context(emptied))
     deps.storage.sessions.erase(key, latest + 1)
     return True
-
-
-def load_turn(key: SessionKey, turn: int, deps: Deps) -> Context:
-    """Return a committed turn. Raises StoreError, also if it cannot be decoded."""
-    return salvage.load_context(key, turn, deps)
 
 
 def _make_stoppable(

@@ -167,6 +167,11 @@ class Context:
         investigation."""
         return self.turn == 0 or self.found_by == ASKED
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the turn has no answer that can be used."""
+        return self.outcome is None or self.outcome.status is Status.FAILED
+
     def last_text(self) -> str:
         """The newest text the model wrote in this turn, or ""."""
         for message in reversed(self.messages[self.turn_start :]):

@@ -122,6 +122,11 @@ def group_messages(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return [tuple(group) for group in found]
 
 
+def put_results_first(group: Sequence[Message]) -> Sequence[Message]:
+    """Put the results of a group of ours before its texts, as most providers demand."""
+    return sorted(group, key=lambda message: isinstance(message, User))
+
+
 def count_groups(messages: Sequence[Message]) -> int:
     """How many groups there are. Called at every step of a growing session, so loops run in C."""
     ours = [kind is not Assistant for kind in map(type, messages)]

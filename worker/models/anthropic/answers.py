@@ -14,6 +14,9 @@ from worker.models.base import CAUSES, Cause, Decoded, Failure
 from worker.models.codec.json_slices import (
     Slice,
     dump_json,
+    get_count,
+    get_value,
+    join_array,
     parse_elements,
     parse_json,
     parse_members,
@@ -38,8 +41,8 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 def decode(body: bytes) -> Decoded:
     """Decodes the body of a 200 answer. Raises ValueError if it is not a message."""
     message = parse_members(body.decode())
-    if _get_value(message, "type") != "message" or "content" not in message:
-        raise ValueError(f"not a message but {_get_value(message, 'type')!r}")
+    if get_value(message, "type") != "message" or "content" not in message:
+        raise ValueError(f"not a message but {get_value(message, 'type')!r}")
     blocks = parse_elements(message["content"].text)
     if not all(
         isinstance(block.value, dict) and isinstance(_get_type(block), str) for block in blocks
@@ -51,17 +54,13 @@ def decode(body: bytes) -> Decoded:
     return Decoded(
         text="\n\n".join(_get_texts(kept)),
         calls=tuple(_parse_call(block.value) for block in calls),
-        wire=message["content"].text if len(kept) == len(blocks) else _join_array(kept),
+        wire=message["content"].text if len(kept) == len(blocks) else join_array(kept),
         stop=stop,
-        usage=parse_usage(_get_value(message, "usage")),
+        usage=parse_usage(get_value(message, "usage")),
         detail=detail,
         cut_off_calls=sum(_get_type(block) == "tool_use" for block in blocks) - len(calls),
         thought=any(_get_type(block) in _THINKING for block in kept),
     )
-
-
-def _get_value(message: Mapping[str, Slice], name: str) -> Any:
-    return message[name].value if name in message else None
 
 
 def _get_type(block: Slice) -> Any:
@@ -69,10 +68,10 @@ def _get_type(block: Slice) -> Any:
 
 
 def _get_stop_reason(message: Mapping[str, Slice]) -> tuple[StopReason, str]:
-    reason = _get_value(message, "stop_reason")
+    reason = get_value(message, "stop_reason")
     if not isinstance(reason, str) or reason not in _STOPS:
         return StopReason.MALFORMED, f"unknown stop reason {str(reason)[:60]!r}"
-    details = _get_value(message, "stop_details")
+    details = get_value(message, "stop_details")
     if reason == "refusal" and isinstance(details, dict):
         told = (details.get("category"), details.get("explanation"))
         return StopReason.REFUSED, ": ".join(str(part)[:500] for part in told if part)
@@ -93,10 +92,6 @@ def _select_blocks(blocks: Sequence[Slice], stop: StopReason) -> list[Slice]:
         while kept and _get_type(kept[-1]) in _THINKING:
             kept.pop()
     return kept
-
-
-def _join_array(blocks: Sequence[Slice]) -> str:
-    return f"[{','.join(block.text for block in blocks)}]"
 
 
 def _get_texts(blocks: Sequence[Slice]) -> list[str]:
@@ -121,17 +116,12 @@ def parse_usage(found: Any) -> Usage:
         return Usage()
     details = found.get("output_tokens_details")
     return Usage(
-        uncached_input=_get_count(found, "input_tokens"),
-        cache_read=_get_count(found, "cache_read_input_tokens"),
-        cache_write=_get_count(found, "cache_creation_input_tokens"),
-        output=_get_count(found, "output_tokens"),
-        reasoning=_get_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
+        uncached_input=get_count(found, "input_tokens"),
+        cache_read=get_count(found, "cache_read_input_tokens"),
+        cache_write=get_count(found, "cache_creation_input_tokens"),
+        output=get_count(found, "output_tokens"),
+        reasoning=get_count(details, "thinking_tokens") if isinstance(details, dict) else 0,
     )
-
-
-def _get_count(found: Mapping[str, Any], name: str) -> int:
-    value = found.get(name)
-    return max(0, value) if isinstance(value, int) else 0
 
 
 _OVERFLOW = re.compile(

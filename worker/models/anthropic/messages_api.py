@@ -14,14 +14,20 @@ from worker.core.conversation.messages import (
     Message,
     ToolResult,
     ToolSpec,
-    User,
     group_messages,
+    put_results_first,
 )
 from worker.core.ports import Request
 from worker.models.anthropic import answers
 from worker.models.base import Codec, Decoded, Failure, Fragment, Target
 from worker.models.codec.growing import FragmentCache
-from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
+from worker.models.codec.json_slices import (
+    Slice,
+    dump_json,
+    parse_arguments,
+    parse_elements,
+    parse_json,
+)
 from worker.models.codec.names import TOOL_NAME, make_tool_name
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
@@ -127,7 +133,7 @@ class AnthropicMessages:
     def _encode_side(self, side: Sequence[Message], bare: bool = False) -> Fragment:
         """Returns one side of the conversation as one message of the body."""
         opening = _MODEL if isinstance(side[0], Assistant) else _USER
-        fragments = [self._encode_message(message, bare) for message in _put_results_first(side)]
+        fragments = [self._encode_message(message, bare) for message in put_results_first(side)]
         mark_at, end = None, len(opening)
         for fragment in fragments:
             if fragment.mark_at is not None:
@@ -203,7 +209,7 @@ def _rebuild_answer(message: Assistant) -> Fragment:
         values = {
             "id": _make_id(call.id),
             "name": make_tool_name(call.name),
-            "input": _parse_arguments(call.arguments),
+            "input": parse_arguments(call.arguments),
         }
         blocks.append(dump_json({"type": "tool_use", **values}))
     return _join_blocks(blocks or [_encode_text("")])
@@ -219,13 +225,6 @@ def _mark_message(side: Fragment) -> bytes:
     """Returns a message with a cache mark on the last block that may have one."""
     at = side.mark_at
     return side.json if at is None else side.json[:at] + _MARK + side.json[at:]
-
-
-def _put_results_first(side: Sequence[Message]) -> Sequence[Message]:
-    """Puts tool results before text, as the API demands."""
-    if isinstance(side[0], Assistant):
-        return side
-    return sorted(side, key=lambda message: isinstance(message, User))
 
 
 def _encode_blocks(opening: bytes, blocks: Sequence[bytes]) -> bytes:
@@ -261,16 +260,6 @@ def _make_id(call_id: str) -> str:
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{_FOREIGN.sub('_', call_id)[:40]}_{digest}"
-
-
-def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Returns the arguments; {} if they are no object: such a call was answered with an error."""
-    try:
-        value = parse_json(arguments)
-        dump_json(value)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def codec(target: Target) -> Codec:

@@ -7,6 +7,7 @@ the original text keeps them.
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 _FILLER = re.compile(r"[ \t\n\r,:]*")
@@ -83,3 +84,30 @@ def _parse_slice(text: str, start: int) -> tuple[Slice, int]:
 def _skip_blanks(text: str, at: int) -> int:
     found = _FILLER.match(text, at)
     return found.end() if found else at
+
+
+def parse_arguments(arguments: str) -> dict[str, Any]:
+    """Returns the arguments of a call that can be sent back, {} if they are no JSON object."""
+    try:
+        value = parse_json(arguments)
+        dump_json(value)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def get_value(found: Mapping[str, Slice], name: str) -> Any:
+    """Returns the value of a member, or None if it is not there."""
+    return found[name].value if name in found else None
+
+
+def join_array(elements: Iterable[Slice]) -> str:
+    """Returns a JSON array of the elements, each byte for byte as it was parsed."""
+    return f"[{','.join(element.text for element in elements)}]"
+
+
+def get_count(found: Any, *path: str) -> int:
+    """Returns the number under nested members, 0 if there is none or it is negative."""
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return max(0, found) if isinstance(found, int) else 0

@@ -13,6 +13,9 @@ from worker.models.base import Decoded
 from worker.models.codec.json_slices import (
     Slice,
     dump_json,
+    get_count,
+    get_value,
+    join_array,
     parse_elements,
     parse_members,
     repair_surrogates,
@@ -50,22 +53,22 @@ _WHOLE = frozenset({StopReason.END, StopReason.PAUSED})
 def decode(body: bytes) -> Decoded:
     """Decodes the body of a 200 answer. Raises ValueError if it is not an answer."""
     answer = parse_members(body.decode())
-    candidates = _get_value(answer, "candidates")
+    candidates = get_value(answer, "candidates")
     if not candidates:
         return _decode_blocked_prompt(answer)
     if not isinstance(candidates, list) or not isinstance(candidates[0], dict):
         raise ValueError("candidates is not a list of objects")
     candidate = parse_members(parse_elements(answer["candidates"].text)[0].text)
-    reason = str(_get_value(candidate, "finishReason"))
+    reason = str(get_value(candidate, "finishReason"))
     stop = _STOPS.get(reason, StopReason.MALFORMED)
     found = _decode_parts(_get_parts(candidate), stop, hashlib.sha256(body).hexdigest()[:16])
-    detail = "" if stop in _WHOLE else _write_detail(reason, _get_value(candidate, "finishMessage"))
+    detail = "" if stop in _WHOLE else _write_detail(reason, get_value(candidate, "finishMessage"))
     return Decoded(
         text=found.text,
         calls=found.calls,
         wire=found.wire,
         stop=StopReason.TOOL_CALLS if found.calls and stop is StopReason.END else stop,
-        usage=parse_usage(_get_value(answer, "usageMetadata")),
+        usage=parse_usage(get_value(answer, "usageMetadata")),
         detail=detail,
         cut_off_calls=found.cut_off_calls,
         thought=found.thought,
@@ -77,13 +80,9 @@ def decode(body: bytes) -> Decoded:
     )
 
 
-def _get_value(fields: Mapping[str, Slice], name: str) -> Any:
-    return fields[name].value if name in fields else None
-
-
 def _decode_blocked_prompt(answer: Mapping[str, Slice]) -> Decoded:
     """Decodes an answer without candidates: the prompt was blocked."""
-    feedback = _get_value(answer, "promptFeedback")
+    feedback = get_value(answer, "promptFeedback")
     if not isinstance(feedback, dict) or not feedback.get("blockReason"):
         raise ValueError("neither a candidate nor a reason why there is none")
     return Decoded(
@@ -91,7 +90,7 @@ def _decode_blocked_prompt(answer: Mapping[str, Slice]) -> Decoded:
         calls=(),
         wire="[]",
         stop=StopReason.BLOCKED,
-        usage=parse_usage(_get_value(answer, "usageMetadata")),
+        usage=parse_usage(get_value(answer, "usageMetadata")),
         detail=_write_detail(str(feedback["blockReason"]), feedback.get("blockReasonMessage")),
     )
 
@@ -105,7 +104,7 @@ def _count_retries(reason: str, stop: StopReason) -> int:
 
 
 def _get_continuation_fields(candidate: Mapping[str, Slice]) -> Mapping[str, Any]:
-    token = _get_value(candidate, "continuationToken")
+    token = get_value(candidate, "continuationToken")
     if not isinstance(token, str) or not token:
         raise ValueError("the answer goes on, but it has no continuationToken")
     return {"continuationToken": token}
@@ -117,7 +116,7 @@ def _get_parts(candidate: Mapping[str, Slice]) -> Sequence[Slice]:
     if content is None or content.value is None:
         return ()
     fields = parse_members(content.text)
-    if _get_value(fields, "parts") is None:
+    if get_value(fields, "parts") is None:
         return ()
     parts = parse_elements(fields["parts"].text)
     if not all(isinstance(part.value, dict) for part in parts):
@@ -134,7 +133,7 @@ def _decode_parts(parts: Sequence[Slice], stop: StopReason, seed: str) -> Decode
         calls=tuple(
             _parse_call(call, f"{NO_ID}{seed}_{number}") for number, call in enumerate(calls)
         ),
-        wire=f"[{','.join(part.text for part in kept)}]",
+        wire=join_array(kept),
         stop=stop,
         usage=Usage(),
         cut_off_calls=sum(map(_is_call, parts)) - len(calls),
@@ -184,17 +183,12 @@ def parse_usage(found: Any) -> Usage:
     answer excludes thoughts."""
     if not isinstance(found, dict):
         return Usage()
-    prompt = _get_count(found, "promptTokenCount")
-    cached = min(prompt, _get_count(found, "cachedContentTokenCount"))
-    thoughts = _get_count(found, "thoughtsTokenCount")
+    prompt = get_count(found, "promptTokenCount")
+    cached = min(prompt, get_count(found, "cachedContentTokenCount"))
+    thoughts = get_count(found, "thoughtsTokenCount")
     return Usage(
-        uncached_input=prompt - cached + _get_count(found, "toolUsePromptTokenCount"),
+        uncached_input=prompt - cached + get_count(found, "toolUsePromptTokenCount"),
         cache_read=cached,
-        output=_get_count(found, "candidatesTokenCount") + thoughts,
+        output=get_count(found, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )
-
-
-def _get_count(found: Mapping[str, Any], name: str) -> int:
-    value = found.get(name)
-    return max(0, value) if isinstance(value, int) else 0

@@ -16,12 +16,18 @@ from worker.core.conversation.messages import (
     ToolCall,
     ToolResult,
     ToolSpec,
-    User,
     group_messages,
+    put_results_first,
 )
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
-from worker.models.codec.json_slices import Slice, dump_json, parse_elements, parse_json
+from worker.models.codec.json_slices import (
+    Slice,
+    dump_json,
+    parse_arguments,
+    parse_elements,
+    parse_json,
+)
 from worker.models.codec.names import make_call_id
 from worker.models.gemini import answers
 from worker.models.gemini.answers import NO_ID
@@ -99,7 +105,7 @@ class GenerateContent:
         for position, side in enumerate(sides):
             parts = [
                 self._fragment(_use_call_name(message, called), bare)
-                for message in _put_results_first(side)
+                for message in put_results_first(side)
             ]
             if ours := not isinstance(side[0], Assistant):
                 if notice and position == len(sides) - 1:
@@ -189,13 +195,6 @@ def _use_call_name(message: Message, called: Mapping[str, str]) -> Message:
     return message if name == message.name else replace(message, name=name)
 
 
-def _put_results_first(side: Sequence[Message]) -> Sequence[Message]:
-    """Puts results before text, as the API demands."""
-    if isinstance(side[0], Assistant):
-        return side
-    return sorted(side, key=lambda message: isinstance(message, User))
-
-
 def _encode_content(role: str, parts: Sequence[bytes]) -> bytes:
     return b'{"role":"%s","parts":[%s]}' % (role.encode(), b",".join(parts))
 
@@ -216,7 +215,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
     return {
         **_make_id(call.id),
         "name": _make_name(call.name),
-        "args": _parse_arguments(call.arguments),
+        "args": parse_arguments(call.arguments),
     }
 
 
@@ -253,16 +252,6 @@ def _make_name(name: str) -> str:
     if _NAME.fullmatch(name):
         return name
     return f"_{_FOREIGN.sub('_', name)}"[:64]
-
-
-def _parse_arguments(arguments: str) -> dict[str, Any]:
-    """Returns the arguments; {} if they are no object: such a call was answered with an error."""
-    try:
-        value = parse_json(arguments)
-        dump_json(value)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def codec(target: Target) -> Codec:

@@ -9,8 +9,14 @@ from typing import Any
 from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.codec.json_slices import Slice, parse_elements, parse_members, repair_surrogates
-from worker.models.openai.shared import get_value, parse_tool_call, parse_usage
+from worker.models.codec.json_slices import (
+    Slice,
+    get_value,
+    parse_elements,
+    parse_members,
+    repair_surrogates,
+)
+from worker.models.openai.shared import parse_tool_call, parse_usage
 
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """The fields in which servers put reasoning. All are kept; the dialect names the one sent back."""

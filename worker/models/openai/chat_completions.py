@@ -22,14 +22,13 @@ from worker.core.conversation.messages import (
 from worker.core.ports import Request
 from worker.models.base import Codec, Decoded, Failure, Target
 from worker.models.codec import names
-from worker.models.codec.json_slices import Slice, dump_json, parse_members
+from worker.models.codec.json_slices import Slice, dump_json, get_value, parse_members
 from worker.models.openai import chat_answers, errors
 from worker.models.openai.shared import (
     REMEMBERED,
     Sent,
     do_calls_match,
     get_result_text,
-    get_value,
     repair_arguments,
     split_side,
 )

@@ -6,8 +6,15 @@ from typing import Any
 from worker.core.conversation.messages import ToolCall
 from worker.core.ports import StopReason
 from worker.models.base import Decoded
-from worker.models.codec.json_slices import Slice, parse_elements, parse_members, repair_surrogates
-from worker.models.openai.shared import get_value, parse_tool_call, parse_usage
+from worker.models.codec.json_slices import (
+    Slice,
+    get_value,
+    join_array,
+    parse_elements,
+    parse_members,
+    repair_surrogates,
+)
+from worker.models.openai.shared import parse_tool_call, parse_usage
 
 _INCOMPLETE = {
     "max_output_tokens": StopReason.TRUNCATED,
@@ -32,7 +39,7 @@ def decode(body: bytes) -> Decoded:
     return Decoded(
         text="\n\n".join(_get_texts(kept)),
         calls=calls,
-        wire=response["output"].text if len(kept) == len(items) else _join_array(kept),
+        wire=response["output"].text if len(kept) == len(items) else join_array(kept),
         stop=stop,
         usage=parse_usage(get_value(response, "usage"), "input", "output"),
         detail=detail,
@@ -99,10 +106,6 @@ def _select_items(items: Sequence[Slice], stop: StopReason) -> list[Slice]:
         while kept and _get_type(kept[-1]) == "reasoning":
             kept.pop()
     return kept
-
-
-def _join_array(items: Sequence[Slice]) -> str:
-    return f"[{','.join(item.text for item in items)}]"
 
 
 def _get_parts(items: Sequence[Slice]) -> Iterator[Mapping[str, Any]]:

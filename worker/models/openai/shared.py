@@ -14,7 +14,7 @@ from worker.core.conversation.messages import (
     User,
     is_same_id,
 )
-from worker.models.codec.json_slices import Slice, parse_json
+from worker.models.codec.json_slices import get_count, parse_json
 from worker.models.codec.names import TOOL_NAME, read_tool_name
 
 REMEMBERED = 4096
@@ -79,26 +79,15 @@ def parse_tool_call(
     return ToolCall(call_id, name, given)
 
 
-def get_value(found: Mapping[str, Slice], name: str) -> Any:
-    """Returns the value of a member, or None if it is not there."""
-    return found[name].value if name in found else None
-
-
 def parse_usage(found: Any, question: str, answer: str) -> Usage:
     """Returns the tokens as billed. The fields are "<question>_tokens", "<answer>_tokens" and their
     details; cached tokens are part of the former, reasoning of the latter."""
-    read = _get_count(found, f"{question}_tokens_details", "cached_tokens")
-    written = _get_count(found, f"{question}_tokens_details", "cache_write_tokens")
+    read = get_count(found, f"{question}_tokens_details", "cached_tokens")
+    written = get_count(found, f"{question}_tokens_details", "cache_write_tokens")
     return Usage(
-        uncached_input=max(0, _get_count(found, f"{question}_tokens") - read - written),
+        uncached_input=max(0, get_count(found, f"{question}_tokens") - read - written),
         cache_read=read,
         cache_write=written,
-        output=_get_count(found, f"{answer}_tokens"),
-        reasoning=_get_count(found, f"{answer}_tokens_details", "reasoning_tokens"),
+        output=get_count(found, f"{answer}_tokens"),
+        reasoning=get_count(found, f"{answer}_tokens_details", "reasoning_tokens"),
     )
-
-
-def _get_count(found: Any, *path: str) -> int:
-    for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return max(0, found) if isinstance(found, int) else 0
